@@ -17,7 +17,7 @@ def find_program(name: str, search_path: str | None, working_dirs: Iterable[Path
     writable = _resolved(working_dirs)
     for entry in _absolute_entries(search_path):
         # Most entries have no such program: only where there is one, links are resolved.
-        if not os.access(os.path.join(entry, name), os.X_OK):  # noqa: PTH118
+        if not _can_run(os.path.join(entry, name)):  # noqa: PTH118
             continue
         found = shutil.which(name, path=entry)
         # A link from outside into a project is like a program in it.
@@ -42,6 +42,13 @@ def folders_named(names: Iterable[str], cwd: Path, home: Path | None) -> tuple[P
 def lies_in(path: str, working_dirs: Iterable[Path]) -> bool:
     """Whether a path leads into one of the folders."""
     return _lies_in(path, _resolved(working_dirs))
+
+
+def _can_run(path: str) -> bool:
+    try:
+        return os.access(path, os.X_OK)
+    except ValueError:  # a null character or a lone surrogate, which no path contains
+        return False
 
 
 def _resolved(folders: Iterable[Path]) -> list[str]:

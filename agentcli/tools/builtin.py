@@ -74,8 +74,7 @@ def absolute_path(given: object, context: ToolContext) -> str:
     if home and (text == "~" or text.startswith("~/")):
         text = home + text[1:]
     # Without a `Path`: a resumed session asks for each of its calls.
-    whole = text if text.startswith("/") else f"{context.root}/{text}"
-    return context.launcher.outside(os.path.normpath(whole))
+    return context.launcher.outside(os.path.normpath(os.path.join(context.root, text)))  # noqa: PTH118
 
 
 def path_problem(given: object) -> str | None:

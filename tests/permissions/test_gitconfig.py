@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.permissions.git.config import runs_programs
+from agentcli.permissions.git.obeyed_files import hooks_folders
 
 
 @pytest.fixture
@@ -193,3 +194,9 @@ def test_the_configuration_of_a_submodule_counts(repository: Path) -> None:
 def test_an_index_that_is_not_a_file_counts_as_dangerous(repository: Path) -> None:
     os.mkfifo(repository / ".git" / "index")
     assert "index cannot be read" in (runs_programs(repository) or "")
+
+
+def test_hooks_are_searched_in_all_folders_up_to_the_root_however_it_is_written(repository: Path) -> None:
+    configure(repository, "core.hooksPath=hooks")
+    assert hooks_folders([repository]) == (str(repository / "hooks"),)
+    assert hooks_folders(["//missing/project", "/missing/project", "/", "//", "missing"]) == ()

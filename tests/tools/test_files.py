@@ -11,6 +11,7 @@ import pytest
 
 from agentcli.core.packed import Packed
 from agentcli.tools.base import Output, ToolContext
+from agentcli.tools.builtin import absolute_path
 from agentcli.tools.documents import read
 from agentcli.tools.documents.read import Read
 from agentcli.tools.files import replace as files_replace
@@ -34,6 +35,11 @@ def names_in(folder: Path) -> list[str]:
 async def read_then_edit(context: ToolContext, name: str, old: str, new: str, **more: object) -> Output:
     await run(Read(), context, file_path=name)
     return await run(Edit(), context, file_path=name, old_string=old, new_string=new, **more)
+
+
+@pytest.mark.parametrize("given", ["etc/hosts", "./etc/hosts", "../etc/hosts", "/etc/hosts"])
+def test_a_path_in_the_root_folder_has_one_slash_in_front(given: str) -> None:
+    assert absolute_path(given, context_in(Path("/"))) == "/etc/hosts"
 
 
 # ------------------------------------------------------------------------------------------------------------ Read

@@ -129,9 +129,9 @@ def _hooks_of(root: str, working_dirs: tuple[str, ...]) -> tuple[str, ...]:
 
 def _nearest(root: str) -> Path | None:
     # As strings: this runs before every command, and `Path` objects for all folders above cost more than the looks.
-    place = str(Path(root))
-    while place:
+    place, inner = str(Path(root)), ""
+    while place not in ("", inner):
         if os.path.lexists(dot_git := os.path.join(place, ".git")):  # noqa: PTH118
             return Path(dot_git)
-        place = "" if place == "/" else os.path.dirname(place)  # noqa: PTH120
+        place, inner = os.path.dirname(place), place  # noqa: PTH120 - of / and // that is the same again
     return None

@@ -144,22 +144,23 @@ def find_masks(rules: SandboxRules) -> Masks:
 def _present(home: Path, names: tuple[str, ...]) -> list[Path]:
     """The paths below the home folder that exist and are not links to nothing. Most are missing: `Path` objects would
     cost a millisecond, exceptions half of one. What lies in a missing folder is not looked for, which is a third of the
-    names where there is no `.config`."""
-    found: list[Path] = []
+    names where there is no `.config`. In the order of the names: of two for one file, the last decides."""
+    found: list[tuple[int, str]] = []
     for folder, paths in _by_folder(str(home), names).items():
         if os.access(folder, os.F_OK):
-            found += [Path(path) for path in paths if os.access(path, os.F_OK)]
-    return found
+            found += [each for each in paths if os.access(each[1], os.F_OK)]
+    return [Path(path) for _place, path in sorted(found)]
 
 
 @functools.lru_cache(maxsize=8)
-def _by_folder(home: str, names: tuple[str, ...]) -> dict[str, list[str]]:
-    """The paths of the names by the folder that they all lie in: the home folder, or the first folder below it."""
+def _by_folder(home: str, names: tuple[str, ...]) -> dict[str, list[tuple[int, str]]]:
+    """The paths of the names, each after its place among them, by the folder that they all lie in: the home folder, or
+    the first folder below it."""
     base = home.rstrip("/")
-    found: dict[str, list[str]] = {}
-    for name in names:
+    found: dict[str, list[tuple[int, str]]] = {}
+    for place, name in enumerate(names):
         folder, slash, _rest = name.partition("/")
-        found.setdefault(f"{base}/{folder}" if slash else home, []).append(f"{base}/{name}")
+        found.setdefault(f"{base}/{folder}" if slash else home, []).append((place, f"{base}/{name}"))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import sys
 from contextlib import aclosing
@@ -265,3 +266,15 @@ async def test_it_dies_with_the_program_that_started_it(box: Box, tmp_path: Path
     async with asyncio.timeout(10):
         assert await parent.stdout.read() == b"", "the pipe closes when the last process is gone"
     launch.close()
+
+
+async def test_a_command_ends_where_more_than_a_thousand_files_are_open(box: Box) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(2_048, hard), hard))
+    held = [os.open(os.devnull, os.O_RDONLY) for _file in range(1_100)]
+    try:
+        assert await box.text("echo done") == "done"
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

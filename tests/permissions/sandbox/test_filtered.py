@@ -14,6 +14,7 @@ from agentcli.permissions.sandbox.filtered import (
     filtered_lines,
     filtered_xml,
 )
+from agentcli.permissions.sandbox.plan import find_masks
 from tests.permissions.sandbox.box import SECRET, Box
 from tests.support.tables import each_row
 
@@ -150,3 +151,14 @@ async def test_git_still_finds_its_settings_when_the_project_is_the_home_folder(
     (box.home / ".gitconfig").write_text("[user]\n\tname = Me\n")
     text = await box.with_rules(working_dirs=(box.home, box.project)).text("git config --global user.name")
     assert text == "Me"
+
+
+def test_a_file_with_two_names_is_filtered_as_the_later_one_in_the_table(box: Box) -> None:
+    file = box.home / "shared"
+    file.write_text(SECRET)
+    (box.home / ".npmrc").symlink_to(file)
+    assert find_masks(box.rules).filters == {file: filtered_lines}
+    (box.home / ".config" / "hub.yml").symlink_to(file)
+    masks = find_masks(box.rules)
+    assert masks.filters == {}
+    assert file in masks.all

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
+from agentcli.permissions.sandbox.planted.guard import Guard
+from agentcli.permissions.sandbox.planted.inventory import Repository
 from agentcli.permissions.sandbox.planted.protected import makes_repository, protection
 from agentcli.permissions.sandbox.planted.quarantine import Quarantine
 from tests.permissions.sandbox.box import Box
@@ -226,3 +228,40 @@ async def test_words_in_a_comment_make_no_git_folder_writable(box: Box) -> None:
     output = await box.run("mkdir -p .git # git init\necho evil > .git/config")
     assert "quarantine restore" in str(output.content)
     assert not (box.project / ".git").exists()
+
+
+async def test_a_repository_that_changes_while_it_is_judged_is_judged_again(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge, judged = Guard._objection, list[str | None]()
+
+    def change_then(guard: Guard, repository: Repository) -> str | None:
+        judged.append(judge(guard, repository))
+        if len(judged) == 1:  # as a command in the background would
+            (repository.path / "config").write_text("[core]\n\tfsmonitor = evil\n")
+        return judged[-1]
+
+    monkeypatch.setattr(Guard, "_objection", change_then)
+    output = await box.run("mkdir -p new/.git/objects new/.git/refs && echo ref: refs/heads/x > new/.git/HEAD")
+    assert judged == [None, "it sets core.fsmonitor"]
+    assert "it sets core.fsmonitor" in str(output.content)
+    assert not (box.project / "new" / ".git").exists()
+
+
+async def test_a_repository_that_never_stops_changing_does_not_become_known(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge, changes = Guard._objection, list[Path]()
+
+    def change_then(guard: Guard, repository: Repository) -> str | None:
+        reason = judge(guard, repository)
+        (repository.path / "config").write_text(f"[core]\n\tcompression = {len(changes)}\n")
+        changes.append(repository.path)
+        return reason
+
+    launcher = box.launcher()
+    with monkeypatch.context() as patch:
+        patch.setattr(Guard, "_objection", change_then)
+        output = await box.run("mkdir -p new/.git", context=box.context(launcher))
+    assert str(output.content).count("is harmless and was kept") == 1
+    assert launcher._inventory.known(changes[-1]) is None

@@ -70,7 +70,9 @@ class SandboxProcesses:
         except (OSError, AttributeError) as error:
             return isinstance(error, ProcessLookupError)
         try:
-            return bool(select.select([descriptor], [], [], seconds)[0])
+            ended = select.poll()  # `select.select` refuses descriptors from 1024 on
+            ended.register(descriptor, select.POLLIN)
+            return bool(ended.poll(seconds * 1000))
         finally:
             os.close(descriptor)
 

@@ -42,6 +42,9 @@ MOST_FOLDERS_AT_ONCE = 200
 """Number of folders that `finish` looks at within a millisecond."""
 MOST_FINDINGS = 20
 """Number of findings after which the command is stopped."""
+_MOST_ATTEMPTS = 3
+"""How often a repository is judged that changes meanwhile. After that it stays unknown, for the end of the command that
+changes it."""
 _TOO_LARGE = (
     "The working directories are too large to search for planted repositories after each command. The "
     "search continues in the background."
@@ -244,29 +247,34 @@ class Guard:
     def _check(self, repository: Repository) -> None:
         if repository.path in self._covered:
             return
-        state, known = state_of(repository), self._inventory.known(repository.path)
-        if known == state:
-            return
-        self._look_closely()
+        for _attempt in range(_MOST_ATTEMPTS):
+            state, known = state_of(repository), self._inventory.known(repository.path)
+            if known == state:
+                return
+            self._look_closely()
+            self._judge(repository, known, state)
+            if signature_of(repository.path) is None:
+                self._inventory.forget(repository.path)
+                return
+            # A parallel command may have changed it since it was judged: only what was judged is known from now on.
+            if state_of(repository) == state:
+                self._inventory.remember(repository.path, state)
+                return
+
+    def _judge(self, repository: Repository, known: RepositoryState | None, state: RepositoryState) -> None:
         own, since = signature_of(repository.path), self._inventory.unseen_since(self.began)
         if known is not None:
             if state.newest >= since:
                 self._restore(repository, known, state)
         elif own is not None and max(state.newest, own[3] if self._was_complete else 0) >= since:
             self._check_new(repository)
-        if signature_of(repository.path) is None:
-            self._inventory.forget(repository.path)
-        else:
-            self._inventory.remember(repository)
 
     def _check_new(self, repository: Repository) -> None:
         reason = self._objection(repository)
         if reason is None and (self._watched.makes_repository or repository.kind == "folder"):
             if not self._watched.makes_repository:
                 where = plain_line(str(repository.path), 300)
-                self._findings.append(
-                    SandboxFinding(f"The command created the repository {where}. It is harmless and was kept.")
-                )
+                self._note(SandboxFinding(f"The command created the repository {where}. It is harmless and was kept."))
             return
         reason = reason or "it makes the folder a repository"
         if repository.kind != "bare":
@@ -363,15 +371,15 @@ class Guard:
             if self._quick and isinstance(error, TooLarge):
                 return
             why = error.strerror or type(error).__name__
-            self._findings.append(
-                SandboxFinding(
-                    f"{shown} could not be moved to quarantine ({why}). Remove it: {plain_line(reason, 200)}.",
-                    str(path),
-                )
-            )
+            text = f"{shown} could not be moved to quarantine ({why}). Remove it: {plain_line(reason, 200)}."
+            self._note(SandboxFinding(text, str(path)))
             return
         text = f"{shown} was {outcome}: {plain_line(reason, 200)}. To restore it: agentcli quarantine restore {item.id}"
-        self._findings.append(SandboxFinding(text, str(path)))
+        self._note(SandboxFinding(text, str(path)))
+
+    def _note(self, finding: SandboxFinding) -> None:
+        if finding not in self._findings:  # a repository may be judged more than once
+            self._findings.append(finding)
 
 
 def _few_folders(count: int) -> bool:

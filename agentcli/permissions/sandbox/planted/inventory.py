@@ -131,8 +131,8 @@ class Inventory:
     def known(self, path: Path) -> RepositoryState | None:
         return self._known.get(path)
 
-    def remember(self, repository: Repository) -> None:
-        self._known[repository.path] = state_of(repository)
+    def remember(self, path: Path, state: RepositoryState) -> None:
+        self._known[path] = state
 
     def forget(self, path: Path) -> None:
         self._known.pop(path, None)
