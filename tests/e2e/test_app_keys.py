@@ -141,8 +141,7 @@ async def test_a_prompt_sent_during_work_waits_above_the_box_and_up_withdraws_it
         await app.wait_for(lambda: app.box != "much later" and "much later" in app.text)
         await app.press("up")
         await app.wait_for(lambda: app.box == "much later")
-        await app.press("ctrl+c")  # clears the box, or stops the work
-        await app.press("escape")
+        await app.press("ctrl+c")
         await app.wait_for("Interrupted")
         await app.wait_for(lambda: "for later" in app.box)
         assert len(server.bodies) == 1
