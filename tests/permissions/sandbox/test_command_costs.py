@@ -115,3 +115,14 @@ async def test_many_folders_are_searched_in_a_thread(session: Session, monkeypat
     with counted(monkeypatch) as found:
         await session.run("true")
     assert found["work in threads"] == 1
+
+
+@ends_it
+async def test_a_folder_with_many_entries_is_listed_in_a_thread(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "MOST_ENTRIES_AT_ONCE", 50)
+    await prepared(session)
+    with counted(monkeypatch) as found:
+        await session.run("touch {1..60}")
+    assert found["work in threads"] == 1

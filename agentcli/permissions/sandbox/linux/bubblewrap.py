@@ -32,8 +32,8 @@ from agentcli.permissions.sandbox.linux.processes import SandboxProcesses
 from agentcli.permissions.sandbox.linux.seccomp import seccomp_filter
 from agentcli.permissions.sandbox.linux.spare import SpareSandbox
 from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks
-from agentcli.permissions.sandbox.planted.guard import MOST_FINDINGS, Guard, TakesLonger, Watched, inner_folders
-from agentcli.permissions.sandbox.planted.inventory import Inventory, change_time
+from agentcli.permissions.sandbox.planted.guard import MOST_FINDINGS, Guard, Watched, inner_folders
+from agentcli.permissions.sandbox.planted.inventory import Inventory, TakesLonger, change_time
 from agentcli.permissions.sandbox.planted.late_search import MOST_SECONDS, LateSearch
 from agentcli.permissions.sandbox.planted.notify import NoticePool
 from agentcli.permissions.sandbox.planted.protected import Protection, protection, uses_git

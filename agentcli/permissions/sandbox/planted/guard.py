@@ -24,6 +24,7 @@ from agentcli.permissions.sandbox.planted.inventory import (
     Inventory,
     Repository,
     RepositoryState,
+    TakesLonger,
     active_hooks,
     change_time,
     signature_of,
@@ -40,6 +41,8 @@ from agentcli.permissions.sandbox.planted.quarantine import (
 
 MOST_FOLDERS_AT_ONCE = 200
 """Number of folders that `finish` looks at within a millisecond."""
+MOST_ENTRIES_AT_ONCE = 5_000
+"""Of a changed folder, which has to be listed."""
 MOST_FINDINGS = 20
 """Number of findings after which the command is stopped."""
 _MOST_ATTEMPTS = 3
@@ -79,10 +82,6 @@ class Watched:
     """The user approved a change of git's settings."""
     inner: frozenset[Path] = frozenset()
     """Git folders of the submodules and worktrees inside `own`, which exist."""
-
-
-class TakesLonger(Exception):
-    """Raised by `finish` on the event loop when something has to be looked at closely. Nothing was changed."""
 
 
 class Guard:
@@ -162,7 +161,7 @@ class Guard:
             self._was_complete = self._inventory.complete
             walk = FolderWalk(self.began)
             if at_once:
-                walk.may_go_on = _few_folders
+                walk.may_go_on, walk.most_entries = _few_folders, MOST_ENTRIES_AT_ONCE
             for repository in list(self._inventory.follow(walk)):
                 self._check(repository)
             if walk.unread:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import threading
 import time
 from collections import deque
@@ -66,6 +67,10 @@ class _Folder:
     bare: bool
 
 
+class TakesLonger(Exception):
+    """Raised on the event loop when something has to be looked at closely. Nothing was changed."""
+
+
 class FolderWalk:
     """One walk through the folders, with its limits and progress."""
 
@@ -78,6 +83,8 @@ class FolderWalk:
         """Number of folders that changed since then."""
         self.unread: dict[str, Signature] = {}
         """Folders that could not be listed."""
+        self.most_entries = sys.maxsize
+        """Of one folder. With more `TakesLonger` is raised."""
         self.is_late = may_go_on is not None
         deadline = time.monotonic() + MOST_SECONDS
         self.may_go_on = may_go_on or (lambda count: count < MOST_FOLDERS and time.monotonic() <= deadline)
@@ -202,6 +209,8 @@ class Inventory:
                     elif entry.is_dir(follow_symlinks=False):
                         inner.append(entry.name)
                     names.append(entry.name)
+                    if len(names) > walk.most_entries:
+                        raise TakesLonger
         except OSError:
             walk.unread[path] = signature
             return None
