@@ -18,6 +18,9 @@ MOST_SCHEMA_CHARS = 256 * 1024
 _DEEPEST = 48
 _LONGEST_LIST = 2000
 _MOST_STEPS = 20_000
+_DEEPEST_RULES = 120
+"""Rules within rules. Each takes about five frames of Python's stack; where that ends, a library written in Rust
+panics with an exception that is not an `Exception`."""
 _NODE_CHARS = 4
 """What each value counts besides its text."""
 
@@ -121,18 +124,27 @@ def _validator(schema: Json) -> Any:
     from referencing import Registry
 
     kind = validator_for(schema, default=Draft202012Validator)
-    steps = iter(range(_MOST_STEPS))
-    rules: dict[str, Any] = {name: functools.partial(_counted, steps, rule) for name, rule in kind.VALIDATORS.items()}
+    effort = _Effort()
+    rules: dict[str, Any] = {name: functools.partial(effort.counted, rule) for name, rule in kind.VALIDATORS.items()}
     rules |= dict.fromkeys(("pattern", "uniqueItems"), _no_errors)
     return extend(kind, rules)(schema, registry=Registry())  # type: ignore[no-untyped-call]
 
 
-def _counted(
-    steps: Iterator[int], rule: Callable[..., Iterator[Any] | None], validator: Any, *details: Any
-) -> Iterator[Any]:
-    if next(steps, None) is None:
-        raise _TooManyStepsError
-    yield from rule(validator, *details) or ()
+class _Effort:
+    """What one check has cost so far."""
+
+    def __init__(self) -> None:
+        self._steps = self._depth = 0
+
+    def counted(self, rule: Callable[..., Iterator[Any] | None], validator: Any, *details: Any) -> Iterator[Any]:
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise _TooManyStepsError
+        self._depth += 1
+        if self._depth > _DEEPEST_RULES:
+            raise RecursionError
+        yield from rule(validator, *details) or ()
+        self._depth -= 1
 
 
 def _no_errors(*_details: Any) -> Iterator[Any]:

@@ -68,6 +68,23 @@ def test_results_are_checked(schema: dict[str, Any], value: Any, mismatch: str) 
     assert output_mismatch(schema, value) == mismatch
 
 
+def test_a_schema_that_refers_to_itself_is_given_up_far_from_the_end_of_the_stack() -> None:
+    """Where it ends, the library's part in Rust panics."""
+
+    def depth_left(frames: int) -> str:
+        return depth_left(frames - 1) if frames else output_mismatch({"type": "object", "$ref": "#"}, {})
+
+    assert depth_left(250).endswith("(RecursionError)")
+
+
+def test_results_as_deep_as_trees_usually_are_can_be_checked() -> None:
+    schema = {"type": "object", "properties": {"child": {"$ref": "#"}}, "required": ["name"]}
+    tree: dict[str, Any] = {}
+    for _level in range(40):
+        tree = {"name": "x", "child": tree}
+    assert output_mismatch(schema, tree).startswith("'name' is a required property")
+
+
 KEYWORDS = sorted(_CHECKS)
 JUNK = st.none() | st.booleans() | st.integers(-2, 3) | st.sampled_from(["string", "object", "a"])
 SCHEMAS: st.SearchStrategy[Any] = st.recursive(
