@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -344,3 +345,20 @@ def test_answers_that_name_a_mode_change_it() -> None:
         assert [m.origin for m in b.engine.messages][-1] is Origin.REPLY
 
     play(main)
+
+
+def test_what_has_come_of_a_stopped_reply_is_counted_by_estimate() -> None:
+    """The API says only at the end how much it wrote."""
+
+    async def main() -> list[ev.Event]:
+        b = bench(reply(say("Many words. " * 100), pause(60), say("The rest.")))
+        events: list[ev.Event] = []
+        async with b.engine, aclosing(b.engine.submit("Tell me a lot")) as submission:
+            async for happened in submission:
+                events.append(happened)
+                if isinstance(happened, ev.TextStreamed):
+                    asyncio.get_running_loop().call_later(1, b.engine.abort)
+        return events
+
+    (used,) = only(run_virtual(main), ev.UsageReported)
+    assert used.usage.output_tokens >= 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from agentcli.context.estimate import block_tokens
 from agentcli.core.frozen import slotted
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolUseBlock, is_thinking
 from agentcli.core.usage import Usage
@@ -52,6 +53,12 @@ class Reply:
     @property
     def content(self) -> tuple[Block, ...]:
         return tuple(self.blocks[index] for index in sorted(self.blocks))
+
+    @property
+    def estimated_tokens(self) -> int:
+        """Of all that has come, except for thinking and calls that still stream."""
+        open_blocks = [TextBlock("".join(parts)) for parts in self.open_text.values()]
+        return sum(map(block_tokens, (*self.blocks.values(), *open_blocks)))
 
     @property
     def tool_uses(self) -> tuple[ToolUseBlock, ...]:

@@ -209,8 +209,9 @@ class Turn:
             case model.Closed():
                 yield self._block_closed(item)
             case model.Failed(failure, usage, name):
-                yield from self._usage(name, usage)
-                if failure.kind is not model.FailureKind.ABORTED:
+                is_aborted = failure.kind is model.FailureKind.ABORTED
+                yield from self._usage(name, self._with_output_so_far(usage) if is_aborted else usage)
+                if not is_aborted:
                     self.outcome = replace(self.outcome, failure=failure)
                 self._executor.close()
             case _:
@@ -321,6 +322,13 @@ class Turn:
             )
             for one in gone
         ]
+
+    def _with_output_so_far(self, usage: Usage) -> Usage:
+        """The usage of a reply that was stopped. The API says only at the end how much it wrote: until then what has
+        come counts, by estimate."""
+        if not usage or self._reply is None:
+            return usage
+        return replace(usage, output_tokens=max(usage.output_tokens, self._reply.estimated_tokens))
 
     def _usage(self, name: str, usage: Usage) -> Iterator[ev.Event]:
         if usage:
