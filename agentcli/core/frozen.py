@@ -161,10 +161,11 @@ class _Shared:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return _values(self) == _values(other)
+        get = _values_of(type(self))
+        return bool(get(self) == get(other))
 
     def __hash__(self) -> int:
-        return hash(tuple(_values(self)))
+        return hash(_values_of(type(self))(self))
 
     def __repr__(self) -> str:
         shown = [
@@ -181,30 +182,36 @@ class _Shared:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __getstate__(self) -> list[Any]:
-        return _values(self)
+        return list(_values_of(type(self))(self)[1:])
 
     def __setstate__(self, state: list[Any]) -> None:
         for name, item in zip(self.__frozen_fields__, state, strict=True):
             object.__setattr__(self, name, item)
 
 
+_getters: dict[type[Any], attrgetter[tuple[Any, ...]]] = {}
+_places: dict[type[Any], dict[str, int]] = {}
+"""Of each class: the place of each field among all."""
+
+
+def _values_of(cls: type[Any]) -> attrgetter[tuple[Any, ...]]:
+    """Gets the class of an instance and all its values. With the class, because for a single name it gives no tuple."""
+    known = _getters.get(cls)
+    if known is None:
+        known = _getters[cls] = attrgetter("__class__", *cls.__frozen_fields__)
+    return known
+
+
 if TYPE_CHECKING:
     from dataclasses import replace as replace
 else:
-    _getters: dict[type[Any], tuple[attrgetter[Any], dict[str, int]]] = {}
-    """Of each class: what gets the values of its fields, and the place of each field among them."""
 
     def replace(value, /, **changes):
         """As `dataclasses.replace`, for the classes defined here, in a fraction of its time: a turn makes dozens."""
-        kind = type(value)
-        known = _getters.get(kind)
-        if known is None:
-            names = kind.__frozen_fields__
-            # With a single name it would return no tuple.
-            known = _getters[kind] = attrgetter(*names, "__class__"), {name: place for place, name in enumerate(names)}
-        get, places = known
-        values = list(get(value))
-        del values[-1]
+        kind, *values = _values_of(type(value))(value)
+        places = _places.get(kind)
+        if places is None:
+            places = _places[kind] = {name: place for place, name in enumerate(kind.__frozen_fields__)}
         if len(kind.__match_args__) < len(places):
             return kind(**{**dict(zip(places, values, strict=True)), **changes})
         for name, item in changes.items():
@@ -212,10 +219,6 @@ else:
                 raise TypeError(f"{kind.__name__} has no field {name!r}")
             values[places[name]] = item
         return kind(*values)
-
-
-def _values(instance: Any) -> list[Any]:
-    return [getattr(instance, name) for name in instance.__frozen_fields__]
 
 
 _FROZEN = tuple((name, method) for name, method in vars(_Shared).items() if callable(method))
