@@ -40,6 +40,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         workspace=own.extensions.workspace,
         small_model=lambda emit: SideQuestions(own.provider, requests, price, emit, late),
         agents=lambda emit: CallAgents(state.agents, emit, CallHooks(late, controller.abort)),
+        before_effects=state.log.begin_effects,
         on_interrupting_denial=controller.abort,
         render=PluginRenderers(own.plugins).render if own.plugins is not None else None,
     )

@@ -1,7 +1,7 @@
 """Blocks that no request shows any more, kept compressed: those before the last compaction, and cleared ones.
 
 They stay in the log, where undoing a compaction, rewinding or an export finds them as they were. A little is compressed
-at the end of each turn, so that no turn waits for a whole window of it.
+in each turn, so that no turn waits for a whole window of it, and when its reply begins, so that no request waits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class OldContent:
                 self._boundary = len(messages) - 1
             case ev.ContextEdited(edits=edits):
                 self._due += _edited_blocks(edits, messages)
-            case ev.LoopContinued() | ev.Result():
+            case ev.ReplyStarted() | ev.Result():
                 # By now all that belongs to a compaction is in the log.
                 self._pass_boundary(messages)
                 self._pack_some()

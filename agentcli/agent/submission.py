@@ -1,7 +1,8 @@
 """One submission: a prompt, a compaction or a command, from its start to its one `Result` (SPEC 1, L1).
 
 Every event is taken in (log, session file, totals) before a consumer sees it, so nothing is shown as done that a crash
-could lose; the last event is always exactly one `Result`, whatever happened.
+could lose, but for records that wait a few milliseconds for the next request (`ConversationLog`); the last event is
+always exactly one `Result`, whatever happened.
 """
 
 from __future__ import annotations
@@ -39,10 +40,39 @@ from agentcli.core.permission import PermissionMode
 from agentcli.providers.body import Feature
 from agentcli.providers.catalog import nearest_effort
 
-SYNC_SECONDS = 0.01
-"""From the end of a turn to the sync of its records: by then the next request has been sent, which it would delay."""
+RECORD_SECONDS = 0.01
+"""From an event whose record can wait to writing it, and to the sync of a turn's records: by then the next request has
+been sent, which they would delay."""
 _REQUEST_SECONDS = 0.05
 """Time in which the first request has been sent: what is imported before that would delay it."""
+_ONLY_SHOWN = frozenset(
+    (
+        ev.BlockStarted,
+        ev.TextStreamed,
+        ev.ThinkingStreamed,
+        ev.ToolInputStreamed,
+        ev.RawStreamed,
+        ev.ToolProgressed,
+        ev.ToolResultAdded,
+        ev.PermissionDecided,
+    )
+)
+"""Events of which nothing is kept: most of those of a turn."""
+_BEFORE_NEXT_REQUEST = frozenset(
+    (
+        ev.BlockStarted,
+        ev.BlockFinished,
+        ev.UsageReported,
+        ev.MessageAppended,
+        ev.PermissionDecided,
+        ev.ToolStarted,
+        ev.ToolResultAdded,
+        ev.ContextEdited,
+        ev.LoopContinued,
+        ev.RequestStarted,
+    )
+)
+"""Events that another one follows soon, behind which notices are looked for: doing so would delay the request."""
 PROMPT_BLOCKED = "prompt_blocked"
 """Terminal of a submission whose prompt a hook blocked."""
 
@@ -76,7 +106,8 @@ class Submission:
         """Why hooks blocked the prompt."""
         self._unchecked = False
         """Hooks have to check the prompt and have not answered."""
-        self._syncing: asyncio.TimerHandle | None = None
+        self._recording: asyncio.TimerHandle | None = None
+        self._has_unsynced_turn = False
         self._prompt = task.prompt
         self._mentions = task.mentions
         """The text whose `@path` mentions are attached; None: the prompt's own."""
@@ -104,7 +135,7 @@ class Submission:
                 account.ended = ev.LoopEnded(terminal=EndReason.MODEL_ERROR.value, turns=0, text=text)
         finally:
             self._complete_log()
-            self._sync_soon()
+            self._record_due()
             try:
                 await own.extensions.workspace.end(self._signal.reason is AbortReason.SHUTDOWN)
             finally:
@@ -167,8 +198,9 @@ class Submission:
         async with aclosing(self._main_work()) as events:
             async for event in events:
                 yield event
-                for late in self._late_notices():
-                    yield late
+                if type(event) not in _BEFORE_NEXT_REQUEST:
+                    for late in self._late_notices():
+                        yield late
 
     async def _prepare_prompt(self) -> AsyncGenerator[ev.Event, None]:
         """Expand the prompt and ask the hooks about it. A `LoopEnded` means that it is not sent."""
@@ -424,6 +456,8 @@ class Submission:
 
     def _take(self, event: ev.Event) -> None:
         """Take an event in before a consumer sees it: log, session file, totals, budget."""
+        if type(event) in _ONLY_SHOWN:
+            return
         state = self._state
         self._account.take(event)
         if ev.is_of_subagent(event):
@@ -448,15 +482,21 @@ class Submission:
                 state.todos = event.todos
             case ev.FeatureDropped(feature=Feature.DEFERRED_TOOLS.value):
                 state.loaded_tools.is_refused = True
-            case ev.LoopContinued() if self._syncing is None:
-                self._syncing = asyncio.get_running_loop().call_later(SYNC_SECONDS, self._sync_soon)
+            case ev.LoopContinued():
+                self._has_unsynced_turn = True
+        if self._recording is None:
+            self._recording = asyncio.get_running_loop().call_later(RECORD_SECONDS, self._record_due)
 
-    def _sync_soon(self) -> None:
-        """Force what was written so far to the disk, without waiting for it. Only once after a turn has ended."""
-        if self._syncing is not None:
-            self._syncing.cancel()
-            self._syncing = None
+    def _record_due(self) -> None:
+        """Write what can wait. After a turn, also force it to the disk, without waiting for that."""
+        if self._recording is not None:
+            self._recording.cancel()
+            self._recording = None
+        if self._has_unsynced_turn:
+            self._has_unsynced_turn = False
             self._own.store.sync_soon()
+        else:
+            self._own.store.write_due()
 
     def _stop_at_budget(self, event: ev.Event) -> None:
         """In an interactive session the reply continues, and the user is asked before the next request."""

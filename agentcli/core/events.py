@@ -59,7 +59,7 @@ class SessionStarted(Event):
 
 @frozen(kw_only=True)
 class MessageAppended(Event):
-    """The log grew by this message. Stored before it is shown."""
+    """The log grew by this message. Stored before it is shown, or with the next request."""
 
     message: Message
 
@@ -246,7 +246,8 @@ class ToolProgressed(Event):
 
 @frozen(kw_only=True)
 class ToolFinished(Event):
-    """A tool has ended; the order may differ from the calls. Stored before it is shown."""
+    """A tool has ended; the order may differ from the calls. Stored before it is shown if the call may have changed
+    something, else with the next request."""
 
     tool_use_id: str
     name: str

@@ -53,6 +53,13 @@ class Store:
         neither when another reply begins, a message is added or the submission ends is taken as void.
         """
 
+    def record_soon(self, event: Event) -> None:
+        """Store an event behind what comes next. `write_due` stores it, and so does whatever is stored after it."""
+        self.record(event)
+
+    def write_due(self) -> None:
+        """Store what `record_soon` has put off."""
+
     def set_title(self, title: str) -> None: ...
 
     def set_system_context(self, text: str, folders: Sequence[str] = (), style: Json | None = None) -> None:

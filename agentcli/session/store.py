@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,20 @@ if TYPE_CHECKING:
 
 EARLY_LIMIT = 50
 EARLY_BYTES = 16_000
+_RECORDED = (
+    *SHOWN_ONLY,
+    *AGENT_FRAME,
+    ev.MessageAppended,
+    ev.BlockFinished,
+    ev.ToolFinished,
+    ev.ReplyTombstoned,
+    ev.RequestRepaired,
+    ev.ContextEdited,
+    ev.DirectoryChanged,
+    ev.BackgroundChanged,
+    ev.ContextPinned,
+    ev.Result,
+)
 
 
 @frozen
@@ -74,6 +89,8 @@ class SessionStore(Store):
         self._call_lines: dict[str, _Part] = {}
         self._early: deque[ev.Event] = deque()
         """Events shown before the first record; they alone do not create a file."""
+        self._due: deque[Callable[[], object]] = deque()
+        """Calls that store what was put off, in its order."""
 
     @classmethod
     def create(cls, workplace: SessionContext, session_id: str, parent: str = "") -> SessionStore:
@@ -162,6 +179,18 @@ class SessionStore(Store):
         return self._journal.problem
 
     def record(self, event: ev.Event) -> None:
+        if isinstance(event, _RECORDED):
+            self.write_due()
+            self._record(event)
+
+    def record_soon(self, event: ev.Event) -> None:
+        self._due.append(partial(self._record, event))
+
+    def write_due(self) -> None:
+        while self._due:
+            self._due.popleft()()
+
+    def _record(self, event: ev.Event) -> None:
         if isinstance(event, ev.HookFinished) and not event.is_notable:
             return
         if event.agent == ev.USER_AGENT or isinstance(event, AGENT_FRAME if event.agent else SHOWN_ONLY):
@@ -193,13 +222,12 @@ class SessionStore(Store):
                 self._write("pin", {"items": event.items})
             case ev.Result():
                 self._record_submission_end(event)
-            case _:
-                pass
 
     def set_title(self, title: str) -> None:
         self._title = title
         # A new session gets its file with the first record worth keeping; a name alone is none.
         if self._opening != "session":
+            self.write_due()
             self._write("custom-title", {"customTitle": title})
 
     def set_system_context(self, text: str, folders: Sequence[str] = (), style: Json | None = None) -> None:
@@ -207,6 +235,7 @@ class SessionStore(Store):
             return
         self._system_context, self._folders, self._style = text, tuple(folders), style
         if self._opening != "session":
+            self.write_due()
             self._write("system-context", self._context_fields(text))
 
     def _context_fields(self, text: str) -> Json:
@@ -218,23 +247,29 @@ class SessionStore(Store):
             return
         self._user_contexts[boundary] = (text, dict(sources))
         if self._opening != "session":
+            self.write_due()
             self._write_opening()
             self._journal.append(self._user_context_line(boundary))
 
     def note_seen(self, files: Json) -> None:
         # A session without a record gets none by this: it has no messages.
         if self._opening != "session":
-            self._write("seen", {"files": files})
+            # Behind the results that showed them, if these are put off.
+            self._due.append(partial(self._write, "seen", {"files": files}))
+            if len(self._due) == 1:
+                self.write_due()
 
     def note_front(self, front: Json) -> None:
         # With another version too: else what changes later would be taken for what an update has done.
         noted = (front, self._workplace.version)
         if noted != self._front and self._opening != "session":
             self._front = noted
+            self.write_due()
             self._write("request-front", {"front": front})
 
     def note_server_tools(self, tools: list[Json]) -> None:
         if self._opening != "session":
+            self.write_due()
             self._write("mcp-tools", {"tools": tools})
 
     def results_dir(self) -> Path | None:
@@ -246,15 +281,18 @@ class SessionStore(Store):
         return folder
 
     def sync(self) -> None:
+        self.write_due()
         self._journal.sync()
 
     def sync_soon(self) -> None:
+        self.write_due()
         self._journal.sync_soon()
 
     def take_notice(self) -> str | None:
         return self._journal.take_notice()
 
     def close(self) -> None:
+        self.write_due()
         folder = self._journal.path.with_suffix("")
         with suppress(OSError):  # Not empty: there are results to keep.
             (folder / "tool-results").rmdir()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentcli.agent.old_content import OldContent
-from agentcli.core.events import ContextEdited, Event, LoopContinued, MessageAppended
+from agentcli.core.events import ContextEdited, Event, MessageAppended, ReplyStarted
 from agentcli.core.growing import Growing
 from agentcli.core.messages import (
     Block,
@@ -17,7 +17,7 @@ from agentcli.core.messages import (
 from agentcli.core.packed import Packed
 
 LINES = "".join(f"    a line of source code, number {number}\n" for number in range(600))
-NEXT_TURN = LoopContinued(transition="next_turn", turn=1)
+NEXT_TURN = ReplyStarted(message_id="reply", api_id="msg_1", model="m")
 
 
 class Conversation:

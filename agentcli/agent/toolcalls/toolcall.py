@@ -137,6 +137,8 @@ class ToolRunner:
     """Makes a small model whose costs are reported through a call's own events."""
     agents: Callable[[EmitEvent], AgentStarter] | None = None
     """Starts sub-agents whose events are a call's own; None: there are none."""
+    before_effects: Callable[[str], None] = field(default=lambda _call_id: None)
+    """Called with the id of a call that may change something, before it begins."""
     on_interrupting_denial: Callable[[], None] = field(default=lambda: None)
     """Called when a denial also asks for the end of the submission."""
     render: Callable[[str, Json, Output], Awaitable[Output]] | None = None
@@ -174,7 +176,10 @@ class ToolRunner:
         only: tuple[str, ...] | None = None
         try:
             approved = await self._approve(call, context, signal, emit)
-            if _may_write(approved.tool, approved.input, context):
+            is_safe = approved.tool.is_safe(approved.input)
+            if not is_safe:
+                self.before_effects(call.id)
+            if not is_safe and _may_write(approved.needs):
                 folders = (context.root, context.working_dirs)
                 only = await changed_paths(approved.input, approved.needs, context)
                 await signal.run(self.workspace.before_change(call.id, approved.input, *folders))
@@ -573,10 +578,9 @@ def _is_question(needs: tuple[Need, ...]) -> bool:
     return any(need.kind == "question" for need in needs)
 
 
-def _may_write(tool: Tool, input: Json, context: ToolContext) -> bool:
+def _may_write(needs: tuple[Need, ...]) -> bool:
     """Whether files may be changed: a call can be unsafe to repeat (a question, a list) and change none."""
-    writing = ("write", "execute", "other")
-    return not tool.is_safe(input) and any(need.kind in writing for need in tool.needs(input, context))
+    return any(need.kind in ("write", "execute", "other") for need in needs)
 
 
 def result_block(call: ToolUseBlock, output: Output) -> ToolResultBlock:
