@@ -175,7 +175,10 @@ class Edits:
         return self._activate(log).uncollapsed
 
     def _activate(self, log: Sequence[Message]) -> _Active:
-        log, known = growing(log), self._active
+        known = self._active
+        if known is not None and known.log is log and not self._changed:
+            return known
+        log = growing(log)
         if known is None or not known.log.begins(log):
             return self._search(log)
         if self._changed:

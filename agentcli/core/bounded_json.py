@@ -34,7 +34,7 @@ def parse_json(
 ) -> Any:
     """Raises `json.JSONDecodeError` for invalid JSON, another `ValueError` beyond a limit."""
     if isinstance(text, bytes):
-        text = text.decode(json.detect_encoding(text), "surrogatepass")
+        text = text.decode("utf-8" if text.startswith(b'{"') else json.detect_encoding(text), "surrogatepass")
     if text.startswith("\ufeff"):
         raise json.JSONDecodeError("Unexpected byte order mark", text, 0)
     decoder = _decoder(most_digits) if object_pairs_hook is None else _new_decoder(most_digits, object_pairs_hook)
@@ -42,7 +42,7 @@ def parse_json(
         value = decoder.decode(text)
     except RecursionError:
         raise JsonLimitError(f"is nested more than {deepest} levels deep") from None
-    if is_too_deep(value, text, deepest=deepest):
+    if text.count("[") + text.count("{") > deepest and is_too_deep(value, deepest=deepest):
         raise JsonLimitError(f"is nested more than {deepest} levels deep")
     return value
 

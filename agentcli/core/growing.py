@@ -110,11 +110,11 @@ class Gathered(Generic[T, V]):
         self._value = start()
 
     def of(self, items: Sequence[T]) -> V:
-        now = growing(items)
-        known = len(self._read)
-        if not self._read.begins(now):
+        now, before = growing(items), self._read
+        known = before._length
+        if not (now._items is before._items and now._length >= known) and not before.begins(now):
             known, self._value = 0, self._start()
-        for item in now[known:]:
+        for item in now._items[known : now._length]:
             self._value = self._add(self._value, item)
         self._read = now
         return self._value

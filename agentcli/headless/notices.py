@@ -31,18 +31,24 @@ _IMPORTANCE: dict[type[Event], int] = {
     ev.PrefixBroken: VERBOSE,
     ev.ContextEdited: VERBOSE,
     ev.ContextCompacted: VERBOSE,
+    ev.NoticeRaised: ALWAYS,
+    ev.HookFinished: ALWAYS,
 }
+"""Of some, at most."""
 _STOPPABLE = (ev.RetryScheduled, ev.StreamWentQuiet)
 
 
 def importance(event: Event) -> int:
     """How important an event is; 0 for one that has no line."""
+    most = _IMPORTANCE.get(type(event), 0)
+    if not most:
+        return 0
     if isinstance(event, ev.NoticeRaised):
         # The output of a command is the answer itself.
-        return 0 if event.code == "command" else VERBOSE if event.level == "info" else ALWAYS
-    if isinstance(event, ev.HookFinished):
-        return ALWAYS if event.is_notable else 0
-    return _IMPORTANCE.get(type(event), 0)
+        return 0 if event.code == "command" else VERBOSE if event.level == "info" else most
+    if isinstance(event, ev.HookFinished) and not event.is_notable:
+        return 0
+    return most
 
 
 def notice(event: Event) -> str:

@@ -14,13 +14,14 @@ from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.core.globs import escape_glob, glob_regex, is_within_limits
+from agentcli.core.real_path import existing_path
 from agentcli.permissions.protected_names import is_fixed, needs_asking
 
 
 def real_path(path: str) -> str:
     """Resolve links in a path; for a missing file, in its existing parents."""
     try:
-        return os.path.realpath(path)
+        return existing_path(path) or os.path.realpath(path)
     except ValueError:
         # No file can have such a name (NUL, lone surrogate); words of a command may.
         return path
@@ -89,12 +90,20 @@ class Resolved(dict[str, str]):
         if not path.startswith("/") or name in ("", ".", "..") or path.count("/") > _DEEPEST:
             found = real_path(path)
         else:
+            known = None if folder in self else _existing(path)
             # What the folder leads to is the same for all that is in it.
-            found = os.path.join(self[folder], name)  # noqa: PTH118
-            if _is_link(found):
+            found = known or os.path.join(self[folder], name)  # noqa: PTH118
+            if known is None and _is_link(found):
                 found = real_path(found)
         self[path] = found
         return found
+
+
+def _existing(path: str) -> str | None:
+    try:
+        return existing_path(path)
+    except ValueError:
+        return None
 
 
 def _is_link(path: str) -> bool:

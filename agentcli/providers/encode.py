@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 from agentcli.core.growing import Growing
@@ -52,7 +53,7 @@ class BodyEncoder:
     def _parts(self, body: Json) -> list[bytes]:
         parts: list[bytes] = []
         for key, value in body.items():
-            parts += (b"," if parts else b"{", to_bytes(key), b":")
+            parts += (b"," if parts else b"{", _encoded_key(key), b":")
             if key == "messages":
                 self._add_messages(value, parts)
             elif key == "tools":
@@ -121,6 +122,8 @@ class _SettledMessages:
 
 def _joined(parts: Sequence[bytes]) -> list[bytes]:
     """The same bytes in few pieces: large ones stay as they are, others are joined."""
+    if sum(map(len, parts)) < LARGE_PIECE:
+        return [b"".join(parts)]
     made: list[bytes] = []
     small: list[bytes] = []
     size = 0
@@ -158,3 +161,6 @@ def to_bytes(value: Any) -> bytes:
         return text.encode("utf-8")
     except UnicodeEncodeError:
         return _SURROGATE.sub("\ufffd", text).encode("utf-8")
+
+
+_encoded_key = lru_cache(maxsize=64)(to_bytes)

@@ -119,6 +119,8 @@ class HttpClient:
         self._write_seconds = write_seconds
         self._context: ssl.SSLContext | None = None
         self._unused: list[_Connection] = []
+        self._sendable: PostRequest | None = None
+        """The last request that was found to be sendable, without its size."""
 
     def prepare(self) -> None:
         """Read the certificate authorities ahead of the first request; for a thread."""
@@ -127,12 +129,13 @@ class HttpClient:
 
     async def post(self, path: str, headers: Mapping[str, str], pieces: Sequence[bytes]) -> HttpResponse:
         """Send a body in pieces. The response once its headers are there. The caller reads its body and closes it."""
+        request = PostRequest(f"{self._prefix}{path}", (("host", self._host_header), *headers.items()))
+        if request != self._sendable:
+            if not request.is_sendable:
+                raise UnsendableRequest("A header has characters that cannot be sent")
+            self._sendable = request
         size = str(sum(map(len, pieces)))
-        request = PostRequest(
-            f"{self._prefix}{path}", (("host", self._host_header), *headers.items(), ("content-length", size))
-        )
-        if not request.is_sendable:
-            raise UnsendableRequest("A header has characters that cannot be sent")
+        request = PostRequest(request.target, (*request.headers, ("content-length", size)))
         connection = self._kept() or await self._connect()
         try:
             await connection.send(request, pieces, self._write_seconds)

@@ -48,7 +48,10 @@ class Exchange:
             async with aclosing(turn.run()) as events:
                 async for event in events:
                     yield event
-                    for one in self._following(event):
+                    if isinstance(event, ev.ReplyStarted | ev.UsageReported) and not event.agent:
+                        for one in self._findings(event):
+                            yield one
+                    for one in dependencies.take_late_events():
                         yield one
             failure = turn.outcome.failure
             repair = _REPAIRS.get(failure.kind) if failure is not None else None
@@ -59,16 +62,15 @@ class Exchange:
         dependencies.context.request_ended()
         self._take(turn)
 
-    def _following(self, event: ev.Event) -> Iterator[ev.Event]:
-        """Events that follow one of the turn: findings about the cache, and what background work has reported."""
+    def _findings(self, event: ev.ReplyStarted | ev.UsageReported) -> Iterator[ev.Event]:
+        """Findings about the cache."""
         # Not before the reply begins: comparing requests would delay the sending.
-        if self._unseen is not None and isinstance(event, ev.ReplyStarted | ev.UsageReported) and not event.agent:
+        if self._unseen is not None:
             self._dependencies.watch.look(*self._unseen)
             self._unseen = None
-        if isinstance(event, ev.UsageReported) and event.purpose == "turn" and not event.agent:
+        if isinstance(event, ev.UsageReported) and event.purpose == "turn":
             now = self._dependencies.turn.clock.monotonic()
             yield from self._dependencies.watch.answered(event.model, event.usage, now)
-        yield from self._dependencies.take_late_events()
 
     def _take(self, turn: Turn) -> None:
         state = self.state = replace(self.state.adding(*turn.added), tool_context=turn.context)

@@ -66,6 +66,9 @@ class TurnPlan:
     estimated_tokens: int = 0
 
 
+_NOTED = (ev.ReplyStarted, ev.MessageAppended, ev.ReplyTombstoned)
+
+
 class _Wake:
     """There are events of work beside the turn."""
 
@@ -131,14 +134,14 @@ class Turn:
 
     def _note(self, event: ev.Event) -> None:
         """Counted as added is what the consumer gets: it may close at any event, and never see those behind it."""
-        if event.agent:
+        if event.agent or not isinstance(event, _NOTED):
             return
-        if isinstance(event, ev.MessageAppended):
-            self.added.append(event.message)
         if isinstance(event, ev.ReplyStarted):
             self._shown_reply = event.message_id
-        elif isinstance(event, ev.MessageAppended | ev.ReplyTombstoned):
-            self._shown_reply = ""
+            return
+        self._shown_reply = ""
+        if isinstance(event, ev.MessageAppended):
+            self.added.append(event.message)
 
     async def _items(self) -> AsyncGenerator[ev.Event, None]:
         beside = self._dependencies.beside

@@ -143,6 +143,8 @@ class ToolRunner:
     """Called when a denial also asks for the end of the submission."""
     render: Callable[[str, Json, Output], Awaitable[Output]] | None = None
     """Gives an output the display of a plugin's renderer for the tool of that name."""
+    _fitted_calls: dict[str, tuple[Tool, Json, Json, list[str]]] = field(default_factory=dict)
+    """By the ids of calls that have not begun: the tool, the model's input, and what `_fitted` said about both."""
 
     def is_safe(self, call: ToolUseBlock) -> bool:
         """Whether a call may run beside others and be thrown away: decided by its input (T3). Errors are safe."""
@@ -151,6 +153,7 @@ class ToolRunner:
             return True
         try:
             input, wrong = _fitted(tool, call.input)
+            self._fitted_calls[call.id] = (tool, call.input, input, wrong)
             return bool(wrong) or tool.is_safe(input)
         except Exception:  # noqa: BLE001 - a tool's bug must not start it beside others
             return False
@@ -222,7 +225,7 @@ class ToolRunner:
         self, call: ToolUseBlock, context: ToolContext, signal: AbortSignal, emit: EmitEvent
     ) -> _Approved:
         tool = self._find(call)
-        input = self._parse(tool, call.input, context)
+        input = self._parse(tool, call.input, context, call.id)
         verdict, hooks = PreToolVerdict(), self.hooks.reporting_to(emit)
         if hooks.watches_tools:
             verdict = await signal.run(hooks.before_tool(call, input))
@@ -281,8 +284,14 @@ class ToolRunner:
             raise _Refused(f"{what}. It begins with: {shown}", "invalid input")
         return tool
 
-    def _parse(self, tool: Tool, given: Json, context: ToolContext, *, answered: bool = False) -> Json:
-        input, wrong = _fitted(tool, given, answered=answered)
+    def _parse(
+        self, tool: Tool, given: Json, context: ToolContext, call_id: str = "", *, answered: bool = False
+    ) -> Json:
+        known = self._fitted_calls.pop(call_id, None)
+        if known is not None and known[0] is tool and known[1] is given:
+            input, wrong = known[2:]
+        else:
+            input, wrong = _fitted(tool, given, answered=answered)
         if wrong:
             raise _Refused(unfit_input(tool, wrong), "invalid input")
         refused = tool.check(input, context)

@@ -57,7 +57,9 @@ class Composite(Attachments):
     """Several attachments as one, in the order given."""
 
     def __init__(self, *parts: Attachments) -> None:
-        self._parts = parts
+        self._parts: tuple[Attachments, ...] = ()
+        for part in parts:
+            self._parts += part._parts if isinstance(part, Composite) else (part,)
         self._looked_up_for: LoopState | None = None
 
     def lookup(self, state: LoopState) -> Lookup | None:

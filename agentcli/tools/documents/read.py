@@ -17,6 +17,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, TextBlock
 from agentcli.core.permission import Need
 from agentcli.core.plural import counted
+from agentcli.core.real_path import real_path
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, object_schema, os_failure, shown_path
 from agentcli.tools.files.disk import (
@@ -67,7 +68,7 @@ class Read(BuiltinTool):
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
         path = absolute_path(input.get("file_path"), context)
         try:
-            real = os.path.realpath(path)
+            real = real_path(path)
         except (OSError, ValueError):
             real = path
         return (Need("read", path, "" if real == path else real),)
