@@ -19,6 +19,7 @@ from agentcli.permissions.sandbox.limits import ResourceLimits
 from agentcli.permissions.sandbox.network.upstream import Upstream
 from agentcli.permissions.sandbox.secrets import EMPTY, FILTERED_ONLY, SYSTEM, UNREADABLE
 
+_EMPTIED = (*EMPTY, *FILTERED_ONLY)
 PathFinder = Callable[[], Iterable[Path]]
 
 
@@ -114,34 +115,60 @@ class Masks:
         return (*self.refused, *self.emptied)
 
 
-def find_masks(rules: SandboxRules) -> Masks:
-    existing = _Existing()
-    wanted = [*rules.own_folders, *rules.deny_read, *(Path(name) for name in SYSTEM if os.geteuid() == 0)]
-    emptied: list[Path] = []
+def find_masks(rules: SandboxRules, resolved: Resolved | None = None) -> Masks:
+    """`resolved`: what the caller has resolved for the same command."""
+    return _masks(rules, _look(rules, Resolved() if resolved is None else resolved))
+
+
+Existing = tuple[tuple[str, str], ...]
+"""Paths that exist, each with the path it resolves to."""
+
+
+@frozen
+class _Found:
+    """What there is of the paths that a sandbox masks or opens."""
+
+    refused: Existing
+    emptied: Existing
+    denied: Existing
+    readable: Existing
+    opened: Existing
+
+
+def _look(rules: SandboxRules, resolved: Resolved) -> _Found:
+    def existing(paths: Iterable[Path | str]) -> Existing:
+        # Most paths do not exist, and checking that is ten times faster than resolving links.
+        there = (str(path) for path in paths if os.path.exists(path))  # noqa: PTH110 - some dozens before a command
+        return tuple((text, resolved[text]) for text in there)
+
+    refused = existing((*rules.own_folders, *rules.deny_read, *(SYSTEM if os.geteuid() == 0 else ())))
+    emptied: Existing = ()
     if rules.home is not None:
-        wanted += _present(rules.home, UNREADABLE)
-        emptied += _present(rules.home, (*EMPTY, *FILTERED_ONLY))
-    always = set(rules.deny_read)
-    refused = _maskable(wanted, rules, always, existing)
-    denied = [path for path in map(existing, rules.denied_files()) if path is not None]
-    refused = _outermost((*refused, *denied))
-    reopened = [
-        path
-        for path in map(existing, (*rules.readable, *rules.allow_read))
-        if path is not None and is_below(str(path), map(str, refused))
-    ]
-    by_path = {real: path for path in emptied if (real := existing(path)) is not None}
-    names = {path: str(original.relative_to(rules.home)) for path, original in by_path.items() if rules.home}
+        refused += tuple((text, resolved[text]) for text in _present(rules.home, UNREADABLE))
+        emptied = tuple((text, resolved[text]) for text in _present(rules.home, _EMPTIED))
+    return _Found(
+        refused, emptied, existing(rules.denied_files()), existing(rules.readable), existing(rules.allow_read)
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _masks(rules: SandboxRules, found: _Found) -> Masks:
+    """Kept, because the same is found before almost every command of a session."""
+    refused = _maskable(found.refused, rules, set(map(str, rules.deny_read)), found.opened)
+    refused = _outermost((*refused, *(Path(real) for _path, real in found.denied)))
+    readable = [Path(real) for _path, real in (*found.readable, *found.opened)]
+    reopened = [path for path in readable if is_below(str(path), map(str, refused))]
+    names = {Path(real): str(Path(path).relative_to(rules.home)) for path, real in found.emptied if rules.home}
     return Masks(
         refused,
-        _outermost(_maskable(emptied, rules, set(), existing)),
+        _outermost(_maskable(found.emptied, rules, set(), found.opened)),
         tuple(dict.fromkeys(reopened)),
         {path: FILTERS[name] for path, name in names.items() if name in FILTERS},
         frozenset(path for path, name in names.items() if name in FILTERED_ONLY),
     )
 
 
-def _present(home: Path, names: tuple[str, ...]) -> list[Path]:
+def _present(home: Path, names: tuple[str, ...]) -> list[str]:
     """The paths below the home folder that exist and are not links to nothing. Most are missing: `Path` objects would
     cost a millisecond, exceptions half of one. What lies in a missing folder is not looked for, which is a third of the
     names where there is no `.config`. In the order of the names: of two for one file, the last decides."""
@@ -149,7 +176,7 @@ def _present(home: Path, names: tuple[str, ...]) -> list[Path]:
     for folder, paths in _by_folder(str(home), names).items():
         if os.access(folder, os.F_OK):
             found += [each for each in paths if os.access(each[1], os.F_OK)]
-    return [Path(path) for _place, path in sorted(found)]
+    return [path for _place, path in sorted(found)]
 
 
 @functools.lru_cache(maxsize=8)
@@ -164,19 +191,15 @@ def _by_folder(home: str, names: tuple[str, ...]) -> dict[str, list[tuple[int, s
     return found
 
 
-def _maskable(paths: Iterable[Path], rules: SandboxRules, always: set[Path], existing: _Existing) -> tuple[Path, ...]:
+def _maskable(paths: Existing, rules: SandboxRules, always: set[str], opened: Existing) -> tuple[Path, ...]:
     found: list[Path] = []
-    opened = [str(path) for path in map(existing, rules.allow_read) if path is not None]
-    for path in paths:
-        real = existing(path)
-        if real is None:
-            continue
+    for path, real in paths:
         # Masking would hide the working directory inside; the user chose to work there.
-        if any(is_below(str(folder), (str(real),)) for folder in rules.working_dirs):
+        if any(is_below(str(folder), (real,)) for folder in rules.working_dirs):
             continue
-        if path not in always and is_below(str(real), opened):
+        if path not in always and is_below(real, (folder for _path, folder in opened)):
             continue
-        found.append(real)
+        found.append(Path(real))
     return tuple(found)
 
 
@@ -187,19 +210,3 @@ def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
         if not kept or not is_below(str(path), (str(kept[-1]),)):
             kept.append(path)
     return tuple(kept)
-
-
-class _Existing:
-    """Resolves links in the paths that exist, once for each folder on the way."""
-
-    def __init__(self) -> None:
-        self._resolved = Resolved()
-
-    def __call__(self, path: Path) -> Path | None:
-        """The resolved path; None for a missing one and for a link to nothing."""
-        # Most paths do not exist, and checking that is ten times faster than resolving links.
-        text = str(path)
-        if not os.path.exists(text):  # noqa: PTH110 - some dozens of them before a command
-            return None
-        real = self._resolved[text]
-        return path if real == text else Path(real)

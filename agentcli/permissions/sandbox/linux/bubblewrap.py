@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import Launch, SandboxFinding, SpareLaunch
 from agentcli.permissions.git.config import git_program, read_regular
+from agentcli.permissions.paths import Resolved
 from agentcli.permissions.sandbox import temp_folder
 from agentcli.permissions.sandbox.caches import CacheFolders
 from agentcli.permissions.sandbox.limits import CPU_SIGNAL, LimitWatch, ResourceLimits, with_kernel_limits
@@ -120,7 +121,8 @@ class BubblewrapLauncher:
         connection = ProxyConnection()
         # New files in /tmp go to the session's own folder.
         written = (path for path in grant.write if self.outside(str(path)) == str(path))
-        masks, caches = find_masks(rules), CacheFolders.find(rules)
+        resolved = Resolved()
+        masks, caches = find_masks(rules, resolved), CacheFolders.find(rules, resolved)
         never_opened = (*rules.working_dirs, *rules.own_folders, *rules.installation, *masks.all)
         granted = WritablePaths(written, never_opened, rules.home)
         try:
@@ -135,7 +137,7 @@ class BubblewrapLauncher:
                 self.ability.program,
                 *self._namespaces(network),
                 *mounts.dropped_capabilities(),
-                *mounts.arguments(protected, granted.paths),
+                *mounts.arguments(protected, granted.paths, resolved),
                 *connection.mounts,
                 *("--chdir", str(cwd)),
             )
