@@ -32,7 +32,7 @@ from agentcli.permissions.sandbox.linux.probe import Ability
 from agentcli.permissions.sandbox.linux.processes import SandboxProcesses
 from agentcli.permissions.sandbox.linux.seccomp import seccomp_filter
 from agentcli.permissions.sandbox.linux.spare import SpareSandbox
-from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks
+from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks, learn_names
 from agentcli.permissions.sandbox.planted.guard import MOST_FINDINGS, Guard, Watched, inner_folders
 from agentcli.permissions.sandbox.planted.inventory import Inventory, TakesLonger, change_time
 from agentcli.permissions.sandbox.planted.late_search import MOST_SECONDS, LateSearch
@@ -183,6 +183,7 @@ class BubblewrapLauncher:
             if self._running:
                 return None
             spare = SpareSandbox(setup, self._launches, self._system_call_filter(network))
+        learn_names(self.rules)
         inner = with_kernel_limits(tuple(words), self.rules.limits)
         arguments = (*setup, *_descriptor_options(spare.filter, spare.inside), "--", *inner)
         passed = (spare.inside.descriptor, *((spare.filter,) if spare.filter >= 0 else ()))
