@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -16,12 +15,12 @@ def find_program(name: str, search_path: str | None, working_dirs: Iterable[Path
     """
     writable = _resolved(working_dirs)
     for entry in _absolute_entries(search_path):
+        found = os.path.join(entry, name)  # noqa: PTH118
         # Most entries have no such program: only where there is one, links are resolved.
-        if not _can_run(os.path.join(entry, name)):  # noqa: PTH118
+        if not _can_run(found) or os.path.isdir(found):  # noqa: PTH112 - before every command
             continue
-        found = shutil.which(name, path=entry)
         # A link from outside into a project is like a program in it.
-        if found is not None and not _lies_in(entry, writable) and not _lies_in(found, writable):
+        if not _lies_in(entry, writable) and not _lies_in(found, writable):
             return found
     return None
 

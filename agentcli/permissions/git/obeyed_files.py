@@ -6,6 +6,7 @@ status` in it then obeys its `config`. Reads the file system, changes nothing.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -128,10 +129,11 @@ def _hooks_of(root: str, working_dirs: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _nearest(root: str) -> Path | None:
-    # As strings: this runs before every command, and `Path` objects for all folders above cost more than the looks.
-    place, inner = str(Path(root)), ""
-    while place not in ("", inner):
-        if os.path.lexists(dot_git := os.path.join(place, ".git")):  # noqa: PTH118
-            return Path(dot_git)
-        place, inner = os.path.dirname(place), place  # noqa: PTH120 - of / and // that is the same again
-    return None
+    return next((dot_git for text, dot_git in possible_dot_gits(root) if os.path.lexists(text)), None)
+
+
+@functools.lru_cache(maxsize=32)
+def possible_dot_gits(folder: str | Path) -> tuple[tuple[str, Path], ...]:
+    """What would be the `.git` of a folder and of those around it, as text and as `Path`. Kept: they are looked for
+    before every command, and making them takes longer than that."""
+    return tuple((str(path), path) for path in (place / ".git" for place in (Path(folder), *Path(folder).parents)))

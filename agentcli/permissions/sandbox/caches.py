@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.permissions.paths import is_below
+from agentcli.permissions.paths import Resolved, is_below
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.planted.protected import outermost, repositories
 
@@ -70,8 +70,8 @@ class CacheFolders:
     """`~/.cache`, in whose place commands see a folder of their own; None: they see it as it is."""
 
     @classmethod
-    def find(cls, rules: SandboxRules) -> CacheFolders:
-        return cls(cache_folder(rules), _home_cache(rules))
+    def find(cls, rules: SandboxRules, resolved: Resolved) -> CacheFolders:
+        return cls(cache_folder(rules), _home_cache(rules, resolved))
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Variables that point tools to the folder."""
@@ -82,12 +82,12 @@ class CacheFolders:
             found["XDG_CACHE_HOME"] = f"{self.own}/home"
         return found
 
-    def mounts(self) -> list[str]:
+    def mounts(self, resolved: Resolved) -> list[str]:
         """Arguments that mount a writable folder over `~/.cache`, with the needed parts of the user's own."""
         if self.own is None or self.covered is None:
             return []
         # Beside the cache, not in it: a command could replace anything in it by a link.
-        folder = os.path.realpath(f"{self.own}-home")
+        folder = resolved[f"{self.own}-home"]
         if not os.path.isdir(folder):  # noqa: PTH112
             os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
         made = ["--bind", folder, self.covered]
@@ -97,17 +97,17 @@ class CacheFolders:
             if not os.access(needed, os.F_OK) or not os.path.isdir(needed):  # noqa: PTH112
                 continue
             # Bubblewrap would follow a link that a command left there, and create what it leads to.
-            if os.path.realpath(f"{folder}/{name}") == f"{folder}/{name}":
+            if resolved[f"{folder}/{name}"] == f"{folder}/{name}":
                 made += ["--ro-bind", needed, needed]
         return made
 
 
-def _home_cache(rules: SandboxRules) -> str | None:
+def _home_cache(rules: SandboxRules, resolved: Resolved) -> str | None:
     """`~/.cache`, resolved, if it is a folder that commands could not write to anyway."""
     home = str(rules.home)
     if rules.home is None or is_below(home, map(str, rules.working_dirs)):
         return None
-    own = os.path.realpath(rules.home / ".cache")
+    own = resolved[f"{home}/.cache"]
     if own == home or not is_below(own, (home,)) or not os.path.isdir(own):  # noqa: PTH112 - before every command
         return None
     return None if is_below(own, map(str, (*rules.working_dirs, *rules.allow_write, *rules.allow_read))) else own

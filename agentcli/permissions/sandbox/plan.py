@@ -13,12 +13,17 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
+from agentcli.core.listed_names import ListedNames
 from agentcli.permissions.paths import Resolved, is_below
 from agentcli.permissions.sandbox.filtered import FILTERS, Filter
 from agentcli.permissions.sandbox.limits import ResourceLimits
 from agentcli.permissions.sandbox.network.upstream import Upstream
 from agentcli.permissions.sandbox.secrets import EMPTY, FILTERED_ONLY, SYSTEM, UNREADABLE
 
+_BELOW_HOME = (*UNREADABLE, *EMPTY, *FILTERED_ONLY)
+_LISTED_FROM = 8
+"""Number of names in a folder from which on the folder itself is looked at."""
+_listed_names = ListedNames()
 PathFinder = Callable[[], Iterable[Path]]
 
 
@@ -114,69 +119,108 @@ class Masks:
         return (*self.refused, *self.emptied)
 
 
-def find_masks(rules: SandboxRules) -> Masks:
-    existing = _Existing()
-    wanted = [*rules.own_folders, *rules.deny_read, *(Path(name) for name in SYSTEM if os.geteuid() == 0)]
-    emptied: list[Path] = []
+def find_masks(rules: SandboxRules, resolved: Resolved | None = None) -> Masks:
+    """`resolved`: what the caller has resolved for the same command."""
+    found = _look(rules, Resolved() if resolved is None else resolved)
+    return _masks(found, rules.working_dirs, rules.deny_read, rules.home)
+
+
+Existing = tuple[tuple[str, str], ...]
+"""Paths that exist, each with the path it resolves to."""
+
+
+@frozen
+class _Found:
+    """What there is of the paths that a sandbox masks or opens."""
+
+    refused: Existing
+    emptied: Existing
+    denied: Existing
+    readable: Existing
+    opened: Existing
+
+
+def _look(rules: SandboxRules, resolved: Resolved) -> _Found:
+    def existing(paths: Iterable[Path | str]) -> Existing:
+        # Most paths do not exist, and checking that is ten times faster than resolving links.
+        there = (str(path) for path in paths if os.path.exists(path))  # noqa: PTH110 - some dozens before a command
+        return tuple((text, resolved[text]) for text in there)
+
+    refused = existing((*rules.own_folders, *rules.deny_read, *(SYSTEM if os.geteuid() == 0 else ())))
+    emptied: Existing = ()
     if rules.home is not None:
-        wanted += _present(rules.home, UNREADABLE)
-        emptied += _present(rules.home, (*EMPTY, *FILTERED_ONLY))
-    always = set(rules.deny_read)
-    refused = _maskable(wanted, rules, always, existing)
-    denied = [path for path in map(existing, rules.denied_files()) if path is not None]
-    refused = _outermost((*refused, *denied))
-    reopened = [
-        path
-        for path in map(existing, (*rules.readable, *rules.allow_read))
-        if path is not None and is_below(str(path), map(str, refused))
-    ]
-    by_path = {real: path for path in emptied if (real := existing(path)) is not None}
-    names = {path: str(original.relative_to(rules.home)) for path, original in by_path.items() if rules.home}
+        present = _present(str(rules.home))
+        refused += tuple((text, resolved[text]) for place, text in present if place < len(UNREADABLE))
+        emptied = tuple((text, resolved[text]) for place, text in present if place >= len(UNREADABLE))
+    return _Found(
+        refused, emptied, existing(rules.denied_files()), existing(rules.readable), existing(rules.allow_read)
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _masks(found: _Found, working_dirs: tuple[Path, ...], deny_read: tuple[Path, ...], home: Path | None) -> Masks:
+    """Kept, because the same is found before almost every command of a session."""
+    refused = _maskable(found.refused, working_dirs, set(map(str, deny_read)), found.opened)
+    refused = _outermost((*refused, *(Path(real) for _path, real in found.denied)))
+    readable = [Path(real) for _path, real in (*found.readable, *found.opened)]
+    reopened = [path for path in readable if is_below(str(path), map(str, refused))]
+    names = {Path(real): str(Path(path).relative_to(home)) for path, real in found.emptied if home}
     return Masks(
         refused,
-        _outermost(_maskable(emptied, rules, set(), existing)),
+        _outermost(_maskable(found.emptied, working_dirs, set(), found.opened)),
         tuple(dict.fromkeys(reopened)),
         {path: FILTERS[name] for path, name in names.items() if name in FILTERS},
         frozenset(path for path, name in names.items() if name in FILTERED_ONLY),
     )
 
 
-def _present(home: Path, names: tuple[str, ...]) -> list[Path]:
-    """The paths below the home folder that exist and are not links to nothing. Most are missing: `Path` objects would
-    cost a millisecond, exceptions half of one. What lies in a missing folder is not looked for, which is a third of the
-    names where there is no `.config`. In the order of the names: of two for one file, the last decides."""
+def _present(home: str) -> list[tuple[int, str]]:
+    """The paths below the home folder that exist and are not links to nothing, in the order of `_BELOW_HOME`: of two
+    for one file, the last decides. Each after its place there. Most are missing: `Path` objects would cost a
+    millisecond, exceptions half of one. What is known to be missing is not looked for."""
     found: list[tuple[int, str]] = []
-    for folder, paths in _by_folder(str(home), names).items():
-        if os.access(folder, os.F_OK):
-            found += [each for each in paths if os.access(each[1], os.F_OK)]
-    return [Path(path) for _place, path in sorted(found)]
+    at_home = _listed_names.of(home)
+    for folder, paths in _by_folder(home).items():
+        listed = at_home
+        if folder != home:
+            name = folder.rpartition("/")[2].lower()
+            if (at_home is not None and name not in at_home) or not os.access(folder, os.F_OK):
+                continue
+            listed = _listed_names.of(folder) if len(paths) >= _LISTED_FROM else None
+        there = paths if listed is None else [each for each in paths if each[2] in listed]
+        found += [each[:2] for each in there if os.access(each[1], os.F_OK)]
+    return sorted(found)
+
+
+def learn_names(rules: SandboxRules) -> None:
+    """List the folders in which most of the masked paths would be, so that `find_masks` is faster. Blocking."""
+    if rules.home is not None:
+        folders = _by_folder(str(rules.home)).items()
+        _listed_names.learn(folder for folder, paths in folders if len(paths) >= _LISTED_FROM)
 
 
 @functools.lru_cache(maxsize=8)
-def _by_folder(home: str, names: tuple[str, ...]) -> dict[str, list[tuple[int, str]]]:
-    """The paths of the names, each after its place among them, by the folder that they all lie in: the home folder, or
-    the first folder below it."""
+def _by_folder(home: str) -> dict[str, list[tuple[int, str, str]]]:
+    """The paths of `_BELOW_HOME` by the folder that they all lie in: the home folder, or the first folder below it.
+    Each after its place, and before the name in that folder that it begins with, in lower case."""
     base = home.rstrip("/")
-    found: dict[str, list[tuple[int, str]]] = {}
-    for place, name in enumerate(names):
-        folder, slash, _rest = name.partition("/")
-        found.setdefault(f"{base}/{folder}" if slash else home, []).append((place, f"{base}/{name}"))
+    found: dict[str, list[tuple[int, str, str]]] = {}
+    for place, name in enumerate(_BELOW_HOME):
+        folder, slash, rest = name.partition("/")
+        inner = (rest if slash else name).partition("/")[0].lower()
+        found.setdefault(f"{base}/{folder}" if slash else home, []).append((place, f"{base}/{name}", inner))
     return found
 
 
-def _maskable(paths: Iterable[Path], rules: SandboxRules, always: set[Path], existing: _Existing) -> tuple[Path, ...]:
+def _maskable(paths: Existing, working_dirs: Iterable[Path], always: set[str], opened: Existing) -> tuple[Path, ...]:
     found: list[Path] = []
-    opened = [str(path) for path in map(existing, rules.allow_read) if path is not None]
-    for path in paths:
-        real = existing(path)
-        if real is None:
-            continue
+    for path, real in paths:
         # Masking would hide the working directory inside; the user chose to work there.
-        if any(is_below(str(folder), (str(real),)) for folder in rules.working_dirs):
+        if any(is_below(str(folder), (real,)) for folder in working_dirs):
             continue
-        if path not in always and is_below(str(real), opened):
+        if path not in always and is_below(real, (folder for _path, folder in opened)):
             continue
-        found.append(real)
+        found.append(Path(real))
     return tuple(found)
 
 
@@ -187,19 +231,3 @@ def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
         if not kept or not is_below(str(path), (str(kept[-1]),)):
             kept.append(path)
     return tuple(kept)
-
-
-class _Existing:
-    """Resolves links in the paths that exist, once for each folder on the way."""
-
-    def __init__(self) -> None:
-        self._resolved = Resolved()
-
-    def __call__(self, path: Path) -> Path | None:
-        """The resolved path; None for a missing one and for a link to nothing."""
-        # Most paths do not exist, and checking that is ten times faster than resolving links.
-        text = str(path)
-        if not os.path.exists(text):  # noqa: PTH110 - some dozens of them before a command
-            return None
-        real = self._resolved[text]
-        return path if real == text else Path(real)

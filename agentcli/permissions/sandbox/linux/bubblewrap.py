@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.launch import Launch, SandboxFinding, SpareLaunch
 from agentcli.permissions.git.config import git_program, read_regular
+from agentcli.permissions.paths import Resolved
 from agentcli.permissions.sandbox import temp_folder
 from agentcli.permissions.sandbox.caches import CacheFolders
 from agentcli.permissions.sandbox.limits import CPU_SIGNAL, LimitWatch, ResourceLimits, with_kernel_limits
@@ -31,7 +32,7 @@ from agentcli.permissions.sandbox.linux.probe import Ability
 from agentcli.permissions.sandbox.linux.processes import SandboxProcesses
 from agentcli.permissions.sandbox.linux.seccomp import seccomp_filter
 from agentcli.permissions.sandbox.linux.spare import SpareSandbox
-from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks
+from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks, learn_names
 from agentcli.permissions.sandbox.planted.guard import MOST_FINDINGS, Guard, Watched, inner_folders
 from agentcli.permissions.sandbox.planted.inventory import Inventory, TakesLonger, change_time
 from agentcli.permissions.sandbox.planted.late_search import MOST_SECONDS, LateSearch
@@ -120,7 +121,8 @@ class BubblewrapLauncher:
         connection = ProxyConnection()
         # New files in /tmp go to the session's own folder.
         written = (path for path in grant.write if self.outside(str(path)) == str(path))
-        masks, caches = find_masks(rules), CacheFolders.find(rules)
+        resolved = Resolved()
+        masks, caches = find_masks(rules, resolved), CacheFolders.find(rules, resolved)
         never_opened = (*rules.working_dirs, *rules.own_folders, *rules.installation, *masks.all)
         granted = WritablePaths(written, never_opened, rules.home)
         try:
@@ -135,7 +137,7 @@ class BubblewrapLauncher:
                 self.ability.program,
                 *self._namespaces(network),
                 *mounts.dropped_capabilities(),
-                *mounts.arguments(protected, granted.paths),
+                *mounts.arguments(protected, granted.paths, resolved),
                 *connection.mounts,
                 *("--chdir", str(cwd)),
             )
@@ -181,6 +183,7 @@ class BubblewrapLauncher:
             if self._running:
                 return None
             spare = SpareSandbox(setup, self._launches, self._system_call_filter(network))
+        learn_names(self.rules)
         inner = with_kernel_limits(tuple(words), self.rules.limits)
         arguments = (*setup, *_descriptor_options(spare.filter, spare.inside), "--", *inner)
         passed = (spare.inside.descriptor, *((spare.filter,) if spare.filter >= 0 else ()))

@@ -63,9 +63,9 @@ class Mounts:
         self._shown = _shown(rules.home, search_path)
         self._siblings = temp_folder.siblings(rules.working_dirs)
 
-    def arguments(self, protected: Protection, granted: Sequence[Path]) -> list[str]:
+    def arguments(self, protected: Protection, granted: Sequence[Path], resolved: Resolved) -> list[str]:
         """Arguments for bubblewrap. `granted`: further folders and files that this command may write."""
-        return [*self._system(), *self._folders(protected, granted), *self._covers()]
+        return [*self._system(resolved), *self._folders(protected, granted, resolved), *self._covers()]
 
     def dropped_capabilities(self) -> tuple[str, ...]:
         """Root would see a covered folder as an empty one, and git would record that all in it was removed."""
@@ -74,16 +74,16 @@ class Mounts:
         covered = any(path.is_dir() and self._is_worked_in(path) for path in self._masks.refused)
         return ("--cap-drop", "CAP_DAC_OVERRIDE") if covered else ()
 
-    def _system(self) -> list[str]:
+    def _system(self, resolved: Resolved) -> list[str]:
         made = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
         if os.geteuid() == 0:
             # The kernel's settings in there ask for root's number, not for a capability; core_pattern runs anything.
             made += ["--remount-ro", "/proc"]
-        for folder in (*_needed_in_run(), *(path for path in self._shown if is_below(str(path), ("/run",)))):
+        for folder in (*_needed_in_run(resolved), *(path for path in self._shown if is_below(str(path), ("/run",)))):
             made += _bind(folder, writable=False)
         return [*made, "--remount-ro", "/run"]
 
-    def _folders(self, protected: Protection, granted: Sequence[Path]) -> list[str]:
+    def _folders(self, protected: Protection, granted: Sequence[Path], resolved: Resolved) -> list[str]:
         made = ["--bind", str(self._files.temp), "/tmp"]  # noqa: S108 - a folder of ours in its place
         for folder in self._siblings:
             # Another process may have removed it by then.
@@ -92,8 +92,8 @@ class Mounts:
         for folder in self._shown:
             if not is_below(str(folder), ("/run",)):
                 made += _bind(folder, writable=False)
-        made += self._caches.mounts()
-        for folder in _unmovable((*self._rules.working_dirs, *self._further_writable(), *granted)):
+        made += self._caches.mounts(resolved)
+        for folder in _unmovable((*self._rules.working_dirs, *self._further_writable(), *granted), resolved):
             made += _bind(folder, writable=True)
         for folder in protected.writable:
             made += _bind(folder, writable=True)
@@ -179,12 +179,11 @@ def _bind(path: Path, *, writable: bool) -> list[str]:
     return ["--bind" if writable else "--ro-bind", str(path), str(path)]
 
 
-def _unmovable(folders: Iterable[Path]) -> list[Path]:
+def _unmovable(folders: Iterable[Path], resolved: Resolved) -> list[Path]:
     """Writable folders, outer ones first, with those between one and another inside it. As mounts of their own none of
     them can be renamed and replaced by a link, which the next command would get writable."""
     roots = tuple(dict.fromkeys(folders))
     found = sorted({*roots, *folders_between(roots, roots)}, key=lambda folder: folder.parts)
-    resolved = Resolved()
     return [folder for folder in found if resolved[str(folder)] == str(folder)]
 
 
@@ -192,10 +191,10 @@ def _is_visible(path: Path, visible: Iterable[Path]) -> bool:
     return not is_below(str(path), map(str, _HIDDEN)) or is_below(str(path), map(str, visible))
 
 
-def _needed_in_run() -> list[Path]:
+def _needed_in_run(resolved: Resolved) -> list[Path]:
     """Paths for name resolution, and for programs on some systems."""
     found = list(_NEEDED_IN_RUN)
-    resolver = os.path.realpath("/etc/resolv.conf")
+    resolver = resolved["/etc/resolv.conf"]
     if is_below(resolver, ("/run",)) and not is_below(resolver, found):
         found.append(resolver)
     return [Path(path) for path in found if os.path.exists(path)]  # noqa: PTH110 - before every command

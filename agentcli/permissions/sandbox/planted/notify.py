@@ -29,12 +29,12 @@ class FileNotices:
     """Watches folders, not recursively. `descriptor` is readable after a change; -1 without inotify."""
 
     def __init__(self) -> None:
-        self._folders: dict[int, Path] = {}
+        self._folders: dict[int, str] = {}
         self.descriptor = -1
         with contextlib.suppress(OSError, AttributeError):
             self.descriptor = _library().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
 
-    def watch(self, folders: Iterable[Path]) -> None:
+    def watch(self, folders: Iterable[str]) -> None:
         """Watch more folders. Cheap for folders that are already watched."""
         self.read()
         if self.descriptor >= 0:
@@ -56,7 +56,7 @@ class FileNotices:
                     name = data[position + _HEADER.size : position + _HEADER.size + length].rstrip(b"\0")
                     position += _HEADER.size + length
                     if name and watch in self._folders:
-                        found.add(self._folders[watch] / os.fsdecode(name))
+                        found.add(Path(self._folders[watch], os.fsdecode(name)))
         return found
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class NoticePool:
     def __init__(self) -> None:
         self._idle: list[FileNotices] = []
 
-    def take(self, folders: Iterable[Path]) -> FileNotices:
+    def take(self, folders: Iterable[str]) -> FileNotices:
         try:
             notices = self._idle.pop()
         except IndexError:

@@ -18,7 +18,7 @@ from agentcli.core.bounded_read import read_start
 from agentcli.core.frozen import frozen
 from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.permissions.git.config import git_program, list_settings, pointed_at, read_regular
-from agentcli.permissions.git.obeyed_files import hooks_folders
+from agentcli.permissions.git.obeyed_files import hooks_folders, possible_dot_gits
 from agentcli.permissions.git.subcommand import subcommand_index
 from agentcli.permissions.paths import is_below
 from agentcli.permissions.protected_names import FIXED_FILES, FIXED_FOLDERS, OBEYED_AT_THE_TOP
@@ -244,7 +244,7 @@ def repositories(working_dirs: Sequence[Path], home: Path | None) -> list[Path]:
     """The git folders that commands in these working directories use: their own, or that of the one around them."""
     found: list[Path] = []
     for folder in working_dirs:
-        for text, dot_git in _dot_gits(folder):
+        for text, dot_git in possible_dot_gits(folder):
             # Most folders have none.
             if not os.path.lexists(text) or dot_git.is_symlink():
                 continue
@@ -254,12 +254,6 @@ def repositories(working_dirs: Sequence[Path], home: Path | None) -> list[Path]:
             found += [dot_git] if dot_git.is_dir() else _linked(dot_git)
             break
     return found
-
-
-@functools.lru_cache(maxsize=16)
-def _dot_gits(folder: Path) -> tuple[tuple[str, Path], ...]:
-    """What would be the `.git` of a folder and of those around it, as text and as `Path`."""
-    return tuple((str(path), path) for path in (ancestor / ".git" for ancestor in (folder, *folder.parents)))
 
 
 def outermost(repository: Path) -> Path:
