@@ -1,22 +1,36 @@
-"""The messages of a conversation and their session file, kept in step."""
+"""The messages of a conversation and their session file, kept in step.
+
+Of a long resumed session the log begins with some messages that stand for an earlier part of the file. No request shows
+that part. `whole` reads it for those who need all messages, and `take_in` puts its messages where they belong.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from agentcli.agent.old_content import OldContent
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.core import events as ev
+from agentcli.core.aio import in_thread
 from agentcli.core.growing import Growing
 from agentcli.core.messages import Message, Origin, ToolUseBlock
 from agentcli.session.base import Store
+
+if TYPE_CHECKING:
+    from agentcli.session.recent import EarlierPart
 
 
 class ConversationLog:
     """`unrecorded`: events of the start, which the next start reports again."""
 
     def __init__(
-        self, messages: Sequence[Message], store: Store, queue: PromptQueue, unrecorded: Collection[ev.Event] = ()
+        self,
+        messages: Sequence[Message],
+        store: Store,
+        queue: PromptQueue,
+        unrecorded: Collection[ev.Event] = (),
+        earlier_part: EarlierPart | None = None,
     ) -> None:
         self.messages: Growing[Message] = Growing(messages)
         self._store = store
@@ -27,6 +41,12 @@ class ConversationLog:
         """Ids of the calls of the running turn that may change something."""
         self._is_reply_whole = False
         """The next request is waited for."""
+        self._part = earlier_part
+        """What the beginning of `messages` stands for; None: it is all there."""
+        self._earlier: Sequence[Message] | None = None
+        """The messages of that part, once they were read."""
+        self._stand_ins = earlier_part.stand_ins if earlier_part is not None else 0
+        self._first_read = messages[self._stand_ins] if earlier_part is not None else None
 
     def keep(self, event: ev.Event) -> None:
         """Record an event in the session file; a message also becomes part of the conversation."""
@@ -68,6 +88,45 @@ class ConversationLog:
             case _:
                 return isinstance(event, ev.ContextEdited | ev.PrefixBroken)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether `messages` has all messages."""
+        return self._part is None
+
+    @property
+    def count(self) -> int:
+        """Number of messages, also of those that were not read."""
+        return len(self.messages) + (self._part.unread if self._part is not None else 0)
+
+    async def whole(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Messages of this log, of now or of a running submission, with all that were before them."""
+        if self._part is not None and self._earlier is None:
+            self._earlier = await in_thread(_read, self._part)
+        return self._with_earlier(messages)
+
+    def read_whole(self) -> Sequence[Message]:
+        """All messages. Blocking for seconds if the earlier part of a long session is not read yet."""
+        if self._part is not None and self._earlier is None:
+            self._earlier = _read(self._part)
+        return self._with_earlier(self.messages)
+
+    def put_earlier(self, messages: Sequence[Message]) -> None:
+        """`messages`: those of the earlier part, already compressed. `take_in` uses them."""
+        self._earlier = messages
+
+    def take_in(self) -> None:
+        """Let `messages` have all messages, if they were read. Called between submissions: a loop has its own."""
+        if self._part is not None and self._earlier is not None:
+            self.messages = Growing(self._with_earlier(self.messages))
+            self._old_content.shift(len(self._earlier) - self._part.stand_ins, len(self._earlier))
+            self._part = None
+
+    def _with_earlier(self, messages: Sequence[Message]) -> Sequence[Message]:
+        if self._earlier is None or self._stand_ins >= len(messages):
+            return messages
+        is_whole = messages[self._stand_ins] is not self._first_read
+        return messages if is_whole else (*self._earlier, *messages[self._stand_ins :])
+
     def record_if_begun(self, event: ev.Event) -> None:
         """Record an event of between submissions. A session without a message has no file."""
         if self.messages:
@@ -79,3 +138,11 @@ class ConversationLog:
     @property
     def last_reply_id(self) -> str:
         return next((message.id for message in reversed(self.messages) if message.usage is not None), "none")
+
+
+def _read(part: EarlierPart) -> Sequence[Message] | None:
+    """Blocking. None if the file is gone, or cannot be read any more."""
+    try:
+        return part.messages()
+    except OSError:
+        return None

@@ -8,7 +8,7 @@ any time. Everything with a subject of its own is an object of its own: `engine.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from agentcli.agent.mcp.server_questions import ServerQuestions
     from agentcli.agent.tool_host import SessionToolHost
     from agentcli.mcp.servers import McpServers
+    from agentcli.session.recent import EarlierPart
 
 
 class Engine:
@@ -100,7 +101,23 @@ class Engine:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        return self._state.log.messages.to_tuple()
+        """All messages. The first time in a long resumed session, its earlier part may have to be read for that, which
+        blocks for seconds: `message_count` and `recent_messages` never do."""
+        return tuple(self._state.log.read_whole())
+
+    @property
+    def message_count(self) -> int:
+        return self._state.log.count
+
+    def message(self, message_id: str) -> Message | None:
+        """The message with this id; blocking as `messages`, unless it is a recent one."""
+        recent = (message for message in reversed(self.recent_messages) if message.id == message_id)
+        return next(recent, None) or next((message for message in self.messages if message.id == message_id), None)
+
+    @property
+    def recent_messages(self) -> Sequence[Message]:
+        """Those since the last compaction, and at least some before it."""
+        return self._state.log.messages
 
     @property
     def denials(self) -> list[dict[str, Any]]:
@@ -263,7 +280,28 @@ class Engine:
     # ------------------------------------------------------------------------------------------- the shown session
 
     def take_history(self) -> list[ev.Event]:
-        """The events that a resumed session has shown, in order, to be shown again; empty the next time."""
+        """The events that a resumed session has shown, in order, to be shown again; empty the next time. Blocking for
+        seconds if it is a long one."""
+        recent, part = self.take_recent_history(), self.earlier_part
+        if not recent or part is None:
+            return recent
+        try:
+            sections = [section.history for section in part.sections()]
+        except OSError:
+            return recent
+        return [event for events in (*reversed(sections), recent) for event in events]
+
+    @property
+    def earlier_part(self) -> EarlierPart | None:
+        """The beginning of a long resumed session, which `take_recent_history` does not return."""
+        return self._state.conversation.earlier_part
+
+    def put_earlier(self, messages: Sequence[Message]) -> None:
+        """Use these messages of `earlier_part`, which a front end has read, instead of reading them again."""
+        self._state.log.put_earlier(messages)
+
+    def take_recent_history(self) -> list[ev.Event]:
+        """The events that follow `earlier_part`; empty the next time."""
         history = list(self._state.conversation.history)
         self._state.conversation.history.clear()
         if not history and self._state.log.messages:

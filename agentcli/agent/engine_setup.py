@@ -39,6 +39,7 @@ from agentcli.tools.registry import Registry
 if TYPE_CHECKING:
     from agentcli.agent.mcp.offer import OfferLimits
     from agentcli.mcp.servers import McpServers
+    from agentcli.session.recent import EarlierPart
 
 LateSystem = Callable[[], Callable[[], tuple[str, ...]]]
 """Gathers what a system prompt needs (blocking, for a thread); the result makes and records the prompt."""
@@ -69,6 +70,8 @@ class EngineSetup:
     """Of a resumed session."""
     history: list[ev.Event] = field(default_factory=list)
     """What a resumed session has shown; the front end takes it out."""
+    earlier_part: EarlierPart | None = None
+    """The beginning of a long resumed session, which is not in `history`, and of which `log` has only some messages."""
     last_reply_at: str = ""
     """When the last reply in it came, as a timestamp; "" if that is not known."""
     last_front: Front | None = None

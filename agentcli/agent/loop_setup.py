@@ -67,6 +67,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         window=state.settings.context_limits(overhead).window,
         pinned=own.pins,
         restore_from=restore_sources(state.registry.get("Read"), own.permissions, state.tool_context, own.definitions),
+        whole=None if state.log.is_whole else state.log.whole,
     )
     attachments = Composite(state.user_notes, state.attachments)
     return LoopDependencies(

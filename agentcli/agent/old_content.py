@@ -41,6 +41,10 @@ class OldContent:
                 self._pass_boundary(messages)
                 self._pack_some()
 
+    def shift(self, places: int, begin: int) -> None:
+        """So many messages more are before all others; those before `begin` are compressed."""
+        self._begin, self._boundary = max(self._begin + places, begin), self._boundary + places
+
     def _pass_boundary(self, messages: Sequence[Message]) -> None:
         if self._begin > self._boundary:
             return

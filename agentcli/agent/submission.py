@@ -359,6 +359,7 @@ class Submission:
         self._state.use_plugins()
 
     def _loop_state(self) -> LoopState:
+        self._state.log.take_in()
         return LoopState(self._state.log.messages, self._state.tool_context)
 
     async def _complete_system(self) -> None:

@@ -114,6 +114,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             view=session.view,
             log=tuple(session.log),
             history=session.history,
+            earlier_part=session.earlier,
             last_reply_at=session.last_reply_at,
             last_front=session.front,
             earlier=totals_from(session.spent),
@@ -148,7 +149,8 @@ def _permissions(env: Environment, session: OpenedSession, parts: RightsBuilder,
         return RightsBuilder(_environment_now(env)).policy(rights.registry)
 
     permissions = LivePermissions(rights.policy, parts.rule_keeper(), reread=reread)
-    if env.options.interactive and (lost := lost_permissions_notice(session.history, permissions.mode)):
+    before = session.earlier.rights if session.earlier is not None else ()
+    if env.options.interactive and (lost := lost_permissions_notice((*before, *session.history), permissions.mode)):
         env.notices.append(NoticeRaised(text=lost, level="info", code="resumed_rights"))
     return permissions
 

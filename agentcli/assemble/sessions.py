@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentcli import __version__
 from agentcli.agent.cache.fingerprint import Front, front_from
@@ -37,6 +38,14 @@ from agentcli.session.base import SessionContext, Store
 from agentcli.workspace.base import Workspace
 from agentcli.workspace.git_status import GitStatus, read_git_status
 from agentcli.workspace.lazy_history import LazyHistory
+
+if TYPE_CHECKING:
+    from agentcli.session.load import LoadedSession
+    from agentcli.session.recent import EarlierPart
+
+
+STATE_CALLS = ("TodoWrite", "Write", "BashOutput", "KillShell", "ExitPlanMode")
+"""Tools whose calls a resumed session takes state from: tasks, contents of files, background commands, plans."""
 
 
 @frozen
@@ -71,10 +80,18 @@ class OpenedSession:
     """Fingerprint of the last request's prefix; None if unknown."""
     server_tools: Sequence[Json] = ()
     """Tools of MCP servers that are part of every request, as recorded."""
+    earlier: EarlierPart | None = None
+    """The beginning of a long session, of which the log has only some messages; None if it has all."""
 
     @property
     def last_model(self) -> str:
         return next((message.model for message in reversed(self.log) if message.model), "")
+
+
+def _is_recent(boundary: Message | None, loaded: LoadedSession) -> bool:
+    """Whether all that requests show was read: if not, the last compaction was undone, or never completed."""
+    first = loaded.earlier.stand_ins if loaded.earlier is not None else 0
+    return any(message is boundary for message in loaded.messages[first:])
 
 
 class SessionBuilder:
@@ -112,6 +129,7 @@ class SessionBuilder:
     def _resumed(self, workplace: SessionContext, path: Path, new_id: str) -> OpenedSession:
         from agentcli.session.find import results_along
         from agentcli.session.load import load_session
+        from agentcli.session.recent import load_recent
         from agentcli.session.store import SessionStore
 
         options = self._env.options
@@ -119,14 +137,12 @@ class SessionBuilder:
         with_history = options.interactive
         store: Store
         if not options.persist:
-            loaded = load_session(path, with_history=with_history)
+            loaded = load_recent(path, with_history=with_history, state_calls=STATE_CALLS)
             store = Store(loaded.session_id)
         elif options.fork_session:
             store, loaded = SessionStore.fork(workplace, path, new_id, with_history=with_history)
         else:
-            store, loaded = SessionStore.resume(workplace, path, with_history=with_history)
-        if options.name:
-            store.set_title(options.name)
+            store, loaded = SessionStore.resume(workplace, path, with_history=with_history, state_calls=STATE_CALLS)
         view = ContextView()
         for redaction in loaded.redactions:
             view.repair(redaction.repair, redaction.through)
@@ -134,6 +150,11 @@ class SessionBuilder:
             with suppress(KeyError, ValueError, TypeError):
                 # An edit of a newer version is skipped: the content it hid is shown.
                 view.edit([edit_from_dict(edit)], after)
+        if loaded.earlier is not None and not _is_recent(view.edits.boundary(loaded.messages), loaded):
+            whole = load_session(path, with_history=with_history)
+            loaded.messages, loaded.history, loaded.earlier = whole.messages, whole.history, None
+        if options.name:
+            store.set_title(options.name)
         forked_from = path.stem if options.persist and options.fork_session else ""
         # A session that is not saved uses the stored results of the one it continues.
         elsewhere = results_along(workplace.state_dir, loaded.forked_from if options.persist else path.stem)
@@ -142,7 +163,7 @@ class SessionBuilder:
         opened = OpenedSession(store, *past, view, *contexts, forked_from, elsewhere, loaded.pinned)
         front = front_from(loaded.front, loaded.front_version)
         opened = replace(opened, directory=loaded.directory, background=loaded.background, folders=loaded.folders)
-        opened = replace(opened, style=loaded.style, server_tools=loaded.server_tools)
+        opened = replace(opened, style=loaded.style, server_tools=loaded.server_tools, earlier=loaded.earlier)
         return replace(opened, last_reply_at=loaded.last_reply_at, seen=loaded.seen, spent=loaded.spent, front=front)
 
     def _found_session(self, state_dir: Path) -> Path:

@@ -86,7 +86,7 @@ class ConflictChoices:
         chosen |= dict.fromkeys(plan.doubtful, "replace" if asking.answer.behavior == "allow" else "keep")
 
     def _display(self, plan: UndoPlan, conflict: Conflict) -> Json:
-        prompt = next((one for one in self._engine.messages if one.id == plan.prompt_id), None)
+        prompt = self._engine.message(plan.prompt_id)
         name = f"“{plain_line(prompt.text, 60)}”" if prompt is not None else "the prompt"
         when = f"after {name}" if self._again else f"before {name}"
         clashes = conflict.clashes
@@ -143,7 +143,8 @@ async def put_back(engine: Engine, arguments: str, again: bool) -> AsyncGenerato
     if report.done:
         yield say(undo_text(engine, report, again=again))
         return
-    hint = "" if engine.messages or again else " This is a new session; --continue opens the last one in this folder."
+    is_known = again or engine.message_count
+    hint = "" if is_known else " This is a new session; --continue opens the last one in this folder."
     yield fail(f"{report.text}{hint}")
 
 
@@ -160,7 +161,7 @@ def short_name(engine: Engine, path: str) -> str:
 
 def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
     """What an undo or redo did, file by file. Signs say what happened to the files just now."""
-    prompt = next((message for message in engine.messages if message.id == report.prompt_id), None)
+    prompt = engine.message(report.prompt_id)
     about = f" of “{plain_line(prompt.text, 60)}”" if prompt is not None else ""
     recreated = frozenset(report.recreated)
     alone = [kept for kept in report.kept if kept.kind is None]

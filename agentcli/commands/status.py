@@ -23,7 +23,7 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
     rows = [
         ("version", __version__),
         ("session", engine.session_id),
-        ("messages", f"{len(engine.messages):,}"),
+        ("messages", f"{engine.message_count:,}"),
         ("model", profile.model),
         ("effort", profile.effort or _own_effort(engine)),
         ("thinking", profile.thinking.mode),

@@ -115,7 +115,7 @@ class SessionDriver:
         self._holding = True
         if queued := self.withdraw_queued():
             self._view.give_back(queued)
-        await self.close("resume" if engine.messages else "clear")
+        await self.close("resume" if engine.message_count else "clear")
         self._questions.clear()
         self._background_agents.clear()
         self._view.clear()
@@ -427,7 +427,7 @@ class SessionDriver:
 
         async def notify_hooks(engine: Engine) -> None:
             await asyncio.sleep(IDLE_SECONDS)
-            if engine.messages:
+            if engine.message_count:
                 engine.hooks.attention_needed("idle_prompt", "agentcli is waiting for your input.")
 
         async def watch(engine: Engine) -> None:

@@ -182,7 +182,7 @@ class Plain:
         from agentcli.interactive.wording import ended_commands
 
         ended = ended_commands(engine.background.tasks)
-        if not engine.persistent or not engine.messages:
+        if not engine.persistent or not engine.message_count:
             return ended
         return f"{ended}\nTo continue this session: agentcli -r {engine.session_id}".lstrip("\n")
 
@@ -304,7 +304,7 @@ class Plain:
 
     async def open(self, options: Options) -> None:
         engine = await asyncio.to_thread(_built, self.welcoming.prepared(options))
-        await self.session.close("resume" if engine.messages else "clear")
+        await self.session.close("resume" if engine.message_count else "clear")
         await self._use(engine)
 
     async def _use(self, engine: Engine) -> None:
@@ -317,7 +317,7 @@ class Plain:
         from agentcli.plain.welcoming import NOBODY
 
         past: list[Piece] = []
-        if engine.messages:
+        if engine.message_count:
             from agentcli.plain.replay import replayed
 
             past = replayed(engine.take_history(), engine.title_of, verbose=self._start.verbose)

@@ -13,12 +13,12 @@ Never in here: writing. The store cuts a torn line when it appends for the first
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from os import SEEK_END
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentcli.core.bounded_read import open_regular
 from agentcli.core.events import BackgroundChanged, Event, MessageAppended
@@ -41,6 +41,9 @@ from agentcli.session.history import HistoryReader, NoHistory
 from agentcli.session.journal import FileEnd
 from agentcli.session.line_format import FORMAT, decode_line, whole_message
 from agentcli.session.old_records import completed_results, folder_lines, started_shells
+
+if TYPE_CHECKING:
+    from agentcli.session.recent import EarlierPart
 
 LINE_LIMIT = 64 * 1024 * 1024
 """A line longer than this is junk: no request may be that large. Keeps a file of zeros from filling the memory."""
@@ -104,6 +107,13 @@ class LoadedSession:
     """Records that were never written, by the file's own account."""
     torn: bool = False
     ending: FileEnd = field(default_factory=FileEnd)
+    earlier: EarlierPart | None = None
+    """The beginning of a long session, of which only the state was read; None if all was."""
+
+    @property
+    def message_count(self) -> int:
+        """Also of those that were not read."""
+        return len(self.messages) + (self.earlier.unread if self.earlier is not None else 0)
 
     @property
     def too_new(self) -> bool:
@@ -115,30 +125,28 @@ class LoadedSession:
         if self.torn:
             found.append("The last record of this session is incomplete and was skipped.")
         if self.skipped:
-            skipped = counted(self.skipped, "unreadable line")
-            found.append(
-                f"{skipped} of this session {plural(self.skipped, 'was', 'were')} skipped; they stay in the file."
-            )
+            found.append(unreadable_lines(self.skipped))
         if self.lost:
             lost, are = counted(self.lost, "record"), plural(self.lost, "is", "are")
             found.append(f"{lost} of this session could not be saved and {are} missing.")
         return found
 
 
+def unreadable_lines(count: int) -> str:
+    """Notice for the user about lines of a session file."""
+    lines, were = counted(count, "unreadable line"), plural(count, "was", "were")
+    return f"{lines} of this session {were} skipped; they stay in the file."
+
+
 def load_session(path: Path, *, with_history: bool = True) -> LoadedSession:
     """Read the whole file. Raises OSError if it cannot be read, nothing else. `with_history`: also what was shown."""
-    reader = _Reader(LoadedSession(path, path.stem), HistoryReader() if with_history else NoHistory())
-    with _no_garbage_collection():
-        for record in _scan(path, reader.session):
-            reader.take(record)
-        reader.settle()
-        session = reader.session
-        session.background = {**dict(started_shells(session.messages)), **session.background}
-    return session
+    reader = RecordReader(LoadedSession(path, path.stem), HistoryReader() if with_history else NoHistory())
+    with no_garbage_collection():
+        return reader.read(scan(path, reader.session))
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def no_garbage_collection() -> Iterator[None]:
     """All that is made stays and has no cycles: to look through it again and again takes a fifth of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -167,7 +175,7 @@ def _read_end(path: Path, window: int) -> tuple[LoadedSession, bool]:
         start = max(0, file.seek(0, SEEK_END) - window)
         file.seek(start)
         lines = file.read(window).split(b"\n")
-    reader = _Reader(LoadedSession(path, path.stem), HistoryReader())
+    reader = RecordReader(LoadedSession(path, path.stem), HistoryReader())
     # The window may begin inside a line.
     for line in lines[1:] if start else lines:
         record = decode_line(line)
@@ -179,15 +187,17 @@ def _read_end(path: Path, window: int) -> tuple[LoadedSession, bool]:
 
 def read_records(path: Path) -> Iterator[Json]:
     """Every record of the file as it stands, also of unknown types; junk is left out. Raises OSError."""
-    return _scan(path, LoadedSession(path, path.stem))
+    return scan(path, LoadedSession(path, path.stem))
 
 
-def _scan(path: Path, session: LoadedSession) -> Iterator[Json]:
-    position = 0
-    whole = 0
+def scan(path: Path, session: LoadedSession, begin: int = 0, end: int | None = None) -> Iterator[Json]:
+    """The records of the lines from `begin` to `end`, two places where lines begin. Counts in `session` what is none.
+    Raises OSError."""
+    position = whole = begin
     too_long = False
     with open_regular(path, buffering=1 << 20) as file:
-        while line := file.readline(LINE_LIMIT):
+        file.seek(begin)
+        while (end is None or position < end) and (line := file.readline(LINE_LIMIT)):
             position += len(line)
             complete = line.endswith(b"\n")
             if too_long or (not complete and len(line) == LINE_LIMIT):
@@ -215,13 +225,12 @@ class _OpenReply:
     parts: dict[str, Block] = field(default_factory=dict)
 
 
-class _Reader:
+class RecordReader:
     """Puts messages together. `take` never raises; a record that does not fit is counted and changes nothing."""
 
     def __init__(self, session: LoadedSession, history: HistoryReader) -> None:
         self.session = session
-        self._history = history
-        session.history = history.events
+        self.use_history(history)
         self._replies: dict[str, _OpenReply] = {}
         self._results: dict[str, Block] = {}
         self._spent_before = 0
@@ -252,6 +261,20 @@ class _Reader:
             "mcp-tools": self._take_server_tools,
             "custom-title": self._take_title,
         }
+
+    def read(self, records: Iterable[Json]) -> LoadedSession:
+        """Take all records that there are, and close what they leave open."""
+        for record in records:
+            self.take(record)
+        self.settle()
+        session = self.session
+        session.background = {**dict(started_shells(session.messages)), **session.background}
+        return session
+
+    def use_history(self, history: HistoryReader) -> None:
+        """Collect the events of what follows with this one."""
+        self._history = history
+        self.session.history = history.events
 
     def take(self, record: Json) -> None:
         kind = record.get("type")

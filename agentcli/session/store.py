@@ -83,7 +83,7 @@ class SessionStore(Store):
         self._opening: str | None = "resume" if loaded else "session"
         """Type of the record to write first."""
         self._leaf = loaded.leaf if loaded else None
-        self._message_count = len(loaded.messages) if loaded else 0
+        self._message_count = loaded.message_count if loaded else 0
         self._reply: _OpenReply | None = None
         self._results: list[_Part] = []
         self._call_lines: dict[str, _Part] = {}
@@ -114,16 +114,16 @@ class SessionStore(Store):
 
     @classmethod
     def resume(
-        cls, workplace: SessionContext, path: Path, *, with_history: bool = True
+        cls, workplace: SessionContext, path: Path, *, with_history: bool = True, state_calls: Sequence[str] = ()
     ) -> tuple[SessionStore, LoadedSession]:
-        """Resume a session. Raises `SessionBusy`, `SessionTooNew` or OSError. `with_history` as for `load_session`."""
-        from agentcli.session.load import load_session
+        """Resume a session. Raises `SessionBusy`, `SessionTooNew` or OSError. The others as for `load_recent`."""
+        from agentcli.session.recent import load_recent
 
         journal = SessionJournal(path, workplace.clock)
         # The lock comes first: a process that is just ending may still write its last lines.
         journal.start()
         try:
-            loaded = load_session(path, with_history=with_history)
+            loaded = load_recent(path, with_history=with_history, state_calls=state_calls)
             if loaded.too_new:
                 raise SessionTooNew(
                     f"Session {path.stem} was written by a newer version of agentcli and cannot be continued "

@@ -120,7 +120,7 @@ class Actions:
         """Esc Esc on the empty box: what can be done about the last prompt."""
         engine = await self._ready()
         changes = await engine.files.changes()
-        last = next((m for m in reversed(engine.messages) if m.origin.value == "prompt"), None)
+        last = next((m for m in reversed(engine.recent_messages) if m.origin.value == "prompt"), None)
         rows = []
         if last is not None:
             rows.append(Choice("edit", "Edit the last prompt and send it again", plain_text(last.text[:200])))

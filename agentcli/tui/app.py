@@ -244,18 +244,19 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         if engine.plugins is not None:
             engine.plugins.on_change = self._plugins_changed
         self.engine_ready.set()
-        if earlier:
+        if earlier or engine.earlier_part is not None:
             self.run_worker(self._show_earlier(engine, earlier), exit_on_error=False, group="earlier")
         await self._files.use(IndexedFiles(engine.files.index))
         self.run_worker(self._warm(engine, first), exit_on_error=False, group="warm")
 
     async def _show_earlier(self, engine: Engine, earlier: list[ev.Event]) -> None:
         """Show the rest of a long conversation, whose first prompt does not wait for it."""
-        from agentcli.tui.resume import earlier_items
+        from agentcli.tui.resume import EarlierPast
 
-        items = await asyncio.to_thread(earlier_items, earlier, engine.title_of)
-        if self.chat.session.engine is engine:
-            self.chat.apply([Above(tuple(items), is_earlier=True)])
+        async for operation in EarlierPast(engine, earlier).operations():
+            if self.chat.session.engine is not engine:
+                return
+            self.chat.apply([operation])
 
     async def _warm(self, engine: Engine, first: bool) -> None:
         from agentcli.tui.blocks.answer import warm_up
@@ -310,7 +311,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         from agentcli.interactive.wording import ended_commands
 
         engine = self.chat.session.engine
-        if engine is not None and engine.persistent and engine.messages and self._start_with.tour is None:
+        if engine is not None and engine.persistent and engine.message_count and self._start_with.tour is None:
             self.farewell = f"To continue this session: agentcli -r {engine.session_id}"
         if engine is not None and (ended := ended_commands(engine.background.tasks)):
             self.farewell = f"{ended}\n{self.farewell}".rstrip("\n")

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from agentcli.core import events as ev
-from agentcli.core.messages import Json, Origin
-from agentcli.tui.model import Add, AnswerItem, Grow, Item, Operation, Remove, Replace, ToolItem, pack_item
+from agentcli.core.messages import Json, Message, Origin, pack_block
+from agentcli.tui.model import (
+    Above,
+    Add,
+    AnswerItem,
+    Grow,
+    Item,
+    NoticeItem,
+    Operation,
+    Remove,
+    Replace,
+    ToolItem,
+    pack_item,
+)
 from agentcli.tui.presenter import Presenter, Titles
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
+    from agentcli.session.load import LoadedSession
 
 T = TypeVar("T")
 
@@ -83,12 +98,12 @@ def _apply(items: dict[str, Item], operations: Iterable[Operation]) -> None:
 
 
 def past_of(engine: Engine) -> tuple[list[Item], list[ev.Event]]:
-    """What a conversation shows, to be opened with, and the events of what was before that, for `earlier_items`. For a
-    thread: it also prepares the first request, which otherwise holds up the screen, and loads the languages that will
-    be in view."""
+    """What a conversation shows, to be opened with, and the events of what was before that, for `earlier_items`; what
+    was before those is the engine's `earlier_part`. For a thread: it also prepares the first request, which otherwise
+    holds up the screen, and loads the languages that will be in view."""
     from agentcli.tui.blocks.highlight import warm
 
-    earlier, recent = split_history(engine.take_history(), RECENT_EVENTS)
+    earlier, recent = split_history(engine.take_recent_history(), RECENT_EVENTS)
     items = replayed(recent, engine.title_of)
     engine.context.prepare()
     warm({language for text in _answers(items) for language in _FENCE.findall(text)})
@@ -114,13 +129,55 @@ def split_history(history: list[ev.Event], recent: int) -> tuple[list[ev.Event],
     return history[:cut], history[cut:]
 
 
-def earlier_items(earlier: list[ev.Event], title_of: Titles) -> list[Item]:
+def earlier_items(earlier: list[ev.Event], title_of: Titles, prefix: str = "earlier-") -> list[Item]:
     """The items of what was before the end of a long conversation, already packed. For a thread: it pauses often, since
     the first request is prepared meanwhile."""
-    items = replayed(_with_pauses(earlier), title_of, "earlier-")
+    items = replayed(_with_pauses(earlier), title_of, prefix)
     for item in _with_pauses(items):
         pack_item(item)
     return items
+
+
+class EarlierPast:
+    """What a long conversation showed before what it is opened with, piece by piece from its end. The messages that its
+    engine has not read are handed to it when all are there."""
+
+    def __init__(self, engine: Engine, earlier: list[ev.Event]) -> None:
+        """`earlier` as returned by `past_of`."""
+        self._engine = engine
+        self._earlier = earlier
+
+    async def operations(self) -> AsyncGenerator[Operation, None]:
+        if self._earlier:
+            yield _above(await asyncio.to_thread(earlier_items, self._earlier, self._engine.title_of))
+        part = self._engine.earlier_part
+        if part is None:
+            return
+        from agentcli.session.load import unreadable_lines
+
+        skipped, sections, messages = -part.skipped, part.sections(_with_pauses), list[list[Message]]()
+        while (read := await asyncio.to_thread(self._read_section, sections, len(messages))) is not None:
+            section, items = read
+            yield _above(items)
+            messages.append(section.messages)
+            skipped += section.skipped
+        self._engine.put_earlier([message for section in reversed(messages) for message in section])
+        if skipped > 0:
+            yield Add(NoticeItem(id="earlier-lines", text=unreadable_lines(skipped), level="warning"))
+
+    def _read_section(self, sections: Iterator[LoadedSession], number: int) -> tuple[LoadedSession, list[Item]] | None:
+        """The next section, with its blocks compressed, and its items; None after the last, or if there is no file."""
+        with suppress(OSError):
+            for section in sections:
+                items = earlier_items(section.history, self._engine.title_of, f"earlier-{number}-")
+                for block in _with_pauses(block for message in section.messages for block in message.content):
+                    pack_block(block)
+                return section, items
+        return None
+
+
+def _above(items: list[Item]) -> Above:
+    return Above(tuple(items), is_earlier=True)
 
 
 def _with_pauses(entries: Iterable[T]) -> Iterator[T]:

@@ -88,6 +88,8 @@ class Compaction:
         own, log, signal = self._dependencies, self._log, self._signal
         before = own.view.estimate(log, own.overhead)
         yield ev.CompactionStarted(trigger=self._trigger)
+        if own.whole is not None:
+            log = await own.whole(log)
         for stage in (self._summarise, self._look_at_it):
             async with aclosing(stage(log, before, signal)) as events:
                 async for event in events:

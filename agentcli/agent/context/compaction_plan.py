@@ -8,7 +8,7 @@ user's last words are there whatever is left.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 
 from agentcli.agent.context.compaction_preview import Material, Shares, shares_of
@@ -42,6 +42,8 @@ class CompactionDependencies:
     restore_from: RestoreSources = RestoreSources()
     budget_spent: int | None = None
     """Tokens of the task budget that the messages no longer show; None when they show all."""
+    whole: Callable[[Sequence[Message]], Awaitable[Sequence[Message]]] | None = None
+    """Adds the messages of a long resumed session that were not read yet; None: all were."""
 
 
 @frozen

@@ -18,6 +18,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message
 
 NOTHING = "There is no compaction to undo in this conversation."
+UNREADABLE = "Cannot undo the compaction: the session file cannot be read any more."
 
 
 @frozen

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from itertools import accumulate
 from typing import TypeVar
 
 from agentcli.agent.cache.watch import Setup
-from agentcli.agent.context.compaction_undo import undo_compaction
+from agentcli.agent.context.compaction_undo import UNREADABLE, undo_compaction
 from agentcli.agent.context.pins import (
     NOT_THERE,
     ContextChange,
@@ -283,9 +284,16 @@ class ContextControl:
         last_reply = self._log.last_reply_id
         self._intact = (last_reply, min(self._intact[1], first) if self._intact[0] == last_reply else first)
 
-    def undo_compaction(self) -> AsyncGenerator[ev.Event, None]:
+    async def undo_compaction(self) -> AsyncGenerator[ev.Event, None]:
         """Put what the last compaction removed back into the context; to be run with `Engine.perform`."""
-        return undo_compaction(self._base_view, self._log.messages, self._context_limits())
+        await self._log.whole(self._log.messages)
+        self._log.take_in()
+        if not self._log.is_whole:
+            yield ev.NoticeRaised(text=UNREADABLE, level="error", code="command")
+            return
+        async with aclosing(undo_compaction(self._base_view, self._log.messages, self._context_limits())) as events:
+            async for event in events:
+                yield event
 
     # ------------------------------------------------------------------------------------------- following the events
 

@@ -1,0 +1,273 @@
+"""Resuming a long session without reading all of it: the messages since the last compaction, and the state before.
+
+Requests show nothing from before the last compaction. Of that part of the file only the lines are read that hold state:
+everything but messages, and messages with a meta or with calls that state is taken from (the task list). Those messages
+stand at the beginning of the log in place of the whole part, which `EarlierPart` reads when it is asked for.
+
+The cut is at a prompt, where nothing is open: the messages of both parts are those of the whole file, whatever it has.
+A file with lines of another form than the store writes is read whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from os import SEEK_END
+from pathlib import Path
+from typing import IO
+
+from agentcli.core.bounded_read import open_regular
+from agentcli.core.events import USER_AGENT, Event, ModeChanged, RulesLearned
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json, Message, Origin
+from agentcli.session.history import HistoryReader, NoHistory, recorded_event
+from agentcli.session.line_format import decode_line
+from agentcli.session.load import (
+    LINE_LIMIT,
+    LoadedSession,
+    RecordReader,
+    load_session,
+    no_garbage_collection,
+    scan,
+)
+
+LEAST_EARLIER = 1024 * 1024
+"""Bytes of an earlier part that are worth it: reading them takes 40 ms."""
+BEFORE_COMPACTION = 256 * 1024
+"""Bytes before the last compaction that are read too: its replies tell how dense the model's tokenizer is."""
+SECTION = 4 * 1024 * 1024
+"""Bytes of the earlier part that are read at a time, at least."""
+
+Pace = Callable[[Iterator[Json]], Iterator[Json]]
+
+_PIECE = 1024 * 1024
+_BOUNDARY = re.compile(rb'\n\{"type":"boundary","uuid":"')
+_PROMPT = re.compile(rb'\n\{"type":"user","uuid":"[^\n]{1,2000}?,"isSidechain":false,"origin":"prompt"')
+_LONGEST_MATCH = 2_200
+_ASSISTANT, _REPLY_END = b'{"type":"assistant","uuid":"', b'{"type":"reply-end","uuid":"'
+_USER, _RESULTS_END = b'{"type":"user","uuid":"', b'{"type":"results-end","uuid":"'
+_SHOWN = b'{"type":"shown","uuid":"'
+_RESULT, _IS_PROMPT = b',"isSidechain":false,"origin":"tool_results"', b',"isSidechain":false,"origin":"prompt"'
+_WITH_META = (b'"meta":{',)
+_STARTED_SHELL = (b"in the background as bash_",)
+"""In results of files that have no other record of background commands (`old_records`)."""
+_EVENTS = (
+    b'"event":"ModeChanged"',
+    b'"event":"RulesLearned"',
+    b'"event":"BackgroundChanged"',
+    b'"event":"AgentStarted"',
+    b'"event":"AgentFinished"',
+    f'"agent":"{USER_AGENT}"'.encode(),
+)
+
+
+@frozen
+class EarlierPart:
+    """The part of a session file before the first message of a log that was read whole."""
+
+    path: Path
+    cuts: tuple[int, ...]
+    """Where its sections begin, and where the last one ends."""
+    stand_ins: int
+    """Messages at the beginning of the log that stand for it."""
+    unread: int
+    """Number of messages that it has besides those."""
+    rights: tuple[Event, ...]
+    """Its changes of the permission mode and rules."""
+    skipped: int
+    """Its unreadable lines, as far as they were found without reading all of it."""
+
+    def sections(self, pace: Pace = iter) -> Iterator[LoadedSession]:
+        """All of it, the last section first. `pace` may slow the reading down. Raises OSError."""
+        for begin, end in reversed(list(pairwise(self.cuts))):
+            reader = RecordReader(LoadedSession(self.path, self.path.stem), HistoryReader())
+            yield reader.read(pace(scan(self.path, reader.session, begin, end)))
+
+    def messages(self) -> list[Message]:
+        """All messages of it. Raises OSError."""
+        reader = RecordReader(LoadedSession(self.path, self.path.stem), NoHistory())
+        with no_garbage_collection():
+            return reader.read(scan(self.path, reader.session, 0, self.cuts[-1])).messages
+
+
+def load_recent(path: Path, *, with_history: bool = True, state_calls: Sequence[str] = ()) -> LoadedSession:
+    """As `load_session`, but without the earlier part of a long session. `state_calls`: names of tools whose calls are
+    needed from there too. Raises OSError."""
+    marks = tuple(f'"name":"{name}"'.encode() for name in state_calls)
+    cut = _find_cut(path)
+    with no_garbage_collection():
+        while cut >= LEAST_EARLIER:
+            skimmer = _Skimmer(path, marks)
+            if skimmer.skim(cut):
+                return skimmer.read_rest(with_history) or load_session(path, with_history=with_history)
+            cut = skimmer.better_cut
+    return load_session(path, with_history=with_history)
+
+
+def _find_cut(path: Path) -> int:
+    """Where the last prompt begins that is well before the last compaction; 0 if there is none."""
+    with open_regular(path) as file:
+        boundary = _find_last(file, _BOUNDARY, file.seek(0, SEEK_END))
+        return _find_last(file, _PROMPT, boundary - BEFORE_COMPACTION)
+
+
+def _find_last(file: IO[bytes], pattern: re.Pattern[bytes], end: int) -> int:
+    """Where the last line before `end` begins that matches; 0 if there is none."""
+    while end > LEAST_EARLIER:
+        begin = max(0, end - _PIECE)
+        file.seek(begin)
+        found = [match.start() for match in pattern.finditer(file.read(end - begin))]
+        if found:
+            return begin + found[-1] + 1
+        end = begin + _LONGEST_MATCH
+    return 0
+
+
+class _OtherForm(Exception):
+    """A line is not of the form that the store writes."""
+
+
+class _Skimmer:
+    """Takes the lines of an earlier part that hold state.
+
+    Lines wait until the messages that they belong to are complete, with the results of their calls: then all of them
+    are taken, or only those that are no part of a message.
+    """
+
+    def __init__(self, path: Path, call_marks: tuple[bytes, ...]) -> None:
+        self._path = path
+        self._call_marks = call_marks
+        self._rights = _RightsHistory()
+        self._reader = RecordReader(LoadedSession(path, path.stem), self._rights)
+        self._waiting: list[bytes | Json] = []
+        self._waiting_state: list[Json] = []
+        self._holds_state = self._reply_ended = False
+        self._dropped = self._ends = 0
+        self._running: set[str] = set()
+        """Agents, and commands of the user, that have begun and not ended."""
+        self._cuts = [0]
+        """Prompts at which nothing runs: what is shown of both sides is what is shown of the whole."""
+        self.better_cut = 0
+        """The last of such prompts; 0 if the file cannot be cut."""
+
+    def skim(self, cut: int) -> bool:
+        """Take the lines before `cut`. If something runs there it is false, and `better_cut` is before that."""
+        position = 0
+        try:
+            with open_regular(self._path, buffering=1 << 20) as file:
+                while position < cut:
+                    line = file.readline(LINE_LIMIT)
+                    if not line or len(line) == LINE_LIMIT:
+                        raise _OtherForm
+                    self._take(line, position)
+                    position += len(line)
+            self._flush()
+        except _OtherForm:
+            self.better_cut = 0
+            return False
+        if self._running:
+            return False
+        self._cuts.append(cut)
+        return True
+
+    def read_rest(self, with_history: bool) -> LoadedSession | None:
+        """The session with what follows the cut; None if that is not all that requests may need."""
+        reader, session = self._reader, self._reader.session
+        reader.settle()
+        kept, skipped = len(session.messages), session.skipped
+        session.last_reply_at = ""
+        reader.use_history(HistoryReader() if with_history else NoHistory())
+        reader.read(scan(self._path, session, self._cuts[-1]))
+        compacted = any(message.origin is Origin.BOUNDARY for message in session.messages[kept:])
+        if not compacted or not session.last_reply_at:
+            return None
+        rights = tuple(self._rights.events)
+        session.earlier = EarlierPart(self._path, tuple(self._cuts), kept, self._dropped, rights, skipped)
+        return session
+
+    def _take(self, line: bytes, position: int) -> None:
+        if not line.endswith(b"}\n"):
+            self._take_other(line)
+        elif line.startswith(_ASSISTANT):
+            if self._reply_ended:
+                self._flush()
+            self._wait(line, self._call_marks)
+        elif line.startswith(_REPLY_END):
+            self._reply_ended = True
+            self._ends += 1
+            self._wait(line, _WITH_META)
+        elif line.startswith(_USER) and _RESULT in line:
+            self._wait(line, _STARTED_SHELL)
+        elif line.startswith(_USER):
+            self._take_message(line, position)
+        elif line.startswith(_RESULTS_END):
+            self._ends += 1
+            self._wait(line, _WITH_META)
+        elif not line.startswith(_SHOWN) or any(mark in line for mark in _EVENTS):
+            self._take_other(line)
+
+    def _take_message(self, line: bytes, position: int) -> None:
+        """A prompt, an attachment, …: whatever was open before it is complete."""
+        self._flush()
+        if not self._running and _IS_PROMPT in line:
+            self.better_cut = position
+            if position - self._cuts[-1] >= SECTION:
+                self._cuts.append(position)
+        self._ends += 1
+        self._wait(line, _WITH_META)
+
+    def _take_other(self, line: bytes) -> None:
+        record = decode_line(line)
+        kind = record.get("type") if record is not None else None
+        if record is None:
+            self._reader.session.skipped += bool(line.strip())
+            return
+        if kind in ("user", "assistant", "reply-end", "results-end"):
+            raise _OtherForm
+        if kind in ("resume", "gap"):
+            self._flush()
+            self._running.clear()
+        elif kind == "shown" and isinstance(event := record.get("event"), dict):
+            self._note_running(event)
+        self._holds_state |= kind in ("boundary", "error", "tombstone")
+        self._waiting.append(record)
+        self._waiting_state.append(record)
+
+    def _note_running(self, event: Json) -> None:
+        by_user = event.get("agent") == USER_AGENT
+        match event.get("event"):
+            case "AgentStarted":
+                self._running.add(str(event.get("agent")))
+            case "AgentFinished":
+                self._running.discard(str(event.get("agent")))
+            case "ToolStarted" if by_user:
+                self._running.add(str(event.get("tool_use_id")))
+            case "ToolFinished" if by_user:
+                self._running.discard(str(event.get("tool_use_id")))
+
+    def _wait(self, line: bytes, marks: tuple[bytes, ...]) -> None:
+        self._waiting.append(line)
+        self._holds_state = self._holds_state or any(mark in line for mark in marks)
+
+    def _flush(self) -> None:
+        taken = self._waiting if self._holds_state else self._waiting_state
+        for line in taken:
+            record = decode_line(line) if isinstance(line, bytes) else line
+            if record is None:
+                raise _OtherForm
+            self._reader.take(record)
+        self._dropped += 0 if self._holds_state else self._ends
+        self._waiting, self._waiting_state = [], []
+        self._holds_state = self._reply_ended = False
+        self._ends = 0
+
+
+class _RightsHistory(NoHistory):
+    """Collects only changes of the permission mode and rules."""
+
+    def add_shown(self, record: Json) -> Event | None:
+        event = recorded_event(record["event"], {})
+        if isinstance(event, ModeChanged | RulesLearned):
+            self.events.append(event)
+        return event
