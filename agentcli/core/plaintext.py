@@ -7,6 +7,7 @@ Owns the one definition of "control sequence" and of "hidden character" that too
 - `plain_line`: a title or a notice; cut, blanks collapsed, control sequences removed.
 - `plain_text`, `ControlStripper`: output of programs, without control sequences. `visible_text`: one for one, so that
   columns stay true; hidden characters stay.
+- `last_states`, `continued_output`: rows that carriage returns overwrite, in output as it arrives.
 - `json_for_terminal`: JSON with the same characters escaped, which parsers read as the original.
 
 Works on pieces as they arrive, because output of any size passes through with constant memory. Must never interpret a
@@ -59,6 +60,10 @@ _MAY_HIDE = lazy_pattern(f"[\u200c\u200d\ufe0f{_HIDDEN_CLASS}]")
 _UNSAFE_IN_JSON = lazy_pattern(f"[\x7f-\x9f]|{_HIDDEN_TEXT}")
 _MAY_BE_UNSAFE_IN_JSON = lazy_pattern(f"[\x7f-\x9f\u200c\u200d\ufe0f{_HIDDEN_CLASS}]")
 
+_OVERWRITTEN = lazy_pattern(r"^[^\n]*\r(?!\n|\Z)", re.MULTILINE)
+_RETURNS = lazy_pattern(r"\r\r+")
+_REPLACED = lazy_pattern(r"^[^\n]*\r", re.MULTILINE)
+
 _KEY = lazy_pattern(r"sk-ant-[A-Za-z0-9_-]{20,}")
 
 
@@ -69,9 +74,9 @@ class ControlStripper:
         self._held = ""
 
     @property
-    def holds_nothing(self) -> bool:
-        """Whether text without control characters would pass through as it is."""
-        return not self._held
+    def held(self) -> str:
+        """The unfinished sequence at the end of the text so far."""
+        return self._held
 
     def feed(self, text: str) -> str:
         if self._held:
@@ -101,6 +106,21 @@ def _strip(text: str) -> str:
 def plain_text(text: str) -> str:
     """The text without control sequences and control characters other than line breaks and tabs."""
     return _strip(text) if _SUSPICIOUS.search(text) else text
+
+
+def last_states(text: str) -> str:
+    """Only the last state of every row that a carriage return starts again. One at the end of the text or before a line
+    break overwrites nothing."""
+    return _OVERWRITTEN.sub("", _RETURNS.sub("\r", text)) if "\r" in text else text
+
+
+def continued_output(before: str, more: str) -> str:
+    """The output of a running tool with the next `ToolProgressed.text`, which replaces the unfinished last row if it
+    begins with a carriage return."""
+    if "\r" not in more:
+        return before + more
+    row = before.rfind("\n") + 1
+    return before[:row] + _REPLACED.sub("", before[row:] + more)
 
 
 def plain_line(text: str, limit: int = 200) -> str:

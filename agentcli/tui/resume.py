@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Origin
-from agentcli.tui.model import Add, AnswerItem, Grow, Item, Operation, Remove, Replace, ToolItem, pack_item
+from agentcli.tui.model import Add, AnswerItem, CountLines, Grow, Item, Operation, Remove, Replace, ToolItem, pack_item
 from agentcli.tui.presenter import Presenter, Titles
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _apply(items: dict[str, Item], operations: Iterable[Operation]) -> None:
                     items[item.id] = item
             case Remove(id):
                 items.pop(id, None)
-            case Grow():
+            case Grow() | CountLines():
                 pass  # streamed text is in no session file; the whole of it is
 
 

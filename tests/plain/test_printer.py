@@ -267,6 +267,16 @@ def test_a_user_command_is_printed_live_and_not_twice() -> None:
     assert printed.show(finished("s", text="one\ntwo", name="!", summary="exit code 0")) == "two\n"
 
 
+def test_a_progress_bar_of_a_user_command_is_printed_in_its_last_state() -> None:
+    printed = Printed()
+    mine = {"agent": "person", "tool_use_id": "s"}
+    printed.show(ev.ToolStarted(**mine, name="!", input={}, title="! fetch"))
+    assert printed.show(ev.ToolProgressed(**mine, text="fetch 1%")) == ""
+    assert printed.show(ev.ToolProgressed(**mine, text="\rfetch 20%")) == ""
+    assert printed.show(ev.ToolProgressed(**mine, text="\rfetch 100%\n")) == "fetch 100%\n"
+    assert printed.show(finished("s", text="fetch 100%", name="!", summary="exit code 0")) == ""
+
+
 def test_a_failing_user_command_shows_its_exit_code() -> None:
     printed = Printed()
     printed.show(ev.ToolStarted(tool_use_id="s", name="!", input={}, title="! x"))

@@ -8,33 +8,25 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
-import re
 from collections import deque
 from pathlib import Path
 
 from agentcli.core.aio import in_thread
-from agentcli.core.lazy_pattern import lazy_pattern
-from agentcli.core.plaintext import ControlStripper
+from agentcli.core.plaintext import ControlStripper, last_states
 from agentcli.core.plural import counted
 from agentcli.tools.files.encoding import looks_binary
+from agentcli.tools.shell.latest_rows import LONGEST_ROW, LatestRows
 
 SHOWN = 30_000
 """Characters for the model; half from the beginning, half from the end."""
 FILE_LIMIT = 100 * 1024 * 1024
 _HALF = SHOWN // 2
-_FRESH = 4_000
-_FRESH_BYTES = 16 * 1024
-"""Of which the newest text for the screen is made."""
 _TAIL_BYTES = 256 * 1024
 """Of which the end is made, once the beginning is known and the file is full."""
 _FLUSH = 512 * 1024
 _SAMPLE = 4_096
-_LONGEST_LINE = 8_192
-"""A longer line is not a progress bar, so it is written at once."""
 _PLAIN = bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100)) + b"\t\n"
 """Bytes that are no control characters; the characters U+0080 to U+009F have a byte C2 in them."""
-_CONTINUED = bytes(range(0x80, 0xC0))
-_OVERWRITTEN = lazy_pattern(r"^[^\n]*\r(?![\r\n]|\Z)", re.MULTILINE)
 
 
 class HeadAndTail:
@@ -121,11 +113,9 @@ class CollectedOutput:
         """The last line, which may still be overwritten."""
         self._is_plain = True
         """The last line has no control characters."""
-        self._screen_decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._screen = ControlStripper()
+        self._screen = LatestRows()
         self._whole = HeadAndTail()
         self._unread = HeadAndTail()
-        self._fresh = b""
         self._skipped = _SkippedBytes()
         self._pending: list[str] = []
         self._pending_size = 0
@@ -136,21 +126,19 @@ class CollectedOutput:
         self._binary: bool | None = None
         """Unknown until the sample is complete."""
         self.bytes = 0
-        self._line_ends = 0
+        self.line_breaks = 0
+        """Of all output, also of what is left out."""
         self._ends_in_line = False
 
     async def add(self, data: bytes) -> None:
         self.bytes += len(data)
-        self._line_ends += data.count(b"\n")
+        self.line_breaks += data.count(b"\n")
         self._ends_in_line = not data.endswith(b"\n") if data else self._ends_in_line
         if len(self._sample) < _SAMPLE:
             self._sample += data[: _SAMPLE - len(self._sample)]
         elif self._is_binary:
             return  # not shown: only counted
-        if len(data) >= _FRESH_BYTES:
-            self._fresh = data[-_FRESH_BYTES:].lstrip(_CONTINUED)
-        else:
-            self._fresh = (self._fresh + data)[-_FRESH_BYTES:]
+        self._screen.add(data)
         if len(self._skipped) or self._shows_only_end:
             self._skipped.add(data)
         else:
@@ -177,7 +165,7 @@ class CollectedOutput:
         is_plain = not self._decoder.getstate()[0] and not data.translate(None, _PLAIN) and b"\xc2" not in data
         text = self._decoder.decode(data)
         settled = self._settled(text)
-        if is_plain and self._is_plain and self._stripper.holds_nothing:
+        if is_plain and self._is_plain and not self._stripper.held:
             self._take(settled)
         else:
             self._take(self._stripper.feed(settled))
@@ -205,10 +193,8 @@ class CollectedOutput:
             await self._flush()
 
     def fresh(self) -> str:
-        """The newest text since the last call, at most a screenful; includes text that is overwritten later."""
-        data, self._fresh = self._fresh, b""
-        text = self._screen.feed(self._screen_decoder.decode(data))[-_FRESH:]
-        return "" if self._is_binary else text
+        """The newest text since the last call, in the form of `ToolProgressed.text`."""
+        return "" if self._is_binary else self._screen.take()
 
     @property
     def characters(self) -> int:
@@ -217,7 +203,7 @@ class CollectedOutput:
     @property
     def lines(self) -> int:
         """Lines of all output, also of what is left out."""
-        return self._line_ends + self._ends_in_line
+        return self.line_breaks + self._ends_in_line
 
     @property
     def is_cut(self) -> bool:
@@ -263,11 +249,9 @@ class CollectedOutput:
 
     def _settled(self, text: str) -> str:
         """The part that cannot be overwritten any more. Of a line that is rewritten, only the last state stays."""
-        text = self._line + text
-        if "\r" in text:
-            text = _OVERWRITTEN.sub("", text)
+        text = last_states(self._line + text)
         end = text.rfind("\n") + 1
-        if len(text) - end > _LONGEST_LINE:
+        if len(text) - end > LONGEST_ROW:
             end = len(text)
         self._line = text[end:]
         return text[:end]
