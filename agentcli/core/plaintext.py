@@ -20,6 +20,8 @@ import re
 
 from agentcli.core.lazy_pattern import lazy_pattern
 
+TAB = 8
+"""Cells from one tab stop to the next, as in terminals; git and compilers align their output to that."""
 _HELD_BACK_LIMIT = 4096
 """A longer control string is not waited for: only its introducer is dropped and its body becomes text."""
 
