@@ -74,7 +74,7 @@ class SessionToolHost:
 
         async def emit(event: ev.Event) -> None:
             if isinstance(event, ev.ToolProgressed) and event.text:
-                await client.report(plain_text(event.text))
+                await client.report(plain_text(event.text.removeprefix("\r")))
             elif isinstance(event, ev.PermissionRequested):
                 questions.answer(event.request_id, await _answer(event, client))
 

@@ -237,7 +237,11 @@ class ToolStarted(Event):
 
 @frozen(kw_only=True)
 class ToolProgressed(Event):
-    """Not kept in the log. `text` is further output, or, if `data` has `done`, how far the call is."""
+    """Not kept in the log. `text` is further output, or, if `data` has `done`, how far the call is.
+
+    Output that begins with a carriage return replaces the last row, unless that has ended. Of much output only the end
+    comes; `lines` in `data` counts the line breaks of all of it so far.
+    """
 
     tool_use_id: str
     text: str = ""

@@ -7,6 +7,7 @@ Owns the one definition of "control sequence" and of "hidden character" that too
 - `plain_line`: a title or a notice; cut, blanks collapsed, control sequences removed.
 - `plain_text`, `ControlStripper`: output of programs, without control sequences. `visible_text`: one for one, so that
   columns stay true; hidden characters stay.
+- `last_states`, `continued_output`: rows that carriage returns overwrite, in output as it arrives.
 - `json_for_terminal`: JSON with the same characters escaped, which parsers read as the original.
 
 Works on pieces as they arrive, because output of any size passes through with constant memory. Must never interpret a
@@ -17,8 +18,10 @@ from __future__ import annotations
 
 import re
 
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.lazy_pattern import lazy_bytes_pattern, lazy_pattern
 
+TAB = 8
+"""Cells from one tab stop to the next, as in terminals; git and compilers align their output to that."""
 _HELD_BACK_LIMIT = 4096
 """A longer control string is not waited for: only its introducer is dropped and its body becomes text."""
 
@@ -32,6 +35,9 @@ _SEQUENCE = lazy_pattern(
     r"|[^\n\x08]\x08"  # overstrike
 )
 _CSI = lazy_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_CSI_BYTES = lazy_bytes_pattern(rb"\x1b\[[0-?]*[ -/]*[@-~]")
+_C1_BYTES = lazy_bytes_pattern(rb"\xc2[\x80-\x9f]")
+_PLAIN_BYTES = bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100)) + b"\t\n"
 _UNFINISHED = lazy_pattern(rf"(?:{_STRING}{_BODY}\x1b?|(?:\x1b\[|\x9b)[0-?]*[ -/]*|\x1b[ -/]*|\r)\Z")
 _CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+")
 _SUSPICIOUS = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -59,6 +65,10 @@ _MAY_HIDE = lazy_pattern(f"[\u200c\u200d\ufe0f{_HIDDEN_CLASS}]")
 _UNSAFE_IN_JSON = lazy_pattern(f"[\x7f-\x9f]|{_HIDDEN_TEXT}")
 _MAY_BE_UNSAFE_IN_JSON = lazy_pattern(f"[\x7f-\x9f\u200c\u200d\ufe0f{_HIDDEN_CLASS}]")
 
+_OVERWRITTEN = lazy_pattern(r"^[^\n]*\r(?!\n|\Z)", re.MULTILINE)
+_RETURNS = lazy_pattern(r"\r\r+")
+_REPLACED = lazy_pattern(r"^[^\n]*\r", re.MULTILINE)
+
 _KEY = lazy_pattern(r"sk-ant-[A-Za-z0-9_-]{20,}")
 
 
@@ -69,9 +79,9 @@ class ControlStripper:
         self._held = ""
 
     @property
-    def holds_nothing(self) -> bool:
-        """Whether text without control characters would pass through as it is."""
-        return not self._held
+    def held(self) -> str:
+        """The unfinished sequence at the end of the text so far."""
+        return self._held
 
     def feed(self, text: str) -> str:
         if self._held:
@@ -98,9 +108,36 @@ def _strip(text: str) -> str:
     return _CONTROL.sub("", text)
 
 
+def plain_bytes(data: bytes) -> bytes | None:
+    """UTF-8 without its colours; None if it has other control sequences, for which `ControlStripper` is needed.
+
+    Most output has none or only colours, and a look at its bytes is several times as fast as one at its text.
+    """
+    controls = data.translate(None, _PLAIN_BYTES)
+    if controls.strip(b"\x1b") or (b"\xc2" in data and _C1_BYTES.search(data)):
+        return None
+    plain = _CSI_BYTES.sub(b"", data) if controls else data
+    return None if controls and b"\x1b" in plain else plain
+
+
 def plain_text(text: str) -> str:
     """The text without control sequences and control characters other than line breaks and tabs."""
     return _strip(text) if _SUSPICIOUS.search(text) else text
+
+
+def last_states(text: str) -> str:
+    """Only the last state of every row that a carriage return starts again. One at the end of the text or before a line
+    break overwrites nothing."""
+    return _OVERWRITTEN.sub("", _RETURNS.sub("\r", text)) if "\r" in text else text
+
+
+def continued_output(before: str, more: str) -> str:
+    """The output of a running tool with the next `ToolProgressed.text`, which replaces the unfinished last row if it
+    begins with a carriage return."""
+    if "\r" not in more:
+        return before + more
+    row = before.rfind("\n") + 1
+    return before[:row] + _REPLACED.sub("", before[row:] + more)
 
 
 def plain_line(text: str, limit: int = 200) -> str:

@@ -296,7 +296,9 @@ class Printer:
             return [line(progress, "quiet", "  ")]
         if call is None or not call.live or not event.text:
             return []
-        *whole, call.unended = (call.unended + call.stripper.feed(event.text)).split("\n")
+        text = event.text.removeprefix("\r")
+        before = call.unended if text == event.text else ""
+        *whole, call.unended = (before + call.stripper.feed(text)).split("\n")
         call.last = next((row for row in reversed(whole) if row.strip()), call.last)
         return [line(row) for row in whole]
 

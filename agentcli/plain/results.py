@@ -10,7 +10,7 @@ from typing import Any
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.plaintext import TAB, plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.core.tool_errors import unwrapped
 from agentcli.core.unified_diff import LineKind, is_unified_diff, line_kinds
@@ -53,7 +53,7 @@ def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]
         return []
     lines = [line(f"{INDENT}{_row(row)}", "quiet") for row in rows]
     if event.name in _SHELLS and is_unified_diff("\n".join(rows)):
-        lines = diff_output("\n".join(f"{_row(row)}" for row in rows), "quiet")
+        lines = diff_output("\n".join(_cut(row) for row in rows), "quiet")
         lines = [TextLine(((INDENT, "quiet"), *one.runs)) for one in lines]
     if verbose:
         return capped(lines, _ALL_ROWS)
@@ -78,16 +78,27 @@ def _tail(lines: Sequence[TextLine], most: int) -> list[TextLine]:
 
 def diff_lines(text: str) -> list[TextLine]:
     kinds = line_kinds(plain_text(text).strip("\n"))
-    return [line(f"{INDENT}{_row(row)}", _DIFF_LOOKS.get(kind, "text")) for row, kind in kinds]
+    return [line(f"{INDENT}{_diff_row(_cut(row), kind)}", _DIFF_LOOKS.get(kind, "text")) for row, kind in kinds]
 
 
 def diff_output(text: str, around: TextStyle = "text") -> list[TextLine]:
     """Text with unified diffs in it, whole; `around` is for what stands before and after them."""
     looks: Mapping[LineKind, TextStyle] = {**_DIFF_LOOKS, "text": around}
-    return [line(row, looks.get(kind, "text")) for row, kind in line_kinds(text)]
+    return [line(_diff_row(row, kind), looks.get(kind, "text")) for row, kind in line_kinds(text)]
 
 
 def _row(row: str) -> str:
+    """Tabs are blanks here: behind the indent a terminal would stop elsewhere."""
+    return _cut(row).expandtabs(TAB)
+
+
+def _diff_row(row: str, kind: LineKind) -> str:
+    """Tab stops count from the code, behind its sign."""
+    signs = 1 if kind in (" ", "+", "-") else 0
+    return row[:signs] + row[signs:].expandtabs(TAB)
+
+
+def _cut(row: str) -> str:
     return row if len(row) <= _LONGEST_ROW else f"{row[:_LONGEST_ROW]}…"
 
 

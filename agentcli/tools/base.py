@@ -138,7 +138,7 @@ class ToolContext:
 
 @frozen
 class Progress:
-    """Shown while the tool runs; not stored."""
+    """Shown while the tool runs; not stored. See `ToolProgressed`."""
 
     text: str = ""
     data: Json = field(default_factory=dict)

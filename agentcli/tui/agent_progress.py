@@ -12,8 +12,8 @@ from typing import Literal
 from agentcli.core import events as ev
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.tui.model import Add, Grow, Item, Operation, Remove, Replace, ThinkingItem, ToolItem
+from agentcli.core.plaintext import continued_output, plain_line, plain_text
+from agentcli.tui.model import Add, CountLines, Grow, Item, Operation, Remove, Replace, ThinkingItem, ToolItem
 
 KEPT_ITEMS = 100
 """Items of one agent that are kept."""
@@ -105,6 +105,8 @@ class AgentProgress:
                     if self._sizes[id] > 2 * LONGEST_TEXT:
                         self._items[id] = _cut_start(_with_text(self._items[id], "".join(self._grown.pop(id))))
                         self._resize(id, LONGEST_TEXT)
+                case CountLines(id, line_breaks) if isinstance(call := self._items.get(id), ToolItem):
+                    self._items[id] = replace(call, line_breaks=line_breaks)
                 case Remove(id) if id in self._items:
                     self._remove(id)
         while len(self._items) > KEPT_ITEMS or (self._size > KEPT_CHARACTERS and len(self._items) > 1):
@@ -181,7 +183,7 @@ def _cut_start(item: Item) -> Item:
 
 def _with_text(item: Item, text: str) -> Item:
     name = "output" if isinstance(item, ToolItem) else "text"
-    return replace(item, **{name: getattr(item, name, "") + text})
+    return replace(item, **{name: continued_output(getattr(item, name, ""), text)})
 
 
 def _size_of(item: Item) -> int:

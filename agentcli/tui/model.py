@@ -72,6 +72,8 @@ class ToolItem(Item):
     input: Json = field(default_factory=dict)
     output: str = ""
     """Live output so far; at the end the text of the result where there is no better display."""
+    line_breaks: int = 0
+    """Of the live output, also of what `output` leaves out."""
     summary: str = ""
     display: Json = field(default_factory=dict)
     """In the form of `tools.base.Output.display`."""
@@ -133,8 +135,18 @@ class Add:
 
 @frozen
 class Grow:
+    """Text that follows; that of a call replaces its last row if it begins with a carriage return."""
+
     id: str
     text: str
+
+
+@frozen
+class CountLines:
+    """Line breaks in the output of a call so far, also of what never came with `Grow`."""
+
+    id: str
+    line_breaks: int
 
 
 @frozen
@@ -163,7 +175,7 @@ class Clear:
     """Everything goes."""
 
 
-Operation = Add | Grow | Replace | Remove | Above | Clear
+Operation = Add | Grow | CountLines | Replace | Remove | Above | Clear
 
 
 @frozen(kw_only=True)

@@ -33,6 +33,7 @@ from agentcli.tui.model import (
     Add,
     AnswerItem,
     BoundaryItem,
+    CountLines,
     EndItem,
     Grow,
     Item,
@@ -438,7 +439,12 @@ class Presenter:
         if line := wording.progress_line(event):
             return self._tool(event.tool_use_id, summary=line)
         item = self._tools.get(event.tool_use_id)
-        return [Grow(item.id, plain_text(event.text))] if item is not None and event.text else []
+        if item is None or not event.text:
+            return []
+        text = event.text.removeprefix("\r")
+        grow = Grow(item.id, ("" if text == event.text else "\r") + plain_text(text))
+        lines = event.data.get("lines")
+        return [grow, CountLines(item.id, lines)] if isinstance(lines, int) else [grow]
 
     @_show.register
     def _(self, event: ev.ToolFinished, now: float) -> list[Operation]:

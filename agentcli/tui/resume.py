@@ -17,6 +17,7 @@ from agentcli.tui.model import (
     Above,
     Add,
     AnswerItem,
+    CountLines,
     Grow,
     Item,
     NoticeItem,
@@ -93,7 +94,7 @@ def _apply(items: dict[str, Item], operations: Iterable[Operation]) -> None:
                     items[item.id] = item
             case Remove(id):
                 items.pop(id, None)
-            case Grow():
+            case Grow() | CountLines():
                 pass  # streamed text is in no session file; the whole of it is
 
 

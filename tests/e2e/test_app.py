@@ -194,6 +194,29 @@ async def test_a_shell_line_runs_at_once_and_is_reported_with_the_next_prompt(tm
         assert await app.leave() == 0
 
 
+async def test_a_running_command_overwrites_its_progress_and_counts_all_its_lines(tmp_path: Path) -> None:
+    wait = "until [ -e {} ]; do sleep 0.02; done"
+    command = (
+        f"printf 'fetch 7%%'; {wait.format('a')}; printf '\\rfetch 100%%\\n'; seq 300000; {wait.format('b')}; echo over"
+    )
+    async with app_with(tmp_path) as (app, _server):
+        await app.ready()
+        await app.submit(f"!{command}")
+        await app.wait_for("│ fetch 7%")
+        (app.work / "a").touch()
+        await app.wait_for("… 299,993 more lines above")
+        assert "│ 300000" in app.text
+        (app.work / "b").touch()
+        await app.wait_for("│ over")
+        await app.submit(f"!printf 'load 7%%'; {wait.format('c')}; printf '\\rload 8%%'; {wait.format('d')}")
+        await app.wait_for("│ load 7%")
+        (app.work / "c").touch()
+        await app.wait_for("│ load 8%")
+        assert "│ load 7%" not in app.text
+        (app.work / "d").touch()
+        assert await app.leave() == 0
+
+
 async def test_a_shell_line_does_not_wait_for_the_working_model_and_shows_its_own_directory(tmp_path: Path) -> None:
     wait = call("Bash", command="while ! [ -e inner/go ]; do sleep 0.02; done")
     arguments = ["--allowedTools", "Bash"]

@@ -382,6 +382,23 @@ async def test_a_shell_line_does_not_wait_for_the_working_model(tmp_path: Path) 
         assert await app.end() == 0
 
 
+async def test_the_progress_of_a_shell_line_is_printed_in_its_last_state(tmp_path: Path) -> None:
+    wait = "until [ -e {} ]; do sleep 0.02; done"
+    command = f"printf 'begun\\nfetch 7%%'; {wait.format('a')}; printf '\\rfetch 100%%\\nnext\\n'; {wait.format('b')}"
+    async with app_with(tmp_path, arguments=PLAIN) as (app, _server):
+        await prompted(app)
+        await app.submit(f"!{command}")
+        await app.wait_for(lambda: "begun" in app.screen)
+        (app.work / "a").touch()
+        await app.wait_for(lambda: "next" in app.screen)
+        assert "fetch 100%" in app.screen
+        assert "fetch 7%" not in app.screen
+        (app.work / "b").touch()
+        await prompted(app)
+        await app.submit("/exit")
+        assert await app.end() == 0
+
+
 async def test_shift_tab_changes_the_mode_shown_before_the_prompt(tmp_path: Path) -> None:
     async with app_with(tmp_path, reply("x"), arguments=[*PLAIN, "go"]) as (app, _server):
         await app.wait_for("of the context")

@@ -221,6 +221,14 @@ def test_a_diff_is_printed_unless_the_question_showed_it() -> None:
     assert "+b" not in printed.show(edit)
 
 
+def test_tab_stops_are_eight_apart_behind_the_indent_and_behind_the_signs_of_a_diff() -> None:
+    table = Printed().show(call(), finished(text="key\tvalue\nlongkey\tvalue"))
+    assert table.endswith("\n  key     value\n  longkey value\n")
+    display = {"kind": "diff", "diff": "@@ -1,2 +1,2 @@\n key\tvalue\n-longkey\told\n+longkey\tnew"}
+    changed = Printed().show(call(), finished(display=display))
+    assert changed.endswith("\n   key     value\n  -longkey old\n  +longkey new\n")
+
+
 def test_a_diff_in_an_answer_or_output_is_coloured_by_line() -> None:
     text = "1 file:\n\ndiff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,1 @@\n--- old\n-a\n+b"
     looks = {row: look for one in diff_output(text) for row, look in one.runs}
@@ -265,6 +273,16 @@ def test_a_user_command_is_printed_live_and_not_twice() -> None:
     assert printed.show(ev.ToolProgressed(**mine, text="one\ntw")) == "one\n"
     assert printed.show(ev.ToolProgressed(**mine, text="o")) == ""
     assert printed.show(finished("s", text="one\ntwo", name="!", summary="exit code 0")) == "two\n"
+
+
+def test_a_progress_bar_of_a_user_command_is_printed_in_its_last_state() -> None:
+    printed = Printed()
+    mine = {"agent": "person", "tool_use_id": "s"}
+    printed.show(ev.ToolStarted(**mine, name="!", input={}, title="! fetch"))
+    assert printed.show(ev.ToolProgressed(**mine, text="fetch 1%")) == ""
+    assert printed.show(ev.ToolProgressed(**mine, text="\rfetch 20%")) == ""
+    assert printed.show(ev.ToolProgressed(**mine, text="\rfetch 100%\n")) == "fetch 100%\n"
+    assert printed.show(finished("s", text="fetch 100%", name="!", summary="exit code 0")) == ""
 
 
 def test_a_failing_user_command_shows_its_exit_code() -> None:

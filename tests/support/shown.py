@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from agentcli.core import events as ev
+from agentcli.core.plaintext import continued_output
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.view import Question
 from agentcli.tui.agent_progress import AgentItem
@@ -73,7 +74,7 @@ class Shown:
                 place = ids.index(id)
                 grown = self.items[place]
                 if isinstance(grown, ToolItem):
-                    self.items[place] = replace(grown, output=grown.output + text)
+                    self.items[place] = replace(grown, output=continued_output(grown.output, text))
                 else:
                     assert isinstance(grown, AnswerItem | ThinkingItem)
                     self.items[place] = replace(grown, text=grown.text + text)

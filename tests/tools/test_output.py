@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.plaintext import plain_text
+from agentcli.core.plaintext import continued_output, plain_text
 from agentcli.tools.shell import output as output_module
 from agentcli.tools.shell.output import CollectedOutput
 
@@ -90,6 +90,64 @@ async def test_the_newest_text_for_the_screen_is_whole_characters_without_contro
     assert output.fresh() == "ab"
     await output.add(b"\xa4")
     assert output.fresh() == "ä"
+    assert output.fresh() == ""
+
+
+PROGRESS = (
+    b"10%\r",
+    b"\r100% done",
+    b"\x1b[2K\r",
+    b"a\x08\x08",
+    b"\r\n",
+    b"\n",
+    "\rgröße ".encode(),
+    b"\x1b[32mok\x1b[0m",
+)
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_what_the_screen_shows_while_a_command_runs_is_what_its_end_shows(seed: int) -> None:
+    source = random.Random(seed)
+    whole = b"".join(source.choice(PROGRESS) for _part in range(200))
+    output, shown, at = CollectedOutput(None, ""), "", 0
+    while at < len(whole):
+        size = source.choice((1, 2, 7, 60))
+        await output.add(whole[at : at + size])
+        if source.random() < 0.7:
+            shown = continued_output(shown, output.fresh())
+        at += size
+    shown = continued_output(shown, output.fresh())
+    await output.finish()
+    assert shown.rstrip("\n") == output.text().rstrip("\n")
+    assert "\r" not in shown
+
+
+async def test_a_progress_bar_replaces_its_row_and_an_erased_one_goes() -> None:
+    output = CollectedOutput(None, "")
+
+    async def fresh(data: bytes) -> str:
+        await output.add(data)
+        return output.fresh()
+
+    assert await fresh(b"begun\nfetch 1%\r") == "begun\nfetch 1%"
+    assert await fresh(b"fetch 2%\rfetch 3%\r") == "\rfetch 3%"
+    assert await fresh(b"fetch 3%\r") == ""
+    assert await fresh(b"\x1b[K") == "\r"
+    assert await fresh(b"done\n") == "done\n"
+    assert await fresh(b"typed") == "typed"
+    assert await fresh(b"\x08\x08") == "\rtype"  # as at the end: one character for a row of backspaces
+
+
+async def test_the_row_before_output_that_was_left_out_is_replaced_and_all_line_breaks_are_counted() -> None:
+    output = CollectedOutput(None, "")
+    await output.add(b"half a row")
+    assert output.fresh() == "half a row"
+    for _piece in range(4):
+        await output.add(b"\x1b[32mone more line\x1b[0m\n" * 3_000)
+    shown = output.fresh()
+    assert shown.startswith("\rone more line\none more line\n")
+    assert len(shown) <= 4_001
+    assert output.line_breaks == 12_000
     assert output.fresh() == ""
 
 

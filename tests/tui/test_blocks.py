@@ -202,6 +202,29 @@ def test_endless_output_uses_bounded_memory() -> None:
     assert "… 4,999,992 more lines above" in screen(block)
 
 
+def test_a_progress_bar_overwrites_its_row_while_the_command_runs() -> None:
+    block = make_block(tool("Bash fetch", status="running"))
+    for piece in ("begun\nfetch 1%", "\rfetch 20%", "\rfetch 100%\nunpack 1%", "\runpack"):
+        block.grow(piece)
+    assert screen(block) == "● Bash fetch\n  │ begun\n  │ fetch 100%\n  │ unpack"
+    block.expanded = True
+    assert screen(block) == "● Bash fetch\n  │ begun\n  │ fetch 100%\n  │ unpack"
+    block.grow("\r")
+    assert screen(block) == "● Bash fetch\n  │ begun\n  │ fetch 100%"
+
+
+def test_a_running_command_counts_all_lines_above_also_those_that_were_never_shown() -> None:
+    block = make_block(tool("Bash yes", status="running"))
+    block.grow(numbered(10) + "\n")
+    block.count_lines(10)
+    assert "… 2 more lines above" in screen(block)
+    block.grow("\r" + numbered(20) + "\n")
+    block.count_lines(5_000)
+    assert "… 4,992 more lines above" in screen(block)
+    block.grow("the next\n")
+    assert "… 4,993 more lines above" in screen(block)
+
+
 def test_a_command_that_has_ended_says_how_many_lines_there_are_above_not_how_many_were_kept() -> None:
     kept = "\n".join(["y"] * 7_500 + ["", "[… 137,000 characters left out …]", ""] + ["y"] * 7_500)
     for status in ("done", "interrupted"):

@@ -73,6 +73,13 @@ def test_side_by_side_falls_back_to_one_column_where_there_is_no_room() -> None:
     assert screen(diff.side_by_side(DIFF, 40, PALETTE)) == screen(diff.unified(DIFF, 40, PALETTE))
 
 
+def test_tab_stops_are_eight_apart_from_the_start_of_the_code() -> None:
+    changed = "@@ -1,2 +1,2 @@\n key\tvalue\n-longkey\told\n+longkey\tnew\n"
+    unified = screen(diff.unified(changed, 60, PALETTE)).split("\n")
+    assert unified == ["1   key     value", "2 - longkey old", "2 + longkey new"]
+    assert "2 + longkey new" in screen(diff.side_by_side(changed, 120, PALETTE))
+
+
 def test_copying_rows_gives_the_code_without_numbers_and_signs() -> None:
     lines = diff.unified("@@ -1,1 +1,2 @@\n-old  one\n+\tnew one that is long enough to be wrapped\n+x", 24, PALETTE)
     assert copied(lines) == "old  one\n\tnew one that is long enough to be wrapped\nx\n"

@@ -49,6 +49,7 @@ def test_typed_text_is_echoed_and_wraps() -> None:
         "❯ 日本語 and then some more te",
         "  xt that wraps",
     ]
+    assert painted(b"\x1b[200~key\tvalue\x1b[201~").splitlines()[1] == "❯ key     value"
 
 
 def test_a_box_that_shrinks_leaves_nothing_behind() -> None:

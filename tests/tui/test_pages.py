@@ -130,7 +130,7 @@ def test_hostile_text_in_a_page_is_inert() -> None:
         for strip in host.screen._compositor.render_strips():
             assert strip.cell_length == 40
             assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 for char in strip.text)
-        assert " red x\n [b]bold[/b]\n <U+202E>evil\n a   b\n c\n" in host.shown
+        assert " red x\n [b]bold[/b]\n <U+202E>evil\n a       b\n c\n" in host.shown
 
     play(TextPage("\x1b[2J", lines), steps, (40, 24))
 

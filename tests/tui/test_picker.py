@@ -140,7 +140,7 @@ def test_wrapped_rows_show_that_there_is_more() -> None:
 
 
 def test_a_block_of_text_becomes_lines_without_tabs() -> None:
-    assert safe_block("a\tb\r\nc\x1b[2J") == ["a   b", "c"]
+    assert safe_block("a\tb\r\nc\x1b[2J") == ["a       b", "c"]
 
 
 def test_the_keys_row_never_loses_escape() -> None:

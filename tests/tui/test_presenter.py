@@ -21,6 +21,7 @@ from agentcli.core.messages import (
     user_message,
 )
 from agentcli.core.usage import Usage
+from agentcli.tui.agent_progress import AgentProgress
 from agentcli.tui.blocks.tool import ToolBlock
 from agentcli.tui.model import (
     Above,
@@ -114,6 +115,24 @@ def test_every_visible_field_is_free_of_control_sequences() -> None:
             (ord(character) < 32 and character not in "\n\t") or 0x7F <= ord(character) < 0xA0 for character in words
         )
     assert "[failed]" in shown.texts()[0]
+
+
+def test_running_output_replaces_its_last_row_also_that_of_an_agent() -> None:
+    start = ev.ToolStarted(tool_use_id="t", name="Bash", input={}, title="Bash fetch")
+    pieces = ["begun\nfetch 1%", "\rfetch 2%\x1b[2J", "\rfetch 3%\nnext\rlone"]
+    events = [ev.ToolProgressed(tool_use_id="t", text=piece, data={"bytes": 1, "lines": 7}) for piece in pieces]
+    presenter = Presenter()
+    operations = [operation for event in (start, *events) for operation in presenter.show(event, 0.0)]
+    shown = Shown()
+    shown.apply(operations)
+    [item] = shown.of(ToolItem)
+    assert item.output == "begun\nfetch 3%\nnext\nlone"
+    agent = AgentProgress(ev.AgentStarted(agent="a", tool_use_id="a", name="explore", description="", model="m"), 0.0)
+    agent.apply(operations)
+    [kept] = agent.items()
+    assert isinstance(kept, ToolItem)
+    assert (kept.output, kept.line_breaks) == (item.output, 7)
+    assert "… 4 more lines above" in ToolBlock(kept).layout(80, Palette())[1].strip.text
 
 
 def test_progress_of_a_call_stands_on_its_line_and_goes_with_its_result() -> None:

@@ -95,7 +95,7 @@ def test_every_character_in_the_fast_path_takes_one_cell() -> None:
         ("a\n\nb\n", 5, ["a", "", "b", ""]),
         ("ab   ", 4, ["ab"]),
         ("", 5, [""]),
-        ("a\tb\t\tc", 20, ["a   b       c"]),
+        ("a\tb\t\tc", 40, ["a       b               c"]),
         ("世界世界世", 4, ["世界", "世界", "世"]),
         ("世界。世界", 4, ["世", "界。", "世界"]),
         ("ab 世界", 4, ["ab", "世界"]),

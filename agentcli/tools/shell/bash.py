@@ -129,7 +129,7 @@ async def _foreground(command: ShellCommand, context: ToolContext, signal: Abort
                 if await command.wait(min(_PROGRESS_INTERVAL, left)):
                     break
                 if text := command.output.fresh():
-                    yield Progress(text, {"bytes": command.output.bytes})
+                    yield Progress(text, {"bytes": command.output.bytes, "lines": command.output.line_breaks})
         ending = (
             CommandEnding.ABORTED
             if signal.aborted

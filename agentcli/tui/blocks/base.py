@@ -53,6 +53,9 @@ class Block(ABC):
     def grow(self, text: str) -> None:
         raise NotImplementedError
 
+    def count_lines(self, line_breaks: int) -> None:  # noqa: B027 -- only calls have output that is left out
+        """Line breaks of all that `grow` should have shown, also of what was left out."""
+
     def forget(self) -> None:  # noqa: B027 -- most blocks keep nothing
         """Drop everything that `layout` can make again."""
 

@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.strip import Strip
 
+from agentcli.core.plaintext import TAB
 from agentcli.core.unified_diff import Hunk, parse
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.diff_paint import PaintedHunk, base_style, partners, stretches
@@ -89,7 +90,7 @@ def is_new_file(hunks: Sequence[Hunk]) -> bool:
 
 
 def _cells(text: str, room: int) -> int:
-    return room + 1 if len(text) > 2 * room else cell_len(text.expandtabs(4))
+    return room + 1 if len(text) > 2 * room else cell_len(text.expandtabs(TAB))
 
 
 def columns_of(width: int, digits: int, sign: str) -> int:

@@ -12,9 +12,7 @@ from unicodedata import category
 
 from rich.cells import cell_len, get_character_cell_size
 
-from agentcli.core.plaintext import visible_text
-
-TAB = 4
+from agentcli.core.plaintext import TAB, visible_text
 
 Glyph = tuple[str, str, int]
 """The source characters, what is painted for them, and its cells. A tab is `("\\t", " ", 1)`: who paints it knows the

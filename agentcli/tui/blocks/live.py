@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.style import Style
 
+from agentcli.core.plaintext import continued_output
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.rows import Rows, tail
 from agentcli.tui.blocks.wrap import Run, wrap
@@ -17,25 +18,30 @@ _OPEN_ROWS = 200
 
 
 class LiveText:
-    def __init__(self, text: str = "", kept: int = KEPT) -> None:
+    def __init__(self, text: str = "", kept: int = KEPT, line_breaks: int = 0) -> None:
         self.text = ""
         self._kept = kept
         self._dropped = 0
         self.forget()
         self.add(text)
+        self.count_lines(line_breaks)
 
     def add(self, text: str) -> None:
         kept = self._kept
         if len(text) > kept:
             self._dropped += text.count("\n", 0, len(text) - kept)
             text = text[-kept:]
-        self.text += text
+        self.text = continued_output(self.text, text)
         if len(self.text) > 2 * kept:
             cut = len(self.text) - kept
             cut = self.text.find("\n", cut, cut + kept // 2) + 1 or cut
             self._dropped += self.text.count("\n", 0, cut)
             self.text = self.text[cut:]
             self.forget()
+
+    def count_lines(self, line_breaks: int) -> None:
+        """`line_breaks`: of all the text so far, also of what was never added; a smaller number is not believed."""
+        self._dropped = max(self._dropped, line_breaks - self.text.count("\n"))
 
     def forget(self) -> None:
         self._wrapped: list[BlockLine] = []

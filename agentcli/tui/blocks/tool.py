@@ -51,19 +51,23 @@ class ToolBlock(Block):
 
     def __init__(self, item: ToolItem) -> None:
         super().__init__(item)
-        self._live = LiveText(item.output if item.status in _OPEN else "")
+        self._live = LiveText(item.output if item.status in _OPEN else "", line_breaks=item.line_breaks)
         self._seconds = 0
         self._body: tuple[object, Rows] | None = None
 
     def replace(self, item: Item) -> None:
         super().replace(item)
         if self.item.status in _OPEN and self.item.output:
-            self._live = LiveText(self.item.output)
+            self._live = LiveText(self.item.output, line_breaks=self.item.line_breaks)
         elif self.item.status not in (*_OPEN, "interrupted", "failed"):
             self._live = LiveText()
 
     def grow(self, text: str) -> None:
         self._live.add(text)
+        self._body = None
+
+    def count_lines(self, line_breaks: int) -> None:
+        self._live.count_lines(line_breaks)
         self._body = None
 
     def forget(self) -> None:

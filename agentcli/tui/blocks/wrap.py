@@ -15,8 +15,9 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from agentcli.core.plaintext import TAB
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.glyphs import EVEN, TAB, Glyph, clean, glyphs, width_of
+from agentcli.tui.blocks.glyphs import EVEN, Glyph, clean, glyphs, width_of
 
 Run = tuple[str, Style]
 RowBounds = tuple[int, int, int]
@@ -35,7 +36,7 @@ def wrap(
     `first` stands before the first line and `rest` (default: blanks of the same width) before all others; both are
     decoration, which copying leaves out. Joining the `text` of the lines by their `joint` gives the text back exactly,
     but for control characters and lone surrogates, which come back as what stands for them. A tab stays a tab in
-    `text` and is painted up to the next multiple of four cells from the row's beginning.
+    `text` and is painted up to the next multiple of `TAB` cells from the row's beginning.
     """
     runs = [(clean(text), style) for text, style in runs if text]
     text = runs[0][0] if len(runs) == 1 else "".join([part for part, _style in runs])

@@ -24,6 +24,7 @@ from textual.strip import Strip
 from textual.widgets import TextArea
 
 from agentcli.core.messages import clean_text
+from agentcli.core.plaintext import TAB
 from agentcli.interactive.draft import CHIP, Draft, ImagePiece, PastedPiece, Piece, image_chip, pasted_chip
 from agentcli.tui.at_work import KnowsItsWork
 from agentcli.tui.prompt.graphemes import boundary_after, boundary_before, boundary_near
@@ -97,6 +98,7 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
             id="prompt-editor",
         )
         self.cursor_blink = False
+        self.indent_width = TAB  # of tabs in pasted text: as wide as the transcript will show them
         self.match_cursor_bracket = False
 
     def _set_document(self, text: str, language: str | None) -> None:

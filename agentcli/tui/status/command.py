@@ -24,7 +24,7 @@ from rich.style import Style
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.own_programs import PIPE, kill_group, shell_command, start_program, user_environment
-from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.plaintext import TAB, plain_line, plain_text
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.model import Facts
 
@@ -77,7 +77,7 @@ def styled_line(output: str) -> list[Run]:
     first = next((line for line in output.splitlines() if plain_text(line).strip()), "")
     # Links and titles go too: what is between two colours is made plain on its own.
     pieces = (piece if _SGR.fullmatch(piece) else plain_text(piece) for piece in _SGR.split(first))
-    text = AnsiDecoder().decode_line("".join(pieces).expandtabs(4))
+    text = AnsiDecoder().decode_line("".join(pieces).expandtabs(TAB))
     cuts = sorted({0, len(text.plain), *(place for span in text.spans for place in (span.start, span.end))})
     runs: list[Run] = []
     for start, end in pairwise(cuts):

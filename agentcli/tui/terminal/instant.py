@@ -28,6 +28,8 @@ SWITCH_SECONDS = 0.001
 LONE_ESCAPE_SECONDS = 0.1
 """An ESC that nothing has followed for so long was the key, not the start of what is typed next."""
 LARGEST_LOOK = 8192
+_TAB = 8
+"""`TAB` of `core/plaintext.py`, which is not imported here for the time it takes."""
 LONGEST_ECHO = 4000
 """Characters. More is kept for the app but not drawn: a paste of megabytes would delay the imports."""
 
@@ -417,7 +419,7 @@ class Painter:
         rows, current, used = [], "", 0
         text, shown_cursor = self._style("text"), None if line.sent else line.cursor
         for position, character in enumerate([*line.characters, " "]):
-            shown = "    " if character == "\t" else character
+            shown = " " * (_TAB - used % _TAB) if character == "\t" else character
             size = sum(map(width, shown)) if character != "\n" else 0
             if used + size > columns:
                 rows.append(current)

@@ -12,10 +12,10 @@ from rich.cells import split_graphemes
 from textual.geometry import Offset
 from textual.selection import Selection
 
+from agentcli.core.plaintext import TAB
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.transcript.stack import StackEntry, place
 
-_TAB = 4
 _INSIDE_WORDS = "_-./~@:+%#&=?"
 """A double click takes paths, addresses and flags as one word."""
 
@@ -36,7 +36,7 @@ def clusters(text: str) -> Iterator[Cluster]:
     cell = offset = 0
     for part in text.split("\t"):
         if offset:
-            width = _TAB - cell % _TAB
+            width = TAB - cell % TAB
             yield Cluster(offset - 1, offset, cell, cell + width)
             cell += width
         for start, end, width in split_graphemes(part)[0]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 
 from agentcli.tui.blocks.base import Block
-from agentcli.tui.model import Add, Clear, Grow, Item, Operation, Remove, Replace, pack_item
+from agentcli.tui.model import Add, Clear, CountLines, Grow, Item, Operation, Remove, Replace, pack_item
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.finding import TranscriptSearch
 from agentcli.tui.transcript.layouts import BrokenBlock, Layouts
@@ -40,6 +40,8 @@ class TranscriptItems:
                     more = True
                 case Grow(id, text):
                     more |= self._change(id, lambda block, text=text: block.grow(text))  # type: ignore[misc]
+                case CountLines(id, line_breaks):
+                    self._change(id, lambda block, count=line_breaks: block.count_lines(count))  # type: ignore[misc]
                 case Replace(item):
                     self._replace(item)
                 case Remove(id):

@@ -1,0 +1,66 @@
+"""The output of a running command for the screen: what came last, with overwritten rows in their last state."""
+
+from __future__ import annotations
+
+import codecs
+
+from agentcli.core.plaintext import ControlStripper, last_states
+
+LONGEST_ROW = 8_192
+"""Characters; a longer row is not a progress bar and is not waited for."""
+_SHOWN = 4_000
+"""Characters: a screenful."""
+_KEPT_BYTES = 16 * 1024
+_CONTINUED = bytes(range(0x80, 0xC0))
+
+
+class LatestRows:
+    """Add bytes with `add`; `take` returns what is new, in the form of `ToolProgressed.text`."""
+
+    def __init__(self) -> None:
+        self._bytes = b""
+        self._has_gap = False
+        """Whether bytes before `_bytes` were left out since the last `take`."""
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._row = ""
+        """The last row with its control sequences: what follows may continue or overwrite it."""
+        self._shown = ""
+        """The text that was returned of `_row`."""
+        self._is_open = False
+        """Whether the returned text ends inside a row."""
+
+    def add(self, data: bytes) -> None:
+        if len(data) < _KEPT_BYTES and self._bytes:
+            data = self._bytes + data
+        elif self._bytes:
+            self._has_gap = True
+        self._has_gap = self._has_gap or len(data) > _KEPT_BYTES
+        self._bytes = data[-_KEPT_BYTES:]
+
+    def take(self) -> str:
+        """At most a screenful. It begins with a carriage return if it replaces the last row."""
+        data, self._bytes = self._bytes, b""
+        if not data:
+            return ""
+        has_gap, self._has_gap = self._has_gap, False
+        if has_gap:
+            self._decoder.reset()
+            self._row = self._shown = ""
+            data = data[data.find(b"\n") + 1 :].lstrip(_CONTINUED)
+        stripper = ControlStripper()
+        raw = last_states(self._row + self._decoder.decode(data))
+        text = stripper.feed(raw)
+        follows = text.startswith(self._shown) and not (has_gap and self._is_open)
+        fresh = text[len(self._shown) :] if follows else text
+        if len(fresh) > _SHOWN:
+            fresh = fresh[fresh.find("\n", -_SHOWN) + 1 or -_SHOWN :]
+            follows = not self._is_open
+        self._row, self._shown = raw[raw.rfind("\n") + 1 :], text[text.rfind("\n") + 1 :]
+        if len(self._row) > LONGEST_ROW:
+            self._row, self._shown = stripper.held, ""
+        if not follows:
+            fresh = "\r" + fresh
+        elif not fresh:
+            return ""
+        self._is_open = not fresh.endswith(("\n", "\r"))
+        return fresh
