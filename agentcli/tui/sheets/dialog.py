@@ -15,6 +15,7 @@ from typing import Generic, TypedDict, TypeVar, Unpack
 from rich.style import Style
 from textual import events, work
 from textual.app import ComposeResult
+from textual.geometry import Offset
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
@@ -263,6 +264,14 @@ class Dialog(Sheet[T], Generic[T]):
         self.scroller.palette = self.palette
         if self.typing:
             self.entry.repaint(self.palette)
+
+    @property
+    def marked_cell(self) -> Offset:
+        foot = self.query_one("#foot", StyledRows)
+        for y, row in enumerate(foot.rows if self.marks_choice else ()):
+            if any(style.meta.get("choice") == self.index for _text, style in row):
+                return foot.region.offset + Offset(MARGIN, y)
+        return super().marked_cell
 
     def rule(self, width: int) -> Runs:
         if self.locked and not self._says_more and self.scroller.overflows and self._lines_are_final:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
+from textual.geometry import Offset
 
 from agentcli.tui.sheets.row_list import RowList
 from agentcli.tui.sheets.rows import FoundEntry, Row, RowSearch, entries_of, find
@@ -206,6 +207,10 @@ class ListSheet(Sheet[R], Generic[T, R]):
         lines = wrapped([(hidden, palette.text)], room, 2) if hidden else []
         more = self.about(row, room)
         return more if self.asks else lines + more
+
+    @property
+    def marked_cell(self) -> Offset:
+        return self.listing.marked_cell
 
     def paint(self) -> None:
         super().paint()

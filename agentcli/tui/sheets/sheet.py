@@ -91,6 +91,12 @@ class EntryLine(StyledRows):
         self.line = LineEdit(longest)
         self.sign = sign
         self.placeholder = placeholder
+        self._cursor: Offset | None = None
+
+    @property
+    def cursor_cell(self) -> Offset | None:
+        """The cell of its cursor on the screen; None while nothing is typed here."""
+        return self.region.offset + self._cursor if self.display and self._cursor is not None else None
 
     def repaint(self, palette: Palette, active: bool = True) -> None:
         sign = f" {self.sign} "
@@ -98,9 +104,7 @@ class EntryLine(StyledRows):
         # Not its own width, which is known only once it was laid out.
         runs, column = self.line.row(self.screen.size.width - before - MARGIN, palette, self.placeholder, active)
         self.show([[(sign, palette.accent), *runs]])
-        if active and self.region:
-            # Where the terminal shows what an input method composes.
-            self.app.cursor_position = self.region.offset + Offset(before + column, 0)
+        self._cursor = Offset(before + column, 0) if active else None
 
 
 class Sheet(ModalScreen[T]):
@@ -191,6 +195,18 @@ class Sheet(ModalScreen[T]):
     @property
     def entry(self) -> EntryLine:
         return self.query_one(EntryLine)
+
+    @property
+    def cursor_cell(self) -> Offset:
+        """The cell of the cursor in a line for typing, else of what is marked, else the beginning of the title."""
+        for entry in self.query(EntryLine):
+            if (cell := entry.cursor_cell) is not None:
+                return cell
+        return self.marked_cell
+
+    @property
+    def marked_cell(self) -> Offset:
+        return self.query_one("#rule").region.offset
 
     @property
     def typed_text(self) -> str:

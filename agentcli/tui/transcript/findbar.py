@@ -31,6 +31,7 @@ class FindBar(Horizontal):
         self._transcript = transcript
         self._count = Static("", markup=False)
         self._input = Input(placeholder="Search the transcript", select_on_focus=True)
+        self._input.cursor_blink = False
 
     @property
     def is_open(self) -> bool:
