@@ -221,10 +221,21 @@ def said(runs: Runs) -> str:
     return "".join(text for text, _style in runs)
 
 
-def test_with_little_room_key_hints_are_dropped_first() -> None:
+def test_with_little_room_key_hints_are_dropped_last() -> None:
     assert said(more_row(76, 110, 80, Palette())).startswith("─── ↑ 76 above · ↓ 110 more lines · PgUp PgDn ──")
-    assert said(more_row(76, 110, 40, Palette())) == "─── ↑ 76 above · ↓ 110 more lines ──────"
+    assert said(more_row(76, 110, 41, Palette())) == "─── ↑ 76 above · ↓ 110 more · PgUp PgDn ─"
     assert said(more_row(76, 110, 30, Palette())) == "─── ↑ 76 above · ↓ 110 more ──"
+
+
+def test_what_is_locked_names_the_keys_that_reach_the_end_at_every_width() -> None:
+    widths = (80, 40, 30, 20)
+    assert [said(more_row(0, 110, width, Palette(), locked=True)).strip("─") for width in widths] == [
+        " ↓ 110 more lines: scroll to the end to allow ",
+        " ↓ 110 more: PgDn or End to allow ",
+        " ↓ 110 more: PgDn, End ",
+        " ↓ 110 · End ",
+    ]
+    assert look(dialog(), (40, 10)).endswith("\n n deny · End go to the end · Esc stop")
 
 
 def test_a_narrow_edit_is_one_column_and_the_choices_stay_visible() -> None:
@@ -232,7 +243,7 @@ def test_a_narrow_edit_is_one_column_and_the_choices_stay_visible() -> None:
         "─── Make this change? ───────────── +1 ─\n"
         " src/a.py  +1 −1\n"
         " 1   def head(text):\n"
-        "─── ↓ 10 more: scroll to allow ─────────\n"
+        "─── ↓ 10 more: PgDn or End to allow ────\n"
         " ❯ 1 Allow once\n"
         "   2 Always allow  ‹\u00a0this\u00a0session\u00a0›\n"
         "   3 Allow all edits\n"

@@ -110,7 +110,7 @@ class Dialog(Sheet[T], Generic[T]):
         return [("↑↓ or a number", "choose"), ("Enter", "confirm"), ("Esc", "stop")]
 
     def locked_keys(self) -> Keys:
-        return [("n", "deny"), ("End", "jump to the end"), ("PgDn Space ↓", "scroll"), ("Esc", "stop")]
+        return [("PgDn Space ↓", "scroll"), ("n", "deny"), ("End", "go to the end"), ("Esc", "stop")]
 
     @property
     def size_of_body(self) -> int:
