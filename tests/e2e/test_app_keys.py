@@ -98,6 +98,22 @@ async def test_escape_in_a_compaction_leaves_the_conversation_as_it_was(tmp_path
         assert "the first answer" in said(server)
 
 
+async def test_with_a_draft_a_digit_marks_an_answer_and_the_question_says_what_confirms_it(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply(call("Bash", command="touch it")), reply("works again")) as (app, _server):
+        await app.ready()
+        await app.type("go\rmy draft")
+        await app.wait_for("Run this command?")
+        await app.answer("1")
+        await app.wait_for("1 is marked, not chosen, because your prompt has text: Enter confirms")
+        await app.answer("3")
+        await app.wait_for("❯ 3 Deny")
+        assert not (app.work / "it").exists()
+        await app.answer("enter")
+        await app.wait_for("works again")
+        await app.wait_for(lambda: app.box == "my draft")
+        assert not (app.work / "it").exists()
+
+
 _SLOW_START = """
 from pathlib import Path
 from agentcli.tui import app

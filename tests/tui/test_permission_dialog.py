@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -635,15 +636,48 @@ def test_typing_continues_in_the_prompt_and_does_not_answer() -> None:
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         clock.now += 5
+        assert shown(host)[-1] == " Tab where to save · letters go to your prompt · Enter confirm · Esc stop"
         await press(pilot, "y e s enter")
         assert host.answers == []
         assert host.prompt == "yes\n"
+        assert shown(host)[-1] == " Added to your prompt, because it has text: ↑↓ and Enter answer"
         clock.now += 5
-        await press(pilot, "2 1")
-        assert host.answers == [], "a digit only points"
+        await press(pilot, "3 1")
+        assert host.answers == [], "a digit only marks"
+        assert shown(host)[-1] == " 1 is marked, not chosen, because your prompt has text: Enter confirms"
+        await press(pilot, "enter")
+        assert host.answers == [], "it may be the end of a sentence with a number in it"
+        assert shown(host)[-1] == " Press Enter again to confirm"
+        clock.now += 0.5
         await press(pilot, "enter")
 
     assert play(dialog, script).answer == Answer("allow")
+
+
+@pytest.mark.parametrize("size", [(40, 10), (20, 8)])
+def test_a_small_question_also_says_why_a_digit_did_not_answer(size: tuple[int, int]) -> None:
+    dialog = PermissionDialog(EDIT, Palette(), clock=Clock(), guarded=False)
+    dialog.unfinished = lambda: True
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        assert "marked" not in "\n".join(shown(host))
+        await press(pilot, "5")
+        assert shown(host)[-1].startswith(" 5 is marked")
+        assert host.answers == []
+
+    play(dialog, script, size)
+
+
+def test_a_digit_marks_no_choice_that_is_refused() -> None:
+    dialog = PermissionDialog(replace(COMMAND, suggestions=[]), Palette(), clock=Clock(), guarded=False)
+    dialog.unfinished = lambda: True
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "2")
+        assert shown(host)[-1] == " 2 cannot be chosen"
+        assert any("❯ 1 Allow once" in row for row in shown(host))
+
+    play(dialog, script)
 
 
 def test_a_second_question_may_come_before_the_dialog_of_the_first_is_composed() -> None:

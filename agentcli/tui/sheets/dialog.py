@@ -64,6 +64,8 @@ class Dialog(Sheet[T], Generic[T]):
         self.guard = TypingGuard(
             options.get("clock", time.monotonic), options.get("typed"), on=options.get("guarded", True)
         )
+        self._after_digit = TypingGuard(options.get("clock", time.monotonic), None, on=False)
+        """Whether Enter may still be the end of a sentence with a number in it."""
         self.index = 0
         self.compact = False
         """There is little room: labels are short, and what stood below them has to be in the body."""
@@ -72,7 +74,8 @@ class Dialog(Sheet[T], Generic[T]):
         self.covers: Callable[[int], object] = lambda _rows: None
         """Called with the number of rows that the dialog covers, whenever that changes."""
         self.unfinished: Callable[[], bool] = lambda: False
-        """Whether a sentence stands unfinished in the prompt: letters continue it; only arrows and Enter answer."""
+        """Whether a sentence stands unfinished in the prompt: letters continue it, digits only mark a choice, and only
+        Enter answers."""
         self._finding = False
         self._sought = ""
         self._version = 0
@@ -232,7 +235,7 @@ class Dialog(Sheet[T], Generic[T]):
             foot.show([], 0)
             return
         lines, rows, room = self._fitted(width, height - fixed - 1)
-        keys.display = room >= min(len(lines), _SMALL) or self.typing
+        keys.display = room >= min(len(lines), _SMALL) or self.typing or bool(self.notice)
         room += not keys.display
         least = min(len(lines), 1)
         if room < least:
@@ -350,8 +353,11 @@ class Dialog(Sheet[T], Generic[T]):
             return [("↑", "previous"), ("Enter or ↓", "next"), ("Esc", "end search")]
         if self.asking:
             return [("Enter", "send"), ("Esc", "back")]
-        find = [("/", "find")] if self.scroller.overflows and not self.typing else []
-        return [*find, *(self.locked_keys() if self.locked else self.keys())]
+        keys = self.locked_keys() if self.locked else self.keys()
+        if self.unfinished():
+            keys = [(name.replace(" Space", ""), word) for name, word in keys if len(name) > 1 or not name.isalpha()]
+            return [*keys[:-2], ("letters", "go to your prompt"), *keys[-2:]]
+        return [("/", "find"), *keys] if self.scroller.overflows and not self.typing else keys
 
     # ------------------------------------------------------------------------------------------------------------ keys
 
@@ -368,6 +374,9 @@ class Dialog(Sheet[T], Generic[T]):
             return True
         if character and self.unfinished():
             return self._goes_on(key, character)
+        if key == "enter" and self._after_digit.holds():
+            self.tell("Press Enter again to confirm")
+            return True
         return (
             self._scrolls(key)
             or self.pressed(key, character)
@@ -411,13 +420,27 @@ class Dialog(Sheet[T], Generic[T]):
         self.paint()
 
     def _goes_on(self, key: str, character: str) -> bool:
-        """A digit points at a choice; everything else is the sentence's, and so is the Enter right behind it."""
-        if character.isdigit() and 0 < int(character) <= len(self.choices()):
-            self._highlight(int(character) - 1)
+        """A digit marks a choice; everything else is the sentence's, and so is the Enter right behind it."""
+        if character.isdecimal() and 0 < int(character) <= len(self.choices()):
+            self._mark(int(character) - 1)
         else:
             self.guard.hold()
             self._hold_back(key, character)
+            answer = "↑↓ and Enter answer"
+            self.tell(f"Added to your prompt, because it has text: {answer}", f"To your prompt · {answer}")
         return True
+
+    def _mark(self, number: int) -> None:
+        if self.choices()[number].refused:
+            self.tell(f"{number + 1} cannot be chosen")
+            return
+        if self.choices()[number].locked:
+            self._take(number)
+            return
+        self._highlight(number)
+        self._after_digit.hold()
+        marked = f"{number + 1} is marked"
+        self.tell(f"{marked}, not chosen, because your prompt has text: Enter confirms", f"{marked}: Enter confirms")
 
     def on_paste(self, event: events.Paste) -> None:
         if self.asking or self._finding:

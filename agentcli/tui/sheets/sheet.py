@@ -23,6 +23,7 @@ from textual.geometry import Offset, Size
 from textual.message import Message
 from textual.screen import ModalScreen
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.worker import WorkType
 
@@ -128,6 +129,7 @@ class Sheet(ModalScreen[T]):
         self.area = Size(0, 0)
         """The screen as it was laid out for."""
         self._notice = ""
+        self._notice_end: Timer | None = None
         self._is_closed = False
         # Set here because a rule of the app for `Screen` would otherwise hide the transcript behind the sheet.
         self.styles.background = "transparent"
@@ -212,12 +214,14 @@ class Sheet(ModalScreen[T]):
     def typed_text(self) -> str:
         return "".join(entry.line.text for entry in self.query(EntryLine) if entry.display)
 
-    def tell(self, text: str) -> None:
-        self._notice = text
-        if self.is_open:
-            self.paint()
-        if text:
-            self.set_timer(TOLD_SECONDS, lambda: self.tell(""))
+    def tell(self, *texts: str) -> None:
+        """Show the first text that fits in place of the keys, for a while; none: the keys again."""
+        room = self.size.width - 2 * MARGIN
+        self._notice = next((text for text in texts if cell_len(text) <= room), texts[-1] if texts else "")
+        self.settle()
+        if self._notice_end is not None:
+            self._notice_end.stop()
+        self._notice_end = self.set_timer(TOLD_SECONDS, self.tell) if texts else None
 
     def compose(self) -> ComposeResult:
         with Vertical(id="sheet"):
