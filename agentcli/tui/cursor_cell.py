@@ -24,4 +24,4 @@ def cursor_cell(screen: Screen[Any]) -> Offset | None:
     if isinstance(focused, Input):
         # Textual counts one cell more at the end of the text.
         return focused.cursor_screen_offset - Offset(int(focused.cursor_at_end), 0)
-    return screen.cursor_cell if isinstance(screen, Sheet) else None
+    return screen.cursor_cell if isinstance(screen, Sheet) and screen.is_open else None
