@@ -73,7 +73,7 @@ class FindBar(Horizontal):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.action_next()
+        self._transcript.find_step(1, keep=True)
 
     def action_next(self) -> None:
         self._transcript.find_step(1)

@@ -498,11 +498,15 @@ class Transcript(ScrollView):
         self._request_frame()
         return self._finder.count
 
-    def find_step(self, direction: int) -> None:
+    def find_step(self, direction: int, *, keep: bool = False) -> None:
+        """Go to another match. `keep`: a block that was opened for it stays open when the search ends."""
         self._finder.step(direction)
+        if keep:
+            self._finder.keep_current()
         self._found()
 
     def clear_find(self) -> None:
+        """End the search and fold the blocks that it opened."""
         self._finder.stop()
         self._request_frame()
 
