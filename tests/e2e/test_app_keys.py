@@ -114,7 +114,7 @@ async def test_with_a_draft_a_digit_marks_an_answer_and_the_question_says_what_c
         assert not (app.work / "it").exists()
 
 
-_SLOW_START = """
+SLOW_START = """
 from pathlib import Path
 from agentcli.tui import app
 build = app._built
@@ -127,10 +127,11 @@ app._built = slowly
 from agentcli.__main__ import main
 main()
 """
+"""The program, whose engine is made once there is a file `go`."""
 
 
 async def test_escape_before_the_engine_is_ready_returns_the_prompt(tmp_path: Path) -> None:
-    async with app_with(tmp_path, reply("works again"), command=("-c", _SLOW_START)) as (app, server):
+    async with app_with(tmp_path, reply("works again"), command=("-c", SLOW_START)) as (app, server):
         await app.submit("too early")
         await app.wait_for("Starting")
         await app.press("escape")
