@@ -33,12 +33,14 @@ from agentcli.interactive.late_completion import LateCompletions
 from agentcli.interactive.resource_completion import MentionSource
 from agentcli.tui.at_work import KnowsItsWork
 from agentcli.tui.chat import ChatScreen
+from agentcli.tui.cursor_cell import cursor_cell
 from agentcli.tui.keys import app_bindings, interrupting_keys
 from agentcli.tui.model import WELCOME, Above, Add, Remove, WelcomeItem
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.sheets.sheet import QuitWanted, Sheet
 from agentcli.tui.startup import garbage_collection
+from agentcli.tui.startup.late_files import LateFiles
 from agentcli.tui.startup.model_connection import ModelConnection
 from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.status.data import shown_path
@@ -57,7 +59,6 @@ if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
     from agentcli.commands.base import Command
-    from agentcli.interactive.sources import FoundFiles, IndexedFiles
     from agentcli.mcp.servers import McpServers
     from agentcli.tui.start import Start
     from agentcli.tui.startup.guide import Guide
@@ -377,14 +378,15 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
             self.pop_screen()
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        if (cell := cursor_cell(screen)) is not None:
+            self.cursor_position = self.size.clamp_offset(cell)
         driver = self._painting_driver()
         strips = renderable.strips if isinstance(renderable, QuickUpdate) else strips_of(renderable)
         if strips is None or driver is None:
             super()._display(screen, renderable)
             return
         try:
-            cursor = self.size.clamp_offset(self.cursor_position)
-            driver.paint(strips, self.size, cursor, synchronized=self._sync_available)
+            driver.paint(strips, self.size, self.cursor_position, synchronized=self._sync_available)
         except Exception as error:  # noqa: BLE001 -- ends the app with the terminal in order
             self._handle_exception(error)
         finally:
@@ -569,29 +571,6 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
 
     def on_app_blur(self, _event: events.AppBlur) -> None:
         self.drafts.flush()
-
-
-class LateFiles:
-    def __init__(self) -> None:
-        self._source: IndexedFiles | None = None
-
-    async def use(self, source: IndexedFiles) -> None:
-        before, self._source = self._source, source
-        if before is not None:
-            await before.aclose()
-
-    async def files(self, query: str, limit: int) -> FoundFiles:
-        from agentcli.interactive.sources import FoundFiles
-
-        return await self._source.files(query, limit) if self._source is not None else FoundFiles([])
-
-    def begin(self) -> None:
-        if self._source is not None:
-            self._source.begin()
-
-    async def aclose(self) -> None:
-        if self._source is not None:
-            await self._source.aclose()
 
 
 def _built(options: Options) -> Engine:

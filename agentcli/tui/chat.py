@@ -287,6 +287,10 @@ class ChatScreen(Screen[None]):
             self.prompt.insert("\n")
             self.prompt.insert_draft(draft)
 
+    @on(PromptBox.InterruptWanted)
+    def _interrupt_wanted(self) -> None:
+        self.action_interrupt()
+
     @on(PromptBox.HelpWanted)
     def _help_wanted(self) -> None:
         self.actions.run("keys")

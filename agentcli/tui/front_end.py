@@ -259,6 +259,7 @@ class AppFrontEnd(FrontEnd):
 
     async def _resume(self, load: Callable[[], list[SessionInfo]]) -> SessionInfo | None:
         from agentcli.tui.pickers.session import SessionPicker
+        from agentcli.tui.resume import last_lines_of
 
         picker = SessionPicker(load, last_lines_of, self._chat.palette)
         picked: SessionInfo | None = await self._app.ask_on_screen(picker)
@@ -268,14 +269,3 @@ class AppFrontEnd(FrontEnd):
 
     async def _find(self, query: str) -> None:
         self._chat.finder.open(query)
-
-
-def last_lines_of(session: SessionInfo) -> list[str]:
-    from agentcli.session.load import load_session
-
-    lines: list[str] = []
-    for message in load_session(session.path).messages[-6:]:
-        who = "❯ " if message.origin.value in ("prompt", "queued") else "  "
-        if text := plain_text(message.text).strip():
-            lines += [f"{who}{line}" for line in text.splitlines()[:12]]
-    return lines

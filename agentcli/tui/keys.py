@@ -51,7 +51,11 @@ SCREEN_KEYS: tuple[ScreenKey, ...] = (
 
 _ON_THE_KEY = {"pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc", "underscore": "_", "slash": "/"}
 
-FINDING_KEYS = (("Enter, Down", "Next match"), ("Shift+Enter, Up", "Previous match"), ("Esc", "Close the search"))
+FINDING_KEYS = (
+    ("Enter, Down", "Next match; Enter keeps it open afterwards"),
+    ("Shift+Enter, Up", "Previous match"),
+    ("Esc", "Close the search and fold what it opened"),
+)
 
 DIFF_KEYS = (
     ("f, Right, Tab", "Next file"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin, pack_block
+from agentcli.core.plaintext import plain_text
 from agentcli.tui.model import (
     Above,
     Add,
@@ -22,6 +23,7 @@ from agentcli.tui.model import (
     Item,
     NoticeItem,
     Operation,
+    PromptItem,
     Remove,
     Replace,
     ToolItem,
@@ -31,6 +33,7 @@ from agentcli.tui.presenter import Presenter, Titles
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
+    from agentcli.session.find import SessionInfo
     from agentcli.session.load import LoadedSession
 
 T = TypeVar("T")
@@ -38,6 +41,8 @@ T = TypeVar("T")
 NEAR_THE_END = 12
 RECENT_EVENTS = 2_000
 """Events at the end of a conversation that are on the screen before its first request; the others follow."""
+PREVIEW_LINES = 100
+"""Last lines of a session that are shown before it is chosen."""
 AT_ONCE = 50
 """Events without a pause, about a millisecond: the event loop waits so long for the interpreter lock."""
 PAUSE_SECONDS = 0.001
@@ -207,6 +212,22 @@ def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:
     if _answers(items):
         load_parser()
     return [replace(item, done=False) if isinstance(item, AnswerItem) else item for item in items]
+
+
+def last_lines_of(session: SessionInfo) -> list[str]:
+    """The last prompt of a session and what followed: the first line and the last ones of it. For a thread."""
+    from agentcli.session.load import load_end_of_history, load_session
+
+    # The last answer alone may be longer than the end that is read.
+    items = replayed(load_end_of_history(session.path), _title) or replayed(load_session(session.path).history, _title)
+    lines: list[str] = []
+    for item in items:
+        if isinstance(item, PromptItem):
+            lines = []
+        if isinstance(item, PromptItem | AnswerItem) and (text := plain_text(item.text).strip()):
+            first, *rest = text.splitlines()
+            lines += [f"{'❯' if isinstance(item, PromptItem) else '◆'} {first}", *(f"  {line}" for line in rest), ""]
+    return [*lines[:1], *lines[1:-1][-PREVIEW_LINES:]]
 
 
 def _title(name: str, input: Json) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.test_app_keys import SLOW_START
 from tests.support.scripts import call, pause, reply, say, think
 from tests.support.server import LoopbackServer
 from tests.support.terminal import TerminalProgram, app_with
@@ -280,16 +281,24 @@ async def test_a_session_is_resumed_with_c_and_picked_with_resume(tmp_path: Path
         await app.submit("tell me something long")
         await app.wait_for("paragraph 59")
         assert await app.leave() == 0
-    async with app_with(tmp_path, reply("I remember"), arguments=["-c"]) as (app, server):
+    async with app_with(tmp_path, reply("I remember"), arguments=["-c"], command=("-c", SLOW_START)) as (app, server):
         await app.wait_for("paragraph 59")
         assert "paragraph 0\n" not in app.text
+        await app.press("pageup")
+        await app.wait_for("paragraph 59", gone=True)
+        before = app.screen[:20]
+        (app.work / "go").touch()
+        await app.ready()
+        assert app.screen[:20] == before, "what is read stays where it is when the rest comes"
         await app.submit("and?")
         await app.wait_for("I remember")
         assert "tell me something long" in json.dumps(server.bodies[0]["messages"])
         assert await app.leave() == 0
     async with app_with(tmp_path, arguments=["--resume"]) as (app, _server):
         await app.wait_for("tell me something long")
+        await app.wait_for("│ ❯ and?")
         await app.press("enter")
+        await app.ready()
         await app.wait_for("I remember")
         assert await app.leave() == 0
     async with app_with(tmp_path, reply("a new one"), arguments=["--resume"]) as (app, server):

@@ -98,7 +98,23 @@ async def test_escape_in_a_compaction_leaves_the_conversation_as_it_was(tmp_path
         assert "the first answer" in said(server)
 
 
-_SLOW_START = """
+async def test_with_a_draft_a_digit_marks_an_answer_and_the_question_says_what_confirms_it(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply(call("Bash", command="touch it")), reply("works again")) as (app, _server):
+        await app.ready()
+        await app.type("go\rmy draft")
+        await app.wait_for("Run this command?")
+        await app.answer("1")
+        await app.wait_for("1 is marked, not chosen, because your prompt has text: Enter confirms")
+        await app.answer("3")
+        await app.wait_for("❯ 3 Deny")
+        assert not (app.work / "it").exists()
+        await app.answer("enter")
+        await app.wait_for("works again")
+        await app.wait_for(lambda: app.box == "my draft")
+        assert not (app.work / "it").exists()
+
+
+SLOW_START = """
 from pathlib import Path
 from agentcli.tui import app
 build = app._built
@@ -111,10 +127,11 @@ app._built = slowly
 from agentcli.__main__ import main
 main()
 """
+"""The program, whose engine is made once there is a file `go`."""
 
 
 async def test_escape_before_the_engine_is_ready_returns_the_prompt(tmp_path: Path) -> None:
-    async with app_with(tmp_path, reply("works again"), command=("-c", _SLOW_START)) as (app, server):
+    async with app_with(tmp_path, reply("works again"), command=("-c", SLOW_START)) as (app, server):
         await app.submit("too early")
         await app.wait_for("Starting")
         await app.press("escape")

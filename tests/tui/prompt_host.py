@@ -42,7 +42,7 @@ class Files:
 class Host(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = "Screen { layout: vertical; } #transcript { height: 1fr; } #status { height: 1; }"
-    BINDINGS: ClassVar[list[Any]] = [("escape", "said('escape')"), ("ctrl+d", "said('ctrl+d')")]
+    BINDINGS: ClassVar[list[Any]] = [("ctrl+d", "said('ctrl+d')")]
 
     def __init__(self, parts: PromptParts) -> None:
         super().__init__()
@@ -68,6 +68,9 @@ class Host(App[None]):
 
     def on_prompt_box_take_back(self) -> None:
         self.said.append("take back")
+
+    def on_prompt_box_interrupt_wanted(self) -> None:
+        self.said.append("interrupt")
 
     def on_prompt_box_help_wanted(self) -> None:
         self.said.append("help")

@@ -115,6 +115,22 @@ def test_a_conversation_is_on_the_screen_at_every_size(tmp_path: Path) -> None:
     Desk(tmp_path, look, answers[0], look, answers[1], look, answers[2]).play(script, (120, 40))
 
 
+def test_esc_folds_what_the_search_opened_unless_enter_chose_it(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "look around")
+        await idle(pilot, app)
+        for keys, stays in (((), False), (("down",), False), (("enter",), True)):
+            await pilot.press("ctrl+f", "ctrl+u", *"needle")
+            await until(pilot, lambda: "a needle" in shown(app))
+            await pilot.press(*keys, "escape")
+            await until(pilot, lambda: "Find" not in shown(app))
+            app.chat.transcript.frame()
+            await pilot.pause()
+            assert ("a needle" in shown(app)) is stays, keys
+
+    Desk(tmp_path, reply(think("first this\nthen a needle"), "Well.")).play(script)
+
+
 def test_the_screen_reads_like_this(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "look around")

@@ -204,6 +204,19 @@ def test_escape_closes_an_open_menu_before_it_stops_the_work(tmp_path: Path) -> 
     Desk(tmp_path, reply(say("a beginning"), fault("stall"))).play(script)
 
 
+def test_an_escape_before_enter_never_stops_what_enter_sends(tmp_path: Path) -> None:
+    """Also not after a key got stuck on its way, when later keys do not wait for one another."""
+
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        app.chat.prompt.insert("go")
+        for key in (events.Key("escape", "\x1b"), events.Key("enter", "\r")):
+            app.post_message(key)
+        await until(pilot, lambda: "the whole answer" in "\n".join(rows(app)))
+        assert "Interrupted" not in "\n".join(rows(app))
+
+    Desk(tmp_path, reply("the whole answer")).play(script)
+
+
 class EchoingDriver:
     """What a driver does with cells, on an emulated terminal."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -221,10 +222,21 @@ def said(runs: Runs) -> str:
     return "".join(text for text, _style in runs)
 
 
-def test_with_little_room_key_hints_are_dropped_first() -> None:
+def test_with_little_room_key_hints_are_dropped_last() -> None:
     assert said(more_row(76, 110, 80, Palette())).startswith("─── ↑ 76 above · ↓ 110 more lines · PgUp PgDn ──")
-    assert said(more_row(76, 110, 40, Palette())) == "─── ↑ 76 above · ↓ 110 more lines ──────"
+    assert said(more_row(76, 110, 41, Palette())) == "─── ↑ 76 above · ↓ 110 more · PgUp PgDn ─"
     assert said(more_row(76, 110, 30, Palette())) == "─── ↑ 76 above · ↓ 110 more ──"
+
+
+def test_what_is_locked_names_the_keys_that_reach_the_end_at_every_width() -> None:
+    widths = (80, 40, 30, 20)
+    assert [said(more_row(0, 110, width, Palette(), locked=True)).strip("─") for width in widths] == [
+        " ↓ 110 more lines: scroll to the end to allow ",
+        " ↓ 110 more: PgDn or End to allow ",
+        " ↓ 110 more: PgDn, End ",
+        " ↓ 110 · End ",
+    ]
+    assert look(dialog(), (40, 10)).endswith("\n n deny · End go to the end · Esc stop")
 
 
 def test_a_narrow_edit_is_one_column_and_the_choices_stay_visible() -> None:
@@ -232,7 +244,7 @@ def test_a_narrow_edit_is_one_column_and_the_choices_stay_visible() -> None:
         "─── Make this change? ───────────── +1 ─\n"
         " src/a.py  +1 −1\n"
         " 1   def head(text):\n"
-        "─── ↓ 10 more: scroll to allow ─────────\n"
+        "─── ↓ 10 more: PgDn or End to allow ────\n"
         " ❯ 1 Allow once\n"
         "   2 Always allow  ‹\u00a0this\u00a0session\u00a0›\n"
         "   3 Allow all edits\n"
@@ -624,15 +636,48 @@ def test_typing_continues_in_the_prompt_and_does_not_answer() -> None:
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         clock.now += 5
+        assert shown(host)[-1] == " Tab where to save · letters go to your prompt · Enter confirm · Esc stop"
         await press(pilot, "y e s enter")
         assert host.answers == []
         assert host.prompt == "yes\n"
+        assert shown(host)[-1] == " Added to your prompt, because it has text: ↑↓ and Enter answer"
         clock.now += 5
-        await press(pilot, "2 1")
-        assert host.answers == [], "a digit only points"
+        await press(pilot, "3 1")
+        assert host.answers == [], "a digit only marks"
+        assert shown(host)[-1] == " 1 is marked, not chosen, because your prompt has text: Enter confirms"
+        await press(pilot, "enter")
+        assert host.answers == [], "it may be the end of a sentence with a number in it"
+        assert shown(host)[-1] == " Press Enter again to confirm"
+        clock.now += 0.5
         await press(pilot, "enter")
 
     assert play(dialog, script).answer == Answer("allow")
+
+
+@pytest.mark.parametrize("size", [(40, 10), (20, 8)])
+def test_a_small_question_also_says_why_a_digit_did_not_answer(size: tuple[int, int]) -> None:
+    dialog = PermissionDialog(EDIT, Palette(), clock=Clock(), guarded=False)
+    dialog.unfinished = lambda: True
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        assert "marked" not in "\n".join(shown(host))
+        await press(pilot, "5")
+        assert shown(host)[-1].startswith(" 5 is marked")
+        assert host.answers == []
+
+    play(dialog, script, size)
+
+
+def test_a_digit_marks_no_choice_that_is_refused() -> None:
+    dialog = PermissionDialog(replace(COMMAND, suggestions=[]), Palette(), clock=Clock(), guarded=False)
+    dialog.unfinished = lambda: True
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "2")
+        assert shown(host)[-1] == " 2 cannot be chosen"
+        assert any("❯ 1 Allow once" in row for row in shown(host))
+
+    play(dialog, script)
 
 
 def test_a_second_question_may_come_before_the_dialog_of_the_first_is_composed() -> None:

@@ -55,7 +55,7 @@ def test_unread_lines_are_counted_and_a_refused_answer_changes_nothing() -> None
     before, after = look(dialog(LONG)), look(dialog(LONG), keys="y")
     assert "more lines: scroll to the end to allow" in before
     assert before == after
-    assert " n deny · End jump to the end · PgDn Space ↓ scroll · Esc stop" in before
+    assert " PgDn Space ↓ scroll · n deny · End go to the end · Esc stop" in before
     assert "scroll to the end to allow" not in look(dialog(LONG), keys="end")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -264,12 +265,13 @@ def test_a_wide_screen_shows_the_last_lines_of_a_session_beside_it() -> None:
     def last_lines(info: SessionInfo) -> list[str]:
         if info.session_id == "id-1":
             raise FileNotFoundError(2, "No such file or directory")
-        return ["old line"] * 60 + [f"the end of {info.session_id} \x1b]0;x\x07"]
+        return ["❯ the prompt", *["old line"] * 60, f"the end of {info.session_id} \x1b]0;x\x07"]
 
     async def steps(host: Host, pilot: Pilot[None]) -> None:
         await loaded(host, pilot)
         await loaded(host, pilot)
         assert "│ the end of id-0" in host.shown
+        assert re.search(r"│ ❯ the prompt\n.*│ …\n.*│ old line\n", host.shown)
         await press(host, pilot, "down")
         await loaded(host, pilot)
         assert "│ It could not be read: No such file or directory." in host.shown

@@ -95,7 +95,7 @@ def test_keys_of_the_screen_are_not_swallowed() -> None:
         await press(pilot, "escape", "ctrl+d")
         assert host.text == "text"
 
-    assert play(script).said == ["escape", "ctrl+d"]
+    assert play(script).said == ["interrupt", "ctrl+d"]
 
 
 def test_escape_closes_the_menu_first_and_it_stays_closed_for_that_word() -> None:
@@ -108,7 +108,7 @@ def test_escape_closes_the_menu_first_and_it_stays_closed_for_that_word() -> Non
         await write(pilot, "l")
         assert not host.box._popup.is_open
         await press(pilot, "escape")
-        assert host.said == ["escape"]
+        assert host.said == ["interrupt"]
         await press(pilot, "tab")
         assert host.box._popup.is_open
 
@@ -576,6 +576,13 @@ def test_keys_can_be_bound_to_other_actions() -> None:
 
     keymap = {"prompt.send": "ctrl+s", "prompt.newline": "enter"}
     assert play(script, keymap=keymap).sent == [("one\ntwo", False)]
+
+
+def test_only_the_key_of_the_keymap_interrupts() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "escape", "f8")
+
+    assert play(script, keymap={"screen.interrupt": "f8"}).said == ["interrupt"]
 
 
 def test_every_key_of_the_table_does_something_and_none_does_two_things() -> None:

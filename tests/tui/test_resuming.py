@@ -29,12 +29,21 @@ from agentcli.core.ids import SequentialIds, SystemClock
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from agentcli.session.base import SessionContext
+from agentcli.session.find import describe_session
 from agentcli.session.load import load_end_of_history, load_session
 from agentcli.session.store import SessionStore
 from agentcli.tui import resume
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import Above, Add, AnswerItem, Clear, Item, NoticeItem, Remove, ToolItem
-from agentcli.tui.resume import earlier_items, end_of_session, past_of, replayed, split_history
+from agentcli.tui.resume import (
+    PREVIEW_LINES,
+    earlier_items,
+    end_of_session,
+    last_lines_of,
+    past_of,
+    replayed,
+    split_history,
+)
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.stack import Stack, place
 from agentcli.tui.transcript.widget import Transcript
@@ -43,7 +52,7 @@ from tests.support.scripts import provider_on, transport_for
 from tests.tui.test_transcript import finish
 
 
-def write(folder: Path, turns: int) -> Path:
+def write(folder: Path, turns: int, last_answer: str = "") -> Path:
     ids = SequentialIds()
     store = SessionStore.create(
         SessionContext(folder, folder, SystemClock(), ids, "test"), "11111111-1111-4111-8111-111111111111"
@@ -51,6 +60,8 @@ def write(folder: Path, turns: int) -> Path:
     for turn in range(turns):
         for event in turn_of(ids, turn):
             store.record(event)
+    for event in reply(ids, TextBlock(last_answer)) if last_answer else ():
+        store.record(event)
     store.close()
     assert store.path is not None
     return store.path
@@ -114,6 +125,19 @@ def test_the_first_view_is_the_end_of_the_complete_one(tmp_path: Path) -> None:
     ]
     assert [item.title for item in items if isinstance(item, ToolItem)][-1] == "Read file29.py"
     assert end_of_session(tmp_path, tmp_path, "") == items
+
+
+@pytest.mark.parametrize("lines", [1, 3, 150, 60_000])
+def test_beside_the_list_of_sessions_are_the_last_prompt_and_the_end_of_its_answer(tmp_path: Path, lines: int) -> None:
+    answer = [f"line {number}" for number in range(lines)]
+    path = write(tmp_path, 3, "\n".join(answer))
+    found = describe_session(path)
+    assert found is not None
+    shown = last_lines_of(found)
+    if lines <= 3:
+        assert shown == ["❯ prompt 2", "", "◆ answer 2", "", f"◆ {answer[0]}", *(f"  {line}" for line in answer[1:])]
+    else:
+        assert shown == ["❯ prompt 2", *(f"  {line}" for line in answer[-PREVIEW_LINES:])]
 
 
 def test_a_missing_session_shows_nothing(tmp_path: Path) -> None:
@@ -252,6 +276,31 @@ def test_a_preview_is_replaced_by_the_whole_session() -> None:
             transcript.apply([Above(notices(90, 10))])
             transcript.apply([*(Remove(f"n{number}") for number in range(90, 100)), Above(notices(0, 100))])
             assert [item.id for item in transcript.items()] == [f"n{number}" for number in range(100)]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["the same ids", "other ids"])
+def test_the_whole_session_appears_where_the_user_paged_to_in_the_preview(known: bool) -> None:
+    async def run() -> None:
+        app = Host()
+        async with app.run_test(size=(40, 10)) as pilot:
+            transcript = app.transcript
+            preview = [replace(item, id=item.id if known else f"end-{item.id}") for item in notices(300, 100)]
+            transcript.apply([Above(tuple(preview))])
+            await pilot.pause()
+            for _page in range(25):
+                transcript.page_up()
+            await pilot.pause()
+            before = transcript.shown_rows()
+            assert not any("notice 399" in row for row in before)
+            transcript.apply([*(Remove(item.id) for item in preview), Above(notices(0, 400))])
+            transcript.frame()
+            assert transcript.shown_rows() == before
+            transcript.apply([Add(NoticeItem(id="new", text="an answer"))])
+            transcript.frame()
+            assert transcript.shown_rows() == before
+            assert not transcript.following
 
     asyncio.run(run())
 

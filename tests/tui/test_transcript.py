@@ -702,6 +702,43 @@ async def test_folded_text_is_found_and_opened(app: Host, pilot: Pilot[None]) ->
 
 
 @on_screen()
+async def test_the_end_of_a_search_folds_what_it_opened(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(5), folded("o", rows=40), *notices(30, first=5))
+    finish(app.transcript)
+    before = app.transcript.virtual_size.height
+    app.transcript.find("o row 33")
+    app.transcript.frame()
+    assert app.transcript.virtual_size.height > before
+    app.transcript.find_step(1)
+    app.transcript.clear_find()
+    finish(app.transcript)
+    assert app.transcript.virtual_size.height == before
+    app.transcript.find("o row 33")
+    app.transcript.toggle_details()
+    app.transcript.clear_find()
+    finish(app.transcript)
+    assert app.transcript.virtual_size.height > before, "the user asked for all details meanwhile"
+
+
+@on_screen()
+async def test_of_what_a_search_opened_only_the_match_that_was_kept_stays_open(app: Host, pilot: Pilot[None]) -> None:
+    put(app, folded("a", rows=40), folded("b", rows=40), *notices(30))
+    app.transcript.find("row 33")
+    app.transcript.find_step(-1, keep=True)
+    finish(app.transcript)
+    both = app.transcript.virtual_size.height
+    app.transcript.clear_find()
+    finish(app.transcript)
+    assert "  a row 33" in app.rows()
+    app.transcript.find("a row 33")
+    assert app.transcript.match_count == 1
+    one = app.transcript.virtual_size.height
+    app.transcript.clear_find()
+    finish(app.transcript)
+    assert app.transcript.virtual_size.height == one < both, "it was open before this search"
+
+
+@on_screen()
 async def test_a_long_conversation_is_searched_in_slices_and_matches_that_come_later_count(
     app: Host, pilot: Pilot[None]
 ) -> None:

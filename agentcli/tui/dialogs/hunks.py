@@ -88,7 +88,7 @@ class HunkReview(RequestDialog):
         return bool(self.hunks)
 
     def locked_keys(self) -> Keys:
-        scroll = [("End", "jump to the end"), ("PgDn", "scroll"), ("↓", "next hunk")]
+        scroll = [("PgDn", "scroll"), ("↓", "next hunk"), ("End", "go to the end")]
         return [("y", "accept"), ("n", "reject"), *scroll, ("Esc", "back")]
 
     @property

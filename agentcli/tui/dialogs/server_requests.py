@@ -67,7 +67,7 @@ class SamplingDialog(RequestDialog):
         return [("↑↓ or a number", "choose"), ("Enter", "confirm"), ("Esc", "cancel")]
 
     def locked_keys(self) -> Keys:
-        return [("n", "decline"), ("End", "jump to the end"), ("PgDn Space ↓", "scroll"), ("Esc", "cancel")]
+        return [("PgDn Space ↓", "scroll"), ("n", "decline"), ("End", "go to the end"), ("Esc", "cancel")]
 
     @property
     def gated(self) -> bool:

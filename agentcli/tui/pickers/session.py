@@ -25,6 +25,7 @@ class SessionPicker(Picker["SessionInfo"]):
 
     preview_in_thread = True
     preview_end = True
+    preview_keeps = 1
     verb = "resume"
 
     def __init__(

@@ -1,6 +1,6 @@
 """The box at the bottom of the screen: editor, rules, queued prompts, menu. What a key means here is decided here.
 
-Says what the person did with messages (`Submitted`, `TakeBack`, `HelpWanted`) and knows no engine.
+Says what the person did with messages (`Submitted`, `TakeBack`, `HelpWanted`, `InterruptWanted`) and knows no engine.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from agentcli.interactive.sources import (
     no_choices,
     registered_commands,
 )
+from agentcli.tui.keys import interrupting_keys
 from agentcli.tui.prompt.assist import Assist
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.prompt.keys import key_table
@@ -83,9 +84,13 @@ class PromptBox(Widget):
     class HelpWanted(Message):
         """`?` in an empty box."""
 
+    class InterruptWanted(Message):
+        """Esc, with nothing open that it would close."""
+
     def __init__(self, parts: PromptParts) -> None:
         super().__init__()
         self._parts = parts
+        self._interrupting = interrupting_keys(parts.keymap)
         self._editor = PromptEditor(self, key_table(self._parts.keymap))
         self._popup = Popup()
         self._queued = QueuedRows()
@@ -224,6 +229,14 @@ class PromptBox(Widget):
                 if self._before_search is not None:
                     return False
                 self.post_message(self.HelpWanted())
+        return True
+
+    def interrupts(self, event: events.Key) -> bool:
+        """Take a key that interrupts. As a key it would go up to the app, and a prompt that is sent right behind it
+        would be there first and be interrupted; these messages stay in order."""
+        if event.key not in self._interrupting or event.is_printable:
+            return False
+        self.post_message(self.InterruptWanted())
         return True
 
     def _enter(self) -> None:

@@ -179,8 +179,11 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
             else:
                 taken = True
                 own(True) if key.select else own()
-            if taken:
+            if taken or self._owner.interrupts(event):
                 event.stop()
+        elif self._owner.interrupts(event):
+            event.stop()
+            event.prevent_default()
         elif event.key in ("enter", "tab", "escape"):
             event.prevent_default()
         elif event.character == "?" and self.is_empty and self._owner.act("help"):

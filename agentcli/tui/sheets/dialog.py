@@ -15,6 +15,7 @@ from typing import Generic, TypedDict, TypeVar, Unpack
 from rich.style import Style
 from textual import events, work
 from textual.app import ComposeResult
+from textual.geometry import Offset
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
@@ -63,6 +64,8 @@ class Dialog(Sheet[T], Generic[T]):
         self.guard = TypingGuard(
             options.get("clock", time.monotonic), options.get("typed"), on=options.get("guarded", True)
         )
+        self._after_digit = TypingGuard(options.get("clock", time.monotonic), None, on=False)
+        """Whether Enter may still be the end of a sentence with a number in it."""
         self.index = 0
         self.compact = False
         """There is little room: labels are short, and what stood below them has to be in the body."""
@@ -71,7 +74,8 @@ class Dialog(Sheet[T], Generic[T]):
         self.covers: Callable[[int], object] = lambda _rows: None
         """Called with the number of rows that the dialog covers, whenever that changes."""
         self.unfinished: Callable[[], bool] = lambda: False
-        """Whether a sentence stands unfinished in the prompt: letters continue it; only arrows and Enter answer."""
+        """Whether a sentence stands unfinished in the prompt: letters continue it, digits only mark a choice, and only
+        Enter answers."""
         self._finding = False
         self._sought = ""
         self._version = 0
@@ -109,7 +113,7 @@ class Dialog(Sheet[T], Generic[T]):
         return [("↑↓ or a number", "choose"), ("Enter", "confirm"), ("Esc", "stop")]
 
     def locked_keys(self) -> Keys:
-        return [("n", "deny"), ("End", "jump to the end"), ("PgDn Space ↓", "scroll"), ("Esc", "stop")]
+        return [("PgDn Space ↓", "scroll"), ("n", "deny"), ("End", "go to the end"), ("Esc", "stop")]
 
     @property
     def size_of_body(self) -> int:
@@ -231,7 +235,7 @@ class Dialog(Sheet[T], Generic[T]):
             foot.show([], 0)
             return
         lines, rows, room = self._fitted(width, height - fixed - 1)
-        keys.display = room >= min(len(lines), _SMALL) or self.typing
+        keys.display = room >= min(len(lines), _SMALL) or self.typing or bool(self.notice)
         room += not keys.display
         least = min(len(lines), 1)
         if room < least:
@@ -263,6 +267,14 @@ class Dialog(Sheet[T], Generic[T]):
         self.scroller.palette = self.palette
         if self.typing:
             self.entry.repaint(self.palette)
+
+    @property
+    def marked_cell(self) -> Offset:
+        foot = self.query_one("#foot", StyledRows)
+        for y, row in enumerate(foot.rows if self.marks_choice else ()):
+            if any(style.meta.get("choice") == self.index for _text, style in row):
+                return foot.region.offset + Offset(MARGIN, y)
+        return super().marked_cell
 
     def rule(self, width: int) -> Runs:
         if self.locked and not self._says_more and self.scroller.overflows and self._lines_are_final:
@@ -341,8 +353,11 @@ class Dialog(Sheet[T], Generic[T]):
             return [("↑", "previous"), ("Enter or ↓", "next"), ("Esc", "end search")]
         if self.asking:
             return [("Enter", "send"), ("Esc", "back")]
-        find = [("/", "find")] if self.scroller.overflows and not self.typing else []
-        return [*find, *(self.locked_keys() if self.locked else self.keys())]
+        keys = self.locked_keys() if self.locked else self.keys()
+        if self.unfinished():
+            keys = [(name.replace(" Space", ""), word) for name, word in keys if len(name) > 1 or not name.isalpha()]
+            return [*keys[:-2], ("letters", "go to your prompt"), *keys[-2:]]
+        return [("/", "find"), *keys] if self.scroller.overflows and not self.typing else keys
 
     # ------------------------------------------------------------------------------------------------------------ keys
 
@@ -359,6 +374,9 @@ class Dialog(Sheet[T], Generic[T]):
             return True
         if character and self.unfinished():
             return self._goes_on(key, character)
+        if key == "enter" and self._after_digit.holds():
+            self.tell("Press Enter again to confirm")
+            return True
         return (
             self._scrolls(key)
             or self.pressed(key, character)
@@ -402,13 +420,27 @@ class Dialog(Sheet[T], Generic[T]):
         self.paint()
 
     def _goes_on(self, key: str, character: str) -> bool:
-        """A digit points at a choice; everything else is the sentence's, and so is the Enter right behind it."""
-        if character.isdigit() and 0 < int(character) <= len(self.choices()):
-            self._highlight(int(character) - 1)
+        """A digit marks a choice; everything else is the sentence's, and so is the Enter right behind it."""
+        if character.isdecimal() and 0 < int(character) <= len(self.choices()):
+            self._mark(int(character) - 1)
         else:
             self.guard.hold()
             self._hold_back(key, character)
+            answer = "↑↓ and Enter answer"
+            self.tell(f"Added to your prompt, because it has text: {answer}", f"To your prompt · {answer}")
         return True
+
+    def _mark(self, number: int) -> None:
+        if self.choices()[number].refused:
+            self.tell(f"{number + 1} cannot be chosen")
+            return
+        if self.choices()[number].locked:
+            self._take(number)
+            return
+        self._highlight(number)
+        self._after_digit.hold()
+        marked = f"{number + 1} is marked"
+        self.tell(f"{marked}, not chosen, because your prompt has text: Enter confirms", f"{marked}: Enter confirms")
 
     def on_paste(self, event: events.Paste) -> None:
         if self.asking or self._finding:

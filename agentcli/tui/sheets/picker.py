@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
+from textual.geometry import Offset
 
 from agentcli.tui.sheets.row_list import RowList
 from agentcli.tui.sheets.rows import FoundEntry, Row, RowSearch, entries_of, find
@@ -60,6 +61,8 @@ class ListSheet(Sheet[R], Generic[T, R]):
     preview_in_thread: ClassVar[bool] = False
     preview_end: ClassVar[bool] = False
     """Whether of a preview that does not fit the end is shown."""
+    preview_keeps: ClassVar[int] = 0
+    """First rows of such a preview that stay above its end."""
     unlisted_first: ClassVar[bool] = False
     longest: ClassVar[int] = 200
 
@@ -207,6 +210,10 @@ class ListSheet(Sheet[R], Generic[T, R]):
         more = self.about(row, room)
         return more if self.asks else lines + more
 
+    @property
+    def marked_cell(self) -> Offset:
+        return self.listing.marked_cell
+
     def paint(self) -> None:
         super().paint()
         palette, rows = self.palette, self.listing
@@ -262,7 +269,12 @@ class ListSheet(Sheet[R], Generic[T, R]):
         pane.edge = [("│ ", self.palette.faint)]
         width = max(1, (pane.size.width or self.size.width // 2 - 1) - 2)
         pieces = [piece for row in rows for piece in wrapped(row, width, 4)]
-        pane.show(pieces[-pane.size.height :] if self.preview_end and pane.size.height else pieces)
+        height = pane.size.height
+        if self.preview_end and len(pieces) > height > 0:
+            keeps = self.preview_keeps if self.preview_keeps < height - 1 else 0
+            head: list[Runs] = [*pieces[:keeps], [("…", self.palette.muted)]] if keeps else []
+            pieces = [*head, *pieces[len(head) - height :]]
+        pane.show(pieces)
 
     def _filter(self, keep: T | None = None) -> None:
         query = self.query_text

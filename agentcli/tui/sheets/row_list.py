@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from rich.cells import cell_len
 from rich.style import Style
 from textual import events
-from textual.geometry import Size
+from textual.geometry import Offset, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -83,6 +83,12 @@ class RowList(ScrollView, Generic[T], can_focus=False):
     @property
     def cursor(self) -> int:
         return self._cursor
+
+    @property
+    def marked_cell(self) -> Offset:
+        """The cell of the sign before the row under the cursor, on the screen."""
+        line = self._line_of[self._cursor] - self.scroll_offset.y if self._found else 0
+        return self.region.offset + Offset(_BEFORE - 2, line)
 
     @property
     def row(self) -> Row[T] | None:

@@ -159,8 +159,8 @@ def more_row(
     lines = f" {plural(below, 'line')}"
     if locked:
         return _locked_row(below, lines, width, palette.warning + Style(reverse=insists), palette)
-    # Where there is little room the keys go first, then what can be guessed.
-    for noun, keys in ((lines, " · PgUp PgDn"), (lines, ""), ("", "")):
+    # Where there is little room, what can be guessed goes first, then the keys.
+    for noun, keys in ((lines, " · PgUp PgDn"), ("", " · PgUp PgDn"), ("", "")):
         facts = [f"↑ {above} above"] if above else []
         facts += [f"↓ {below} more{noun}"] if below else []
         text = f" {' · '.join(facts)}{keys} "
@@ -174,7 +174,9 @@ def _locked_row(below: int, lines: str, width: int, style: Style, palette: Palet
         text = " Enlarge the window to allow "  # there is no room for a single line
     else:
         longest = f" ↓ {below} more{lines}: scroll to the end to allow "
-        texts = (longest, f" ↓ {below} more: scroll to allow ", f" ↓ {below} more: scroll ", f" ↓ {below} ")
+        # In few columns the row of keys has no room for these, or is not there at all.
+        keys = (f" ↓ {below} more: PgDn or End to allow ", f" ↓ {below} more: PgDn, End ")
+        texts = (longest, *keys, f" ↓ {below} · End ", f" ↓ {below} ")
         text = next((text for text in texts if cell_len(text) <= width - 4), texts[-1])
     return _marked_rule(text, width, style, palette.faint)
 

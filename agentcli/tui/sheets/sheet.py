@@ -23,6 +23,7 @@ from textual.geometry import Offset, Size
 from textual.message import Message
 from textual.screen import ModalScreen
 from textual.strip import Strip
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.worker import WorkType
 
@@ -91,6 +92,12 @@ class EntryLine(StyledRows):
         self.line = LineEdit(longest)
         self.sign = sign
         self.placeholder = placeholder
+        self._cursor: Offset | None = None
+
+    @property
+    def cursor_cell(self) -> Offset | None:
+        """The cell of its cursor on the screen; None while nothing is typed here."""
+        return self.region.offset + self._cursor if self.display and self._cursor is not None else None
 
     def repaint(self, palette: Palette, active: bool = True) -> None:
         sign = f" {self.sign} "
@@ -98,9 +105,7 @@ class EntryLine(StyledRows):
         # Not its own width, which is known only once it was laid out.
         runs, column = self.line.row(self.screen.size.width - before - MARGIN, palette, self.placeholder, active)
         self.show([[(sign, palette.accent), *runs]])
-        if active and self.region:
-            # Where the terminal shows what an input method composes.
-            self.app.cursor_position = self.region.offset + Offset(before + column, 0)
+        self._cursor = Offset(before + column, 0) if active else None
 
 
 class Sheet(ModalScreen[T]):
@@ -124,6 +129,7 @@ class Sheet(ModalScreen[T]):
         self.area = Size(0, 0)
         """The screen as it was laid out for."""
         self._notice = ""
+        self._notice_end: Timer | None = None
         self._is_closed = False
         # Set here because a rule of the app for `Screen` would otherwise hide the transcript behind the sheet.
         self.styles.background = "transparent"
@@ -193,15 +199,29 @@ class Sheet(ModalScreen[T]):
         return self.query_one(EntryLine)
 
     @property
+    def cursor_cell(self) -> Offset:
+        """The cell of the cursor in a line for typing, else of what is marked, else the beginning of the title."""
+        for entry in self.query(EntryLine):
+            if (cell := entry.cursor_cell) is not None:
+                return cell
+        return self.marked_cell
+
+    @property
+    def marked_cell(self) -> Offset:
+        return self.query_one("#rule").region.offset
+
+    @property
     def typed_text(self) -> str:
         return "".join(entry.line.text for entry in self.query(EntryLine) if entry.display)
 
-    def tell(self, text: str) -> None:
-        self._notice = text
-        if self.is_open:
-            self.paint()
-        if text:
-            self.set_timer(TOLD_SECONDS, lambda: self.tell(""))
+    def tell(self, *texts: str) -> None:
+        """Show the first text that fits in place of the keys, for a while; none: the keys again."""
+        room = self.size.width - 2 * MARGIN
+        self._notice = next((text for text in texts if cell_len(text) <= room), texts[-1] if texts else "")
+        self.settle()
+        if self._notice_end is not None:
+            self._notice_end.stop()
+        self._notice_end = self.set_timer(TOLD_SECONDS, self.tell) if texts else None
 
     def compose(self) -> ComposeResult:
         with Vertical(id="sheet"):

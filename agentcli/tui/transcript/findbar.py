@@ -31,6 +31,7 @@ class FindBar(Horizontal):
         self._transcript = transcript
         self._count = Static("", markup=False)
         self._input = Input(placeholder="Search the transcript", select_on_focus=True)
+        self._input.cursor_blink = False
 
     @property
     def is_open(self) -> bool:
@@ -72,7 +73,7 @@ class FindBar(Horizontal):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.action_next()
+        self._transcript.find_step(1, keep=True)
 
     def action_next(self) -> None:
         self._transcript.find_step(1)

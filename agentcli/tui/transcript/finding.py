@@ -222,6 +222,9 @@ class Finder:
     def __init__(self, items: TranscriptItems, view: Viewport) -> None:
         self._items = items
         self._view = view
+        self._opened: list[StackEntry] = []
+        """Blocks that were folded before the search showed a match in them."""
+        self._keeps_current = False
 
     @property
     def _search(self) -> TranscriptSearch | None:
@@ -242,11 +245,24 @@ class Finder:
 
     def start(self, query: Query) -> None:
         self._items.search = TranscriptSearch(query)
+        self._keeps_current = False
+
+    def keep_current(self) -> None:
+        """Leave the block with the current match open when the search ends."""
+        self._keeps_current = True
 
     def stop(self) -> None:
-        if self._search is not None:
+        if (search := self._search) is not None:
+            kept = search.current[0] if self._keeps_current and search.current is not None else None
             self._items.search = None
+            self._view.keep_line(lambda: self._fold_opened(kept))
             self._view.hold(False)
+
+    def _fold_opened(self, kept: StackEntry | None) -> None:
+        opened, self._opened = self._opened, []
+        for entry in opened:
+            if entry is not kept and entry.alive and not self._items.details:
+                self._items.expand(entry, False)
 
     def search(self, deadline: float) -> None:
         search = self._search
@@ -287,6 +303,7 @@ class Finder:
         while search.current is not None and search.current[0] in search.hidden:
             entry = search.current[0]
             self._items.expand(entry, True)
+            self._opened.append(entry)
             search.look(entry, self._items.layouts.lines(entry))
             search.hidden.discard(entry)
             if entry in search.found:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from agentcli.tui.blocks.base import BlockLine
+from agentcli.tui.model import Item
 from agentcli.tui.transcript.items import TranscriptItems
 from agentcli.tui.transcript.stack import StackEntry
 
@@ -72,6 +73,22 @@ class Viewport:
         if self._anchor is None or not self._anchor[0].alive:
             self._anchor = self._stack.at(self.top)
         return self._anchor
+
+    def successor(self, removed: Sequence[str], items: Sequence[Item]) -> tuple[str, int] | None:
+        """Where the view belongs after items took the place of removed ones that end like them: id and row. None if it
+        follows the end or begins somewhere else."""
+        anchor = None if self.following else self._anchored()
+        if anchor is None or (id := anchor[0].block.item.id) not in removed:
+            return None
+        from_end = len(removed) - removed.index(id)
+        found = next((item for item in items if item.id == id), None)
+        if found is None and from_end <= len(items):
+            found = items[-from_end]
+        return (found.id, anchor[1]) if found is not None else None
+
+    def begin_at(self, entry: StackEntry, row: int) -> None:
+        """Place the view with the next layout. Unlike `look_at` this is no scrolling of the user's."""
+        self._anchor = entry, row
 
     def rows(self) -> list[tuple[StackEntry, int]]:
         rows: list[tuple[StackEntry, int]] = []

@@ -31,7 +31,7 @@ from textual.widgets import Static
 
 from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.model import Above, Clear, Item, Operation
+from agentcli.tui.model import Above, Clear, Item, Operation, Remove
 from agentcli.tui.textual_internals import extend_selection, repaint_soon
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.copying import select, selected_text, span, word_at
@@ -114,14 +114,18 @@ class Transcript(ScrollView):
 
     def _change(self, operations: Iterable[Operation]) -> None:
         operations = list(operations)
+        place = None
         for operation in operations:
             if isinstance(operation, Above) and operation.is_earlier:
                 self._older[:0] = operation.items
             elif isinstance(operation, Above | Clear):
                 self._older = list(operation.items) if isinstance(operation, Above) else []
+                place = self._view.successor([one.id for one in operations if isinstance(one, Remove)], self._older)
         if self._items.apply(operation for operation in operations if not isinstance(operation, Above)):
             self._view.unseen |= not self._view.following
         self._put_older(OLDER_AT_ONCE)
+        if place is not None:
+            self._stand_at(*place)
         if any(isinstance(operation, Clear) for operation in operations):
             self._view.follow()
             if self.is_attached and self.text_selection is not None:
@@ -138,6 +142,12 @@ class Transcript(ScrollView):
 
     def _put_all(self) -> None:
         self._put_older(len(self._older))
+
+    def _stand_at(self, id: str, row: int) -> None:
+        if self._items.stack.get(id) is None:
+            self._put_all()
+        if (entry := self._items.stack.get(id)) is not None:
+            self._view.begin_at(entry, row)
 
     def set_palette(self, palette: Palette) -> None:
         self._items.layouts.set_palette(palette)
@@ -498,11 +508,15 @@ class Transcript(ScrollView):
         self._request_frame()
         return self._finder.count
 
-    def find_step(self, direction: int) -> None:
+    def find_step(self, direction: int, *, keep: bool = False) -> None:
+        """Go to another match. `keep`: a block that was opened for it stays open when the search ends."""
         self._finder.step(direction)
+        if keep:
+            self._finder.keep_current()
         self._found()
 
     def clear_find(self) -> None:
+        """End the search and fold the blocks that it opened."""
         self._finder.stop()
         self._request_frame()
 
