@@ -252,8 +252,8 @@ class Engine:
         from agentcli.agent.mcp.costs import server_costs
 
         shown = own.view.messages(state.log.messages)
-        loaded, density = state.requests.loaded_by(shown), own.view.estimator.density
-        return server_costs(state.offer, state.requests.tools, loaded, shown, density)
+        loaded = state.requests.loaded_by(shown)
+        return server_costs(state.offer, state.requests.tools, loaded, shown, self.context.density())
 
     def title_of(self, name: str, input: Json) -> str:
         """One line for people about a call, as in `ToolStarted`."""
