@@ -82,7 +82,7 @@ class ConversationState:
         link = own.link
         self.questions = link.questions if link is not None else Questions(interactive=own.interactive)
         self.queue = PromptQueue()
-        self.log = ConversationLog(own.log, own.store, self.queue, own.notices)
+        self.log = ConversationLog(own.log, own.store, self.queue, own.notices, own.recorded_mode)
         self.settings = ModelSettings(own.profile, own.catalog, own.bounds, own.tuning)
         self.requests = ConversationRequests(
             lambda: self.settings.profile, self.registry.schemas(), lambda: estimator.density, self.loaded_tools

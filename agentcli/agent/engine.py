@@ -438,6 +438,7 @@ class Engine:
             await state.hooks.after_session(reason)
         finally:
             await state.aclose()
+            state.log.record_mode(own.permissions.mode.value)
             if own.mcp is not None:
                 await own.mcp.aclose()
             await own.extensions.workspace.aclose()

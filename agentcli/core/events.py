@@ -365,6 +365,12 @@ class RulesLearned(Event):
 
     rules: list[str]
     where: str
+    tool_use_id: str = ""
+    """The call whose question was answered; "" for none, and in files of earlier versions."""
+
+
+MODE_CHOSEN = "the user chose it"
+"""Reason of a mode that the user set. Where it was set reports it: a command's answer, the label of the prompt."""
 
 
 @frozen(kw_only=True)

@@ -259,7 +259,8 @@ class Printer:
         self, event: wording.LineEvent | ev.RetryScheduled | ev.StreamWentQuiet | ev.CompactionStarted, now: float
     ) -> list[Piece]:
         if isinstance(event, ev.ModeChanged):
-            if event.mode == self._mode:
+            before, self._mode = self._mode, event.mode
+            if event.mode == before or event.reason == ev.MODE_CHOSEN:
                 return []
             self._mode = event.mode
         if isinstance(event, ev.CompactionFailed):

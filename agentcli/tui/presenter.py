@@ -384,7 +384,8 @@ class Presenter:
     @_show.register
     def _(self, event: wording.LineEvent, now: float) -> list[Operation]:
         if isinstance(event, ev.ModeChanged):
-            if event.mode == self._mode:
+            before, self._mode = self._mode, event.mode
+            if event.mode == before or event.reason == ev.MODE_CHOSEN:
                 return []
             self._mode = event.mode
         if isinstance(event, ev.CompactionFailed):
