@@ -383,7 +383,7 @@ class ToolRunner:
         await emit(ended(behavior=answer.behavior))
         if answer.behavior == "allow" and answer.rules:
             where = self.permissions.learn(answer.rules, answer.save_to)
-            await emit(ev.RulesLearned(rules=list(answer.rules), where=where))
+            await emit(ev.RulesLearned(rules=list(answer.rules), where=where, tool_use_id=question.tool_use_id))
         if answer.behavior == "allow" and answer.mode is not None:
             self.permissions.set_mode(answer.mode)
             await emit(ev.ModeChanged(mode=answer.mode.value, reason="the answer to a question"))

@@ -81,7 +81,7 @@ class ToolBlock(Block):
     def source(self) -> str:
         item = self.item
         text = "\n".join(_texts(item.display)) or item.output or self._live.text
-        return "\n".join(part for part in (item.title, item.summary, _long_command(item), text) if part)
+        return "\n".join(part for part in (item.title, item.summary, item.learned, _long_command(item), text) if part)
 
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         header, cut = self._header(width, palette)
@@ -89,6 +89,8 @@ class ToolBlock(Block):
         if command := _long_command(self.item):
             cut = True
             header += self._command(command, width, palette, before)
+        if learned := self.item.learned:
+            header += joined(head(learned, width, _REASON_ROWS, palette.muted, before), width, palette, before)
         look = (width, palette, self.expanded)
         if self._body is None or self._body[0] != look:
             self._body = (look, self._rows(width, palette, before))
