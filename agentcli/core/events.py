@@ -389,6 +389,8 @@ class PermissionDenied(Event):
     """One line for the user."""
     rules: list[str] = field(default_factory=list)
     """Allow rules that would have let it run, in a non-interactive run."""
+    by: str = ""
+    """For the user, who denied it: `you`, `rule Bash(rm *) from settings.json`, `plan mode`, `a hook`."""
 
 
 @frozen(kw_only=True)

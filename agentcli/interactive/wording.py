@@ -178,6 +178,8 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
             return f"Switched from {event.from_model} to {event.to_model}: {event.reason}", "warning"
         case ev.FeatureDropped() | ev.RequestRepaired():
             return event.text, "warning"
+        case ev.PermissionDenied(by=by) if by:
+            return f"{plain_line(event.name)} was denied by {plain_line(by, 200)}", "info"
         case ev.PermissionDenied():
             return f"{plain_line(event.name)} was not allowed: {event.reason}", "info"
         case ev.LoopSuspected():

@@ -266,7 +266,6 @@ class Printer:
             before, self._mode = self._mode, event.mode
             if event.mode == before or event.reason == ev.MODE_CHOSEN:
                 return []
-            self._mode = event.mode
         if isinstance(event, ev.CompactionFailed):
             self._reported.add(event.text)
         return self.note(*wording.event_line(event))

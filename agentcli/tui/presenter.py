@@ -394,18 +394,17 @@ class Presenter:
             before, self._mode = self._mode, event.mode
             if event.mode == before or event.reason == ev.MODE_CHOSEN:
                 return []
-            self._mode = event.mode
         if isinstance(event, ev.CompactionFailed):
             self._reported.add(event.text)
+        if isinstance(event, ev.RulesLearned) and event.tool_use_id in self._tools:
+            # Below the call that asked: other calls may be there already.
+            return self._tool(event.tool_use_id, learned=plain_line(wording.event_line(event)[0], 500))
         return self.note_event(event)
 
     @_show.register
     def _(self, event: ev.HookStarted, now: float) -> list[Operation]:
         self._phase(self.activity.phase or "tools", wording.event_line(event)[0])
         return []
-        if isinstance(event, ev.RulesLearned) and event.tool_use_id in self._tools:
-            # Below the call that asked: other calls may be there already.
-            return self._tool(event.tool_use_id, learned=plain_line(wording.event_line(event)[0], 500))
 
     @_show.register
     def _(self, event: ev.HookFinished, now: float) -> list[Operation]:
