@@ -416,9 +416,10 @@ class Engine:
         if own.reread_servers is not None:
             await own.reread_servers()
 
-    async def aclose(self, reason: str = "other") -> None:
+    async def aclose(self, reason: str = "other", *, ends_servers: bool = True) -> None:
         """End what runs beside submissions, close connections and the session file. `reason`: clear, resume, exit or
-        other, for SessionEnd hooks."""
+        other, for SessionEnd hooks. `ends_servers`: also the MCP servers, which may take seconds; else the caller
+        closes `mcp`."""
         state, own = self._state, self._state.conversation
         self.abort(AbortReason.SHUTDOWN)
         state.user_shell.stop()
@@ -439,7 +440,7 @@ class Engine:
         finally:
             await state.aclose()
             state.log.record_mode(own.permissions.mode.value)
-            if own.mcp is not None:
+            if own.mcp is not None and ends_servers:
                 await own.mcp.aclose()
             await own.extensions.workspace.aclose()
             await own.provider.aclose()
