@@ -15,6 +15,7 @@ from agentcli.core import events as ev
 from agentcli.core.aio import in_thread
 from agentcli.core.growing import Growing
 from agentcli.core.messages import Message, Origin, ToolUseBlock
+from agentcli.core.permission import PermissionMode
 from agentcli.session.base import Store
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 
 class ConversationLog:
-    """`unrecorded`: events of the start, which the next start reports again."""
+    """`unrecorded`: events of the start, which the next start reports again; `mode`: the last permission mode in the
+    session file."""
 
     def __init__(
         self,
@@ -31,11 +33,13 @@ class ConversationLog:
         queue: PromptQueue,
         unrecorded: Collection[ev.Event] = (),
         earlier_part: EarlierPart | None = None,
+        mode: str = PermissionMode.DEFAULT.value,
     ) -> None:
         self.messages: Growing[Message] = Growing(messages)
         self._store = store
         self._queue = queue
         self._unrecorded = unrecorded
+        self._mode = mode
         self._old_content = OldContent(messages)
         self._with_effects: set[str] = set()
         """Ids of the calls of the running turn that may change something."""
@@ -64,6 +68,8 @@ class ConversationLog:
                 self._queue.remove(event.message.id)
             elif event.message.origin is Origin.TOOL_RESULTS:
                 self._with_effects.clear()
+        elif isinstance(event, ev.ModeChanged):
+            self._mode = event.mode
         self._old_content.take(event, self.messages)
 
     def begin_effects(self, call_id: str) -> None:
@@ -131,6 +137,13 @@ class ConversationLog:
         """Record an event of between submissions. A session without a message has no file."""
         if self.messages:
             self._store.record(event)
+
+    def record_mode(self, mode: str) -> None:
+        """Record the permission mode if it is not the last one recorded: it may come from a flag, the settings or a key
+        of the front end. A resumed session continues in it."""
+        if mode != self._mode and self.messages:
+            self._mode = mode
+            self._store.record(ev.ModeChanged(mode=mode, reason=ev.MODE_CHOSEN))
 
     def has(self, message_id: str) -> bool:
         return any(message.id == message_id for message in reversed(self.messages))

@@ -82,12 +82,12 @@ class ConversationState:
         link = own.link
         self.questions = link.questions if link is not None else Questions(interactive=own.interactive)
         self.queue = PromptQueue()
-        self.log = ConversationLog(own.log, own.store, self.queue, own.notices, own.earlier_part)
+        self.log = ConversationLog(own.log, own.store, self.queue, own.notices, own.earlier_part, own.recorded_mode)
         self.settings = ModelSettings(own.profile, own.catalog, own.bounds, own.tuning)
         self.requests = ConversationRequests(
             lambda: self.settings.profile, self.registry.schemas(), lambda: estimator.density, self.loaded_tools
         )
-        spending = Spending(price_of(own.catalog), lambda: own.view.messages(own.log), lambda: estimator.density)
+        spending = self._new_spending()
         cap = own.bounds.max_budget_usd
         charged = (link.costs, link.agent) if link is not None else None
         self.costs = Costs(
@@ -130,6 +130,15 @@ class ConversationState:
         """Questions of MCP servers to the user; None: there are no servers."""
         self._reported_problems: set[str] = set()
         self._detached: set[asyncio.Task[None]] = set()
+
+    def _new_spending(self) -> Spending:
+        own, view = self.conversation, self.conversation.view
+        return Spending(
+            price_of(own.catalog),
+            lambda: view.messages(own.log),
+            lambda: view.estimator.density,
+            lambda: self.requests.overhead_tokens() + view.tokens_of(self.log.messages),
+        )
 
     def _bind_servers(self) -> ServerQuestions | None:
         """Let MCP servers know this conversation."""

@@ -269,8 +269,8 @@ class Engine:
         from agentcli.agent.mcp.costs import server_costs
 
         shown = own.view.messages(state.log.messages)
-        loaded, density = state.requests.loaded_by(shown), own.view.estimator.density
-        return server_costs(state.offer, state.requests.tools, loaded, shown, density)
+        loaded = state.requests.loaded_by(shown)
+        return server_costs(state.offer, state.requests.tools, loaded, shown, self.context.density())
 
     def title_of(self, name: str, input: Json) -> str:
         """One line for people about a call, as in `ToolStarted`."""
@@ -454,9 +454,10 @@ class Engine:
         if own.reread_servers is not None:
             await own.reread_servers()
 
-    async def aclose(self, reason: str = "other") -> None:
+    async def aclose(self, reason: str = "other", *, ends_servers: bool = True) -> None:
         """End what runs beside submissions, close connections and the session file. `reason`: clear, resume, exit or
-        other, for SessionEnd hooks."""
+        other, for SessionEnd hooks. `ends_servers`: also the MCP servers, which may take seconds; else the caller
+        closes `mcp`."""
         state, own = self._state, self._state.conversation
         self.abort(AbortReason.SHUTDOWN)
         state.user_shell.stop()
@@ -476,7 +477,8 @@ class Engine:
             await state.hooks.after_session(reason)
         finally:
             await state.aclose()
-            if own.mcp is not None:
+            state.log.record_mode(own.permissions.mode.value)
+            if own.mcp is not None and ends_servers:
                 await own.mcp.aclose()
             await own.extensions.workspace.aclose()
             await own.provider.aclose()

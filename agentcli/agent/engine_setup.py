@@ -26,6 +26,7 @@ from agentcli.core import events as ev
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids, seconds_between
 from agentcli.core.messages import Message
+from agentcli.core.permission import PermissionMode
 from agentcli.core.usage import Totals
 from agentcli.definitions.library import Library
 from agentcli.memory.instructions import InstructionFiles
@@ -72,6 +73,8 @@ class EngineSetup:
     """What a resumed session has shown; the front end takes it out."""
     earlier_part: EarlierPart | None = None
     """The beginning of a long resumed session, which is not in `history`, and of which `log` has only some messages."""
+    recorded_mode: str = PermissionMode.DEFAULT.value
+    """The last permission mode in the session file."""
     last_reply_at: str = ""
     """When the last reply in it came, as a timestamp; "" if that is not known."""
     last_front: Front | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agentcli.agent.updates.changed_files import ChangedFiles
 from agentcli.agent.updates.undo_notes import UserActionNote, forget_changed, undo_note
 from agentcli.core.aio import in_thread
-from agentcli.core.messages import Message, Origin
+from agentcli.core.messages import Message
 from agentcli.tools.base import ToolContext
 from agentcli.workspace.base import DiffScope, FileChange, UndoChoices, UndoPlan, UndoReport, Workspace, WorkspaceDiff
 
@@ -78,7 +78,7 @@ class FileChanges:
             await in_thread(forget_changed, paths, self._context().read_cache)
         if not news:
             return None
-        return undo_note(news, {message.id: message.text for message in log if message.origin is Origin.PROMPT})
+        return undo_note(news, log)
 
     def _noted(self, report: UndoReport) -> UndoReport:
         self._rewritten.update(report.touched)

@@ -187,6 +187,8 @@ class Submission:
         if prompt is not None:
             own.extensions.workspace.begin(prompt.id)
             yield ev.MessageAppended(message=prompt)
+            if own.link is None:
+                state.log.record_mode(own.permissions.mode.value)
             if self._unchecked:
                 yield self._leave_out(prompt)
             if own.permissions.mode is PermissionMode.DEFAULT and (offer := own.offer()):

@@ -115,6 +115,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             log=tuple(session.log),
             history=session.history,
             earlier_part=session.earlier,
+            recorded_mode=earlier_rights(session.shown_rights)[0] or PermissionMode.DEFAULT.value,
             last_reply_at=session.last_reply_at,
             last_front=session.front,
             earlier=totals_from(session.spent),
@@ -148,10 +149,15 @@ def _permissions(env: Environment, session: OpenedSession, parts: RightsBuilder,
     def reread() -> LatePolicy:
         return RightsBuilder(_environment_now(env)).policy(rights.registry)
 
-    permissions = LivePermissions(rights.policy, parts.rule_keeper(), reread=reread)
-    before = session.earlier.rights if session.earlier is not None else ()
-    if env.options.interactive and (lost := lost_permissions_notice((*before, *session.history), permissions.mode)):
-        env.notices.append(NoticeRaised(text=lost, level="info", code="resumed_rights"))
+    earlier, rules = earlier_rights(session.shown_rights)
+    mode = rights.policy.mode
+    # Without a flag a session continues as it was left. A non-interactive run has the rights that it is given.
+    if env.options.interactive and session.log and env.options.permission_mode is None:
+        mode = restored_mode(earlier, rights)
+    permissions = LivePermissions(rights.policy.with_mode(mode), parts.rule_keeper(), reread=reread)
+    is_restored = mode is not rights.policy.mode
+    if env.options.interactive and (text := resumed_rights_notice(earlier, rules, mode, is_restored=is_restored)):
+        env.notices.append(NoticeRaised(text=text, level="info", code="resumed_rights"))
     return permissions
 
 
@@ -214,6 +220,7 @@ def sandbox_for(options: Options) -> tuple[Launcher, str]:
     return rights.context.launcher, " ".join(rights.sandbox_problems)
 
 
+_RESTORED = frozenset(mode.value for mode in PermissionMode if mode is not PermissionMode.BYPASS)
 MARKER = "auto-mode-offered"
 OFFER = (
     "Auto mode is available: project edits and sandboxed commands run without approval. Network access, paths outside "
@@ -239,16 +246,31 @@ def _first_time(marker: Path) -> bool:
     return False
 
 
-def lost_permissions_notice(history: Iterable[ev.Event], mode: PermissionMode) -> str:
-    """One line for the user; empty if the session file records no lost mode or rule."""
-    earlier, rules = "", set[str]()
+def earlier_rights(history: Iterable[ev.Event]) -> tuple[str, int]:
+    """The last permission mode in a session file, "" if it has none, and the number of rules for the session only."""
+    mode, rules = "", set[str]()
     for event in history:
         if isinstance(event, ev.ModeChanged):
-            earlier = event.mode
+            mode = event.mode
         elif isinstance(event, ev.RulesLearned) and event.where == "session":
             rules.update(event.rules)
-    lost = [f"mode {earlier}"] if earlier and earlier != mode.value else []
-    lost += [counted(len(rules), "session rule")] if rules else []
-    if not lost:
-        return ""
-    return f"Not restored from the earlier session: {' and '.join(lost)}. The mode is now {mode.value}."
+    return mode, len(rules)
+
+
+def restored_mode(earlier: str, rights: Rights) -> PermissionMode:
+    """The mode in which a resumed session continues: the earlier one, except bypass, which only a flag or a setting can
+    turn on, and auto where the sandbox does not work."""
+    if earlier not in _RESTORED or (earlier == PermissionMode.AUTO.value and rights.context.launcher.uncontained):
+        return rights.policy.mode
+    return PermissionMode(earlier)
+
+
+def resumed_rights_notice(earlier: str, rules: int, mode: PermissionMode, *, is_restored: bool) -> str:
+    """What of the earlier rights is restored and what is not; empty if nothing changed."""
+    parts = [f"Permission mode {mode.value} is restored from the earlier session."] if is_restored else []
+    lost = [f"mode {earlier}"] if earlier not in ("", mode.value) else []
+    lost += [counted(rules, "session rule")] if rules else []
+    if lost:
+        now = "" if is_restored else f" The mode is now {mode.value}."
+        parts.append(f"Not restored from the earlier session: {' and '.join(lost)}.{now}")
+    return " ".join(parts)

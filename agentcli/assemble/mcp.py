@@ -80,13 +80,13 @@ def make_servers(env: Environment, found: FoundServers, duties: ClientDuties) ->
 
     state_dir = env.paths.state_dir
     usual = ServerLimits()
+    start = _seconds(env, "MCP_TIMEOUT", usual.start_seconds)
+    first = usual.first_prompt_seconds if start == usual.start_seconds else start
     return McpServers(
         found.configs,
         ServerSurroundings(env.cwd, env.environ, tuple(env.working_dirs), state_dir, env.options.interactive),
         duties,
-        ServerLimits(
-            _seconds(env, "MCP_TIMEOUT", usual.start_seconds), _seconds(env, "MCP_TOOL_TIMEOUT", usual.call_seconds)
-        ),
+        ServerLimits(start, _seconds(env, "MCP_TOOL_TIMEOUT", usual.call_seconds), first),
         disabled=found.disabled,
         unapproved=found.unapproved,
         store=ChoiceStore(state_dir, trust_root(env.cwd)),

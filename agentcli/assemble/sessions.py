@@ -84,6 +84,11 @@ class OpenedSession:
     """The beginning of a long session, of which the log has only some messages; None if it has all."""
 
     @property
+    def shown_rights(self) -> Sequence[Event]:
+        """Events that tell of permission modes and rules, among others."""
+        return (*self.earlier.rights, *self.history) if self.earlier is not None else self.history
+
+    @property
     def last_model(self) -> str:
         return next((message.model for message in reversed(self.log) if message.model), "")
 

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import cast
 
 from agentcli.agent.engine import Engine
+from agentcli.agent.updates.undo_notes import prompts_of_submission
 from agentcli.commands.base import fail, say
 from agentcli.core.events import Event
 from agentcli.core.messages import Json
@@ -22,6 +23,7 @@ _MOST_ASKED = 20
 _MOST_LINES = 200
 _MOST_NAMED = 20
 _MOST_COMMANDS = 3
+_MOST_PROMPTS = 3
 _WORDS: dict[str, ConflictChoice] = {"keep": "keep", "replace": "replace"}
 
 
@@ -161,8 +163,7 @@ def short_name(engine: Engine, path: str) -> str:
 
 def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
     """What an undo or redo did, file by file. Signs say what happened to the files just now."""
-    prompt = engine.message(report.prompt_id)
-    about = f" of “{plain_line(prompt.text, 60)}”" if prompt is not None else ""
+    about = _named_prompts(engine, report.prompt_id)
     recreated = frozenset(report.recreated)
     alone = [kept for kept in report.kept if kept.kind is None]
     uncopied = [(kept, _DONE[kept.kind]) for kept in report.kept if kept.kind is not None]
@@ -194,6 +195,20 @@ def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
     if report.text:
         lines.append(plain_line(report.text, 500))
     return "\n".join(lines)
+
+
+def _named_prompts(engine: Engine, prompt_id: str) -> str:
+    """The prompt whose changes are meant, and those that were sent while it ran: its changes include theirs."""
+    messages = engine.recent_messages
+    if all(message.id != prompt_id for message in messages):
+        messages = engine.messages
+    texts = [f"“{plain_line(text, 60)}”" for text in prompts_of_submission(messages, prompt_id)]
+    if not texts:
+        return ""
+    first, *later = texts
+    more = len(later) - _MOST_PROMPTS
+    named = [*later[:_MOST_PROMPTS], *([f"{more} more"] if more > 0 else [])]
+    return f" of {first}" + (f" and of {' and '.join(named)}, sent while it ran" if named else "")
 
 
 def _first_rows(lines: list[str]) -> list[str]:

@@ -178,6 +178,8 @@ def tool_claims(tool: ToolOffer) -> list[str]:
 
 def tool_summary(tool: ToolOffer, server: McpServer) -> str:
     state = ["off"] if tool.name in server.disabled_tools else []
+    state += ["changed"] if server.has_changed(tool) else []
+    state += [f"without {', '.join(tool.left_out)}"] if tool.left_out else []
     tags = [*state, *tool_claims(tool)]
     text = _line(tool.description or tool.title, 200)
     return f"[{', '.join(tags)}] {text}".rstrip() if tags else text
@@ -191,6 +193,11 @@ def tool_lines(tool: ToolOffer, server: McpServer, name: str) -> list[str]:
         lines.append(f"Title: {_line(tool.title)}")
     if claims := tool_claims(tool):
         lines.append(f"The server says: {', '.join(claims)}")
+    if server.has_changed(tool):
+        lines.append("Changed during this session: the model may know its earlier description and arguments.")
+    if tool.left_out:
+        keywords = ", ".join(tool.left_out)
+        lines.append(f"Not shown to the model: {keywords} at the top of the schema, which the API does not accept.")
     lines += ["", *_block(tool.description or "(no description)", 200), "", "Arguments:"]
     lines += [f"  {row}" for row in _argument_rows(tool)] or ["  none"]
     return lines

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual, fail, say
 from agentcli.commands.front_end import FrontEnd
-from agentcli.core.events import Event, ModeChanged
+from agentcli.core.events import MODE_CHOSEN, Event, ModeChanged
 from agentcli.core.permission import PermissionMode
 
 MANUAL = Manual(
@@ -48,5 +48,5 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         yield fail(f"Auto mode is not available: {engine.auto_mode_problem}")
         return
     engine.permissions.set_mode(wanted)
-    yield ModeChanged(mode=wanted.value, reason="the user chose it")
+    yield ModeChanged(mode=wanted.value, reason=MODE_CHOSEN)
     yield say(f"The mode is {wanted.value}: {_MEANS[wanted]}.")

@@ -26,7 +26,10 @@ VARIABLES: tuple[ReferenceEntry, ...] = (
     ReferenceEntry(
         ("AGENTCLI_SCRIPT",), "A script that replaces the model, without key or network: for tests and demos."
     ),
-    ReferenceEntry(("MCP_TIMEOUT",), "Milliseconds in which an MCP server must have started; 30000 by default."),
+    ReferenceEntry(
+        ("MCP_TIMEOUT",),
+        "Milliseconds in which an MCP server must have started, 30000 by default, and for -p to wait for it, 10000.",
+    ),
     ReferenceEntry(("MCP_TOOL_TIMEOUT",), "Milliseconds for one call of an MCP tool; 600000 by default."),
     ReferenceEntry(
         ("MCP_PROTOCOL_NEGOTIATION",),

@@ -111,6 +111,16 @@ def message_tokens(message: Message) -> int:
     return 0 if message.origin.local else sum(block_tokens(block) for block in message.content)
 
 
+def split_tokens(total: int, weights: Sequence[int]) -> list[int]:
+    """Integers in the proportion of `weights` that come to exactly `total`."""
+    whole, sizes, reached, given = sum(weights) or len(weights), [], 0, 0
+    for weight in weights if sum(weights) else [1] * len(weights):
+        reached += weight
+        sizes.append(total * reached // whole - given)
+        given += sizes[-1]
+    return sizes
+
+
 def _image_tokens(source: Json) -> int:
     size = _pixels(source.get("data"))
     return IMAGE_TOKENS if size is None else max(1, min(IMAGE_TOKENS, size // _PIXELS_PER_TOKEN))
@@ -152,6 +162,9 @@ class Estimator:
         """Whether earlier replies of the log have been used for learning."""
         self.density = 1.0
         """True tokens per estimated token, from the responses so far."""
+        self.whole_scale = 1.0
+        """True tokens per estimated token of whole requests, beyond `density`: below 1 where a server counts fewer
+        tokens than are estimated, or not all of them."""
 
     def message(self, message: Message) -> int:
         """Like `message_tokens`, cached and without `density`."""
@@ -164,10 +177,19 @@ class Estimator:
         """Like `context_tokens`, with `density` applied."""
         last = next(_counted(messages, range(len(messages) - 1, -1, -1)), None)
         if last is None:
-            return overhead + self._estimated(messages)
+            return round(self.whole_scale * (overhead + self._estimated(messages)))
         place, usage = last
         self._learn(messages, place)
         return usage.context_tokens + self._estimated(messages[place + 1 :])
+
+    def compare_whole(self, messages: Sequence[Message], overhead: int, measured: int) -> None:
+        """Learn `whole_scale` from the measured tokens of a request with these messages. Thinking is left out: not
+        every server counts that of earlier turns."""
+        if not any(_counted(messages, range(len(messages) - 1, -1, -1))):
+            return
+        thinking = sum(block_tokens(block) for message in messages for block in message.content if is_thinking(block))
+        estimated = overhead + round(self.density * (sum(map(self.message, messages)) - thinking))
+        self.whole_scale = min(1.0, measured / estimated) if estimated > 0 else 1.0
 
     def begin(self, log: Sequence[Message], changed: Container[str]) -> None:
         """Learn from all of a log, also from what compactions have taken out of sight since. `changed`: the ids of

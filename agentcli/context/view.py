@@ -163,6 +163,10 @@ class ContextView:
         self._summed = active
         return sums[-1] - sums[min(place, len(sums) - 1)]
 
+    def tokens_of(self, log: Sequence[Message]) -> int:
+        """Estimated tokens of all shown messages, with density, without the user context."""
+        return round(self.tokens_from(log, 0) * self.estimator.density)
+
     def repair(self, kind: str, through: str) -> None:
         """From now on apply a repair of `REPAIRS` to all messages up to the one with the id `through`."""
         self._repairs.append((kind, through))

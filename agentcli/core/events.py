@@ -370,6 +370,12 @@ class RulesLearned(Event):
 
     rules: list[str]
     where: str
+    tool_use_id: str = ""
+    """The call whose question was answered; "" for none, and in files of earlier versions."""
+
+
+MODE_CHOSEN = "the user chose it"
+"""Reason of a mode that the user set. Where it was set reports it: a command's answer, the label of the prompt."""
 
 
 @frozen(kw_only=True)
@@ -388,6 +394,8 @@ class PermissionDenied(Event):
     """One line for the user."""
     rules: list[str] = field(default_factory=list)
     """Allow rules that would have let it run, in a non-interactive run."""
+    by: str = ""
+    """For the user, who denied it: `you`, `rule Bash(rm *) from settings.json`, `plan mode`, `a hook`."""
 
 
 @frozen(kw_only=True)

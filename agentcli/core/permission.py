@@ -82,6 +82,9 @@ class Decision:
     """Whether the reason says only that such a call needs approval."""
     protected: bool = False
     """Whether a protected path is the reason, which another spelling of the command does not change."""
+    denied_by: str = ""
+    """For the user, what denies the call: `rule Bash(rm *) from settings.json`, `plan mode`. `reason` is for the
+    model too."""
 
     @property
     def needs_user(self) -> bool:

@@ -18,18 +18,20 @@ _GRACE_SECONDS = 5.0
 
 
 async def wait_for_servers(servers: McpServers, stopped: asyncio.Event, notices: Notices | None) -> None:
-    """Start all servers and wait until each is connected or has failed, at most for their time limit.
+    """Start all servers and wait until each is connected or has failed, at most for `first_prompt_seconds`.
 
     `stopped`: ends the wait."""
     servers.start()
-    loop = asyncio.get_running_loop()
-    settled = loop.create_task(servers.settle(servers.limits.start_seconds + _GRACE_SECONDS))
+    loop, limits = asyncio.get_running_loop(), servers.limits
+    longest = limits.first_prompt_seconds
+    grace = _GRACE_SECONDS if longest >= limits.start_seconds else 0.0
+    settled = loop.create_task(servers.settle(longest + grace))
     stop = loop.create_task(stopped.wait())
     try:
         await asyncio.wait({settled, stop}, timeout=_QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         if notices is not None and not settled.done() and not stop.done():
             names = ", ".join(server.name for server in servers if not server.settled)
-            notices.say(f"Waiting up to {servers.limits.start_seconds:g} s for MCP servers: {names}. Ctrl+C stops.")
+            notices.say(f"Waiting up to {longest:g} s for MCP servers: {names}. Ctrl+C stops.")
         await asyncio.wait({settled, stop}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         await cancel_and_wait([settled, stop])
@@ -46,6 +48,6 @@ def _problem(state: str, error: str) -> str:
         case "needs-auth":
             return f"needs you to sign in: {error}" if error else "needs you to sign in."
         case "connecting":
-            return "is still connecting; continuing without it."
+            return "is still connecting; continuing without it. MCP_TIMEOUT sets how long to wait."
         case _:
             return ""

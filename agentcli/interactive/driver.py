@@ -35,6 +35,8 @@ ABORT_GRACE_SECONDS = 3.0
 CANCEL_GRACE_SECONDS = 0.5
 """Time for a cancelled submission to end before it is cancelled again."""
 CANCEL_ATTEMPTS = 5
+SERVER_END_SECONDS = 0.5
+"""Time for MCP servers to end before another session is opened beside them."""
 IDLE_SECONDS = 60.0
 """From the end of a submission to the Notification hooks for an idle session."""
 EVENT_SLICE_SECONDS = 0.008
@@ -49,6 +51,8 @@ class SessionDriver:
         self._engine: Engine | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         """Everything that `close` ends: the submission, its guard, the background watch, work beside it."""
+        self._ending: set[asyncio.Task[None]] = set()
+        """MCP servers of earlier sessions that are being ended."""
         self._running: asyncio.Task[None] | None = None
         self._guard: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -136,8 +140,20 @@ class SessionDriver:
             _done, pending = await asyncio.wait(tasks, timeout=1.0)
             self.stuck = bool(pending)
         self._running = self._guard = self._watching = self._abort_reason = None
+        is_exit = reason not in ("clear", "resume")
         if engine is not None:
-            await engine.aclose(reason)
+            await engine.aclose(reason, ends_servers=is_exit)
+            if engine.mcp is not None and not is_exit:
+                await self._end_servers(engine.mcp)
+        if is_exit and self._ending:
+            await asyncio.wait(self._ending)
+
+    async def _end_servers(self, servers: McpServers) -> None:
+        """End the MCP servers of a session that another one replaces. One that does not obey is ended meanwhile."""
+        task = asyncio.get_running_loop().create_task(servers.aclose(), name="end MCP servers")
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        await asyncio.wait([task], timeout=SERVER_END_SECONDS)
 
     def note(self, text: str, level: str = "info") -> None:
         """Show a line of the front end's own, which a resumed session shows again."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.core import events as ev
 from agentcli.core.format import duration, elapsed, money, token_count
-from agentcli.core.messages import ATTACHED, EXPANDED, MCP_SERVERS, NOTE, SKILLS, SUMMARY, Message, Origin
+from agentcli.core.messages import ATTACHED, EXPANDED, MCP_SERVERS, NOTE, SKILLS, SUMMARY, Message, Origin, TextBlock
 from agentcli.core.permission import PartFinding
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
@@ -22,12 +22,25 @@ Level = Literal["info", "warning", "error"]
 Outcome = Literal["done", "denied", "interrupted", "failed"]
 """Of a finished call."""
 
-INTERRUPTED = "Interrupted. Partial output is kept. What should be done instead?"
+INTERRUPTED = "Interrupted. What should be done instead?"
+INTERRUPTED_WITH_OUTPUT = "Interrupted. Partial output is kept. What should be done instead?"
 
 SUMMARY_TITLE = "Summary of the conversation so far"
 ABORTED = ("aborted_streaming", "aborted_tools")
 PROMPT_BLOCKED = "prompt_blocked"
 """Terminal of a prompt that a hook blocked, which has a line of its own."""
+
+
+def is_kept_output(event: ev.Event) -> bool:
+    """Whether an event brings something that stays after an interruption: text of a reply, a call, its output."""
+    match event:
+        case ev.TextStreamed(text=text) | ev.BlockFinished(block=TextBlock(text=text)):
+            return bool(text.strip())
+        case ev.ToolStarted() | ev.ToolProgressed(text=""):
+            return event.agent != ev.USER_AGENT
+        case ev.ToolProgressed() | ev.ToolFinished():
+            return True
+    return False
 
 
 def message_line(message: Message) -> str:
@@ -165,6 +178,8 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
             return f"Switched from {event.from_model} to {event.to_model}: {event.reason}", "warning"
         case ev.FeatureDropped() | ev.RequestRepaired():
             return event.text, "warning"
+        case ev.PermissionDenied(by=by) if by:
+            return f"{plain_line(event.name)} was denied by {plain_line(by, 200)}", "info"
         case ev.PermissionDenied():
             return f"{plain_line(event.name)} was not allowed: {event.reason}", "info"
         case ev.LoopSuspected():

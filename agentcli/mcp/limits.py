@@ -10,6 +10,9 @@ class ServerLimits:
     start_seconds: float = 30.0
     """From the start of the program or the first request to the complete lists."""
     call_seconds: float = 600.0
+    first_prompt_seconds: float = 10.0
+    """How long the first prompt of a non-interactive run waits for servers that connect. The run continues without
+    them; the tools of one that connects later join it."""
     list_seconds: float = 30.0
     """For one list after a change."""
     restart_seconds: float = 1.0

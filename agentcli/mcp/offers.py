@@ -8,6 +8,9 @@ from typing import Any, Literal
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 
+REFUSED_AT_TOP = ("anyOf", "oneOf", "allOf", "enum", "not")
+"""Keywords that the API refuses at the top of an input schema."""
+
 
 @frozen
 class ToolOffer:
@@ -25,6 +28,15 @@ class ToolOffer:
     """The server says that it reaches beyond this machine."""
     max_result_chars: int | None = None
     """A limit of its own, from its `_meta`."""
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Keywords of its schema that the API refuses there: the model does not see them."""
+        return tuple(key for key in REFUSED_AT_TOP if key in self.input_schema)
+
+    def is_defined_as(self, other: ToolOffer) -> bool:
+        """Whether the model is told the same about both."""
+        return (self.description, self.title, self.input_schema) == (other.description, other.title, other.input_schema)
 
 
 @frozen

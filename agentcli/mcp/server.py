@@ -20,7 +20,7 @@ from agentcli.mcp.connection import FAILED_REQUEST, McpConnection, McpFailure, O
 from agentcli.mcp.limits import ServerLimits
 from agentcli.mcp.link import LinkEnd, ServerLink
 from agentcli.mcp.oauth.authorization import ServerAuthorization, authorization_for
-from agentcli.mcp.offers import McpContent, McpResult, PromptMessage, ServerOffers
+from agentcli.mcp.offers import McpContent, McpResult, PromptMessage, ServerOffers, ToolOffer
 from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.transport import ServerSurroundings, transport_for
 
@@ -63,7 +63,9 @@ class McpServer:
         self.retry_seconds: float | None = None
         """How long after its failure it is started again; None if it is not."""
         """Why it failed; one line or more, as the server or the system said it."""
-        self.offers = ServerOffers()
+        self._offers = ServerOffers()
+        self._first_tools: dict[str, ToolOffer] = {}
+        """Each tool as this session has seen it first."""
         self.log: deque[str] = deque(maxlen=_LOG_LINES)
         """The last lines of its stderr and of its log messages."""
         self.disabled_tools: frozenset[str] = frozenset()
@@ -83,6 +85,21 @@ class McpServer:
     @property
     def name(self) -> str:
         return self.config.name
+
+    @property
+    def offers(self) -> ServerOffers:
+        """Empty while it is not connected."""
+        return self._offers
+
+    @offers.setter
+    def offers(self, offers: ServerOffers) -> None:
+        self._offers = offers
+        for tool in offers.tools:
+            self._first_tools.setdefault(tool.name, tool)
+
+    def has_changed(self, tool: ToolOffer) -> bool:
+        """Whether a tool's description or arguments are others than when this session saw it first."""
+        return not tool.is_defined_as(self._first_tools.get(tool.name, tool))
 
     @property
     def settled(self) -> bool:

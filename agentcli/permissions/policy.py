@@ -103,7 +103,7 @@ class Policy(LatePolicy):
         if decision.behavior == "ask" and self.mode is PermissionMode.DONT_ASK:
             cause = decision.cause or decision.reason
             reason = f"the dontAsk mode denies calls that need approval: {cause}"
-            return replace(decision, behavior="deny", reason=reason)
+            return replace(decision, behavior="deny", reason=reason, denied_by="dontAsk mode")
         return decision
 
     # ------------------------------------------------------------------------------------------ in every mode
@@ -122,7 +122,7 @@ class Policy(LatePolicy):
             if not self._restricts(rule, call):
                 continue
             if behavior == "deny":
-                return Decision("deny", f"denied by {origin(rule)}", rule.text, rule.source)
+                return _denied_by(rule)
             return replace(_asked(f"it matches {origin(rule)}"), rule=rule.text, source=rule.source)
         return None
 
@@ -140,7 +140,7 @@ class Policy(LatePolicy):
             return self._by_always_asking(call)
         for rule in self.deny:
             if rule.names(call.tool_name) and any(rule.matches_somewhere(text[:_MOST_MATCHED]) for text in texts):
-                return Decision("deny", f"denied by {origin(rule)}", rule.text, rule.source)
+                return _denied_by(rule)
         reason = "the command is too long to check; put it into a file or split it"
         return Decision("ask", reason, *_BUILT_IN)
 
@@ -210,7 +210,7 @@ class Policy(LatePolicy):
         for need in call.needs:
             changes = need.kind == "write" or (need.kind == "other" and not need.is_declared_read_only)
             if changes or (need.kind == "execute" and not self._reads_only(need.target, call)):
-                return Decision("deny", _PLANNING, findings=self._findings(call))
+                return Decision("deny", _PLANNING, findings=self._findings(call), denied_by="plan mode")
         return None
 
     def _by_protected_path(self, call: PermissionCall) -> Decision | None:
@@ -435,6 +435,10 @@ class Policy(LatePolicy):
     def runs_agentcli(self, path: str, call: PermissionCall) -> bool:
         # Some file systems ignore case; asking too often is harmless.
         return is_below(call.resolve(path).lower(), (str(part).lower() for part in self.installation))
+
+
+def _denied_by(rule: Rule) -> Decision:
+    return Decision("deny", f"denied by {origin(rule)}", rule.text, rule.source, denied_by=origin(rule))
 
 
 def _asked(clause: str, part: str = "") -> Decision:

@@ -65,6 +65,8 @@ class Printer:
         """The texts of failures that this submission has shown."""
         self._cost = 0.0
         self._halted = False
+        self._has_output = False
+        """Whether the submission has put out something that an interruption keeps."""
         self._agents: dict[str, Printer] = {}
         """Of each sub-agent that runs, the printer of its calls."""
         self._background: set[str] = set()
@@ -76,7 +78,8 @@ class Printer:
 
     def interrupted(self) -> list[Piece]:
         """Said at once; what still comes until the submission has settled is not printed."""
-        said = [] if self._halted else self.note(wording.INTERRUPTED, "warning")
+        text = wording.INTERRUPTED_WITH_OUTPUT if self._has_output else wording.INTERRUPTED
+        said = [] if self._halted else self.note(text, "warning")
         self._halted = True
         return [AnswerEnd(), *said]
 
@@ -95,7 +98,7 @@ class Printer:
         self._agent_calls.clear()
         self._last_call = self._of_reply = ""
         self._reported.clear()
-        self._halted = False
+        self._halted = self._has_output = False
 
     def note(self, text: str, level: str = "info") -> list[Piece]:
         text = plain_text(text)
@@ -117,6 +120,7 @@ class Printer:
             return self._show_agent(event, now)
         if self._halted and event.agent != ev.USER_AGENT:
             return []
+        self._has_output = self._has_output or wording.is_kept_output(event)
         pieces = self._show(event, now)
         if pieces and not isinstance(event, ev.ToolStarted):
             self._last_call = ""
@@ -259,9 +263,9 @@ class Printer:
         self, event: wording.LineEvent | ev.RetryScheduled | ev.StreamWentQuiet | ev.CompactionStarted, now: float
     ) -> list[Piece]:
         if isinstance(event, ev.ModeChanged):
-            if event.mode == self._mode:
+            before, self._mode = self._mode, event.mode
+            if event.mode == before or event.reason == ev.MODE_CHOSEN:
                 return []
-            self._mode = event.mode
         if isinstance(event, ev.CompactionFailed):
             self._reported.add(event.text)
         return self.note(*wording.event_line(event))

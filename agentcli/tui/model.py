@@ -81,6 +81,8 @@ class ToolItem(Item):
     began: float = 0.0
     """Monotonic time when it began to run, for the live duration."""
     background: bool = False
+    learned: str = ""
+    """What the answer to its question allowed from then on."""
 
 
 Level = Literal["info", "warning", "error"]

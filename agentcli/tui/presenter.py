@@ -94,6 +94,8 @@ class Presenter:
         """Commands that were shown as sent: one that sends a prompt is not shown again with it."""
         self._halted = False
         """The person has been told of the interruption; what still streams in until the Result is not shown."""
+        self._has_output = False
+        """Whether the submission has put out something that an interruption keeps."""
         self._characters = 0
         self._tokens = 0
         self._pieces = AnswerPieces()
@@ -132,11 +134,15 @@ class Presenter:
         # What they put out until they have ended is still to come.
         self._tools = {call: replace(item, status="interrupted") for call, item in calls.items()}
         if not self._halted and not steering:
-            operations.append(Add(EndItem(id=self._new("end"), text=wording.INTERRUPTED, level="warning")))
+            operations.append(self._interruption())
         self._halted = True
         self._phase("interrupting", "Interrupting")
         self._count_agents()
         return operations
+
+    def _interruption(self) -> Operation:
+        text = wording.INTERRUPTED_WITH_OUTPUT if self._has_output else wording.INTERRUPTED
+        return Add(EndItem(id=self._new("end"), text=text, level="warning"))
 
     def note(self, text: str, level: str = "info", code: str = "") -> list[Operation]:
         return [Add(self._notice(text, level, code))]
@@ -153,6 +159,7 @@ class Presenter:
 
     def show_own(self, event: ev.Event, now: float) -> list[Operation]:
         """An event of the agent whose presenter this is."""
+        self._has_output = self._has_output or wording.is_kept_output(event)
         return [] if self._halted and isinstance(event, _STREAMED) else self._show(event, now)
 
     def _show_agent(self, event: ev.Event, now: float) -> list[Operation]:
@@ -385,11 +392,14 @@ class Presenter:
     @_show.register
     def _(self, event: wording.LineEvent, now: float) -> list[Operation]:
         if isinstance(event, ev.ModeChanged):
-            if event.mode == self._mode:
+            before, self._mode = self._mode, event.mode
+            if event.mode == before or event.reason == ev.MODE_CHOSEN:
                 return []
-            self._mode = event.mode
         if isinstance(event, ev.CompactionFailed):
             self._reported.add(event.text)
+        if isinstance(event, ev.RulesLearned) and event.tool_use_id in self._tools:
+            # Below the call that asked: other calls may be there already.
+            return self._tool(event.tool_use_id, learned=plain_line(wording.event_line(event)[0], 500))
         return self.note_event(event)
 
     @_show.register
@@ -508,7 +518,7 @@ class Presenter:
             self._echoed -= 1
         operations = self._close(now, "interrupted" if aborted or self._halted else "failed")
         if aborted and not self._halted:
-            operations.append(Add(EndItem(id=self._new("end"), text=wording.INTERRUPTED, level="warning")))
+            operations.append(self._interruption())
         elif not aborted and (last := wording.result_line(event, self._reported)) is not None:
             text, level, errors = last
             operations.append(Add(EndItem(id=self._new("end"), text=text, level=level, errors=errors)))
@@ -518,7 +528,7 @@ class Presenter:
         """The submission is over, however: also one that was cut off and had no Result."""
         operations = [*self._close(now, "interrupted"), *self.agents.end(now)]
         self._of_reply.clear()
-        self._retry, self._halted = None, False
+        self._retry, self._halted, self._has_output = None, False, False
         self._reported.clear()
         self._agent_calls.clear()
         self.activity = Activity(agents=self.agents.running)

@@ -131,3 +131,30 @@ async def test_the_transcript_shows_the_summary_without_instructions_to_the_mode
     assert any(text.startswith("Kept in the context: the task list, ") for text in texts)
     for internal in ("hand-over", "<user_message>", "The model was told", "so that it need not be read again", "Go on"):
         assert not any(internal in text for text in texts), internal
+
+
+@pytest.mark.parametrize("counted", [10, 2_500, 5_000])
+async def test_a_server_that_counts_fewer_tokens_than_estimated_has_all_parts_scaled_alike(
+    project: Path, counted: int
+) -> None:
+    (project / "src" / "app.py").write_text("x = 1\n" * 400)
+    usage = {"input_tokens": counted, "output_tokens": counted // 2}
+    told = reply("Part of a long story. " * 900, usage=usage)
+    replies = [reply(call("Read", file_path="src/app.py"), usage=usage), told, told, "A summary."]
+    async with Assembled(project, replies) as session:  # type: ignore[arg-type]
+        await session.run("begin")
+        await session.run("go on")
+        row = session.engine.costs.spending.tools["Read"]
+        items = session.engine.context.items()
+        proposed = await compact(session)
+        after = session.engine.context.outlook().tokens
+    results = sum(item.tokens for item in items if item.category == "results")
+    assert sum(item.tokens for item in items) == proposed.tokens_before == counted + counted // 2
+    assert row.in_context == pytest.approx(results, rel=0.2, abs=1)
+    assert row.sent_tokens < 2 * counted
+    assert tokens_in([*proposed.kept, *proposed.dropped]) == proposed.tokens_before
+    assert tokens_in([*proposed.kept, *proposed.added]) == proposed.tokens_after == after
+    assert proposed.tokens_after < proposed.tokens_before
+    file_before = tokens_in([line for line in proposed.dropped if "result" in line])
+    file_after = tokens_in([line for line in proposed.added if "app.py" in line])
+    assert file_after == pytest.approx(file_before, rel=0.2, abs=1)

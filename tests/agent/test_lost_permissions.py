@@ -1,7 +1,8 @@
-"""A resumed session says which permission mode and session rules of an earlier process are not active any more."""
+"""A resumed session continues in its permission mode, except bypass, and says what of its rights is not restored."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -20,22 +21,63 @@ def always(event: ev.PermissionRequested) -> Answer:
     return Answer("allow", mode=PermissionMode.ACCEPT_EDITS)
 
 
-async def notices(project: Path, **options: object) -> list[str]:
-    async with Assembled(project, [], options=options) as session:
-        return [notice.text for notice in session.engine.take_notices() if notice.code == "resumed_rights"]
+async def resumed(project: Path, **options: object) -> tuple[str, list[str]]:
+    """The mode of a resumed session, and what the user reads about its rights."""
+    async with Assembled(project, [], options={"permission_mode": None, **options}) as session:
+        notices = [notice.text for notice in session.engine.take_notices() if notice.code == "resumed_rights"]
+        return session.engine.permissions.mode.value, notices
 
 
-async def test_a_lost_mode_and_lost_rules_are_one_line_on_resume(tmp_path: Path) -> None:
+async def test_the_mode_is_restored_and_lost_rules_are_reported_on_resume(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     steps = [reply(call("Bash", command="touch a")), reply(call("Write", file_path="b", content="x\n")), "Done."]
     async with Assembled(project, steps, always) as session:
         await session.run()
         name = session.engine.session_id
-    assert await notices(project, resume=name) == [
-        ("Not restored from the earlier session: mode acceptEdits and 1 session rule. The mode is now default.")
-    ]
-    kept = await notices(project, resume=name, permission_mode=PermissionMode.ACCEPT_EDITS)
-    assert kept == ["Not restored from the earlier session: 1 session rule. The mode is now acceptEdits."]
-    assert await notices(project) == []
-    assert await notices(project, resume=name, interactive=False) == []
+    lost = "Not restored from the earlier session: 1 session rule."
+    assert await resumed(project, resume=name) == (
+        "acceptEdits",
+        [f"Permission mode acceptEdits is restored from the earlier session. {lost}"],
+    )
+    kept = await resumed(project, resume=name, permission_mode=PermissionMode.ACCEPT_EDITS)
+    assert kept == ("acceptEdits", [f"{lost} The mode is now acceptEdits."])
+    assert await resumed(project) == ("default", [])
+    assert await resumed(project, resume=name, interactive=False) == ("default", [])
+
+
+@pytest.mark.parametrize("chosen", ["flag", "setting", "key"])
+@pytest.mark.parametrize("mode", ["acceptEdits", "plan", "dontAsk", "bypassPermissions"])
+async def test_every_way_to_choose_a_mode_is_restored_but_bypass_never(tmp_path: Path, mode: str, chosen: str) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    options: dict[str, object] = {"permission_mode": PermissionMode(mode) if chosen == "flag" else None}
+    if chosen == "setting":
+        options["settings"] = json.dumps({"sandbox": {"mode": "off"}, "permissions": {"defaultMode": mode}})
+    async with Assembled(project, ["Hello."], options=options) as session:
+        await session.run()
+        if chosen == "key":
+            session.engine.permissions.set_mode(PermissionMode(mode))
+        name = session.engine.session_id
+    restored = f"Permission mode {mode} is restored from the earlier session."
+    if mode == "bypassPermissions":
+        lost = f"Not restored from the earlier session: mode {mode}. The mode is now default."
+        assert await resumed(project, resume=name) == ("default", [lost])
+    else:
+        assert await resumed(project, resume=name) == (mode, [restored])
+    assert (await resumed(project, resume=name, permission_mode=PermissionMode.DEFAULT))[0] == "default"
+
+
+async def test_auto_mode_without_a_sandbox_and_a_default_that_was_never_left_are_not_restored(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    async with Assembled(project, ["Hello."], options={"permission_mode": None}) as session:
+        await session.run()
+        name = session.engine.session_id
+    accepts = json.dumps({"sandbox": {"mode": "off"}, "permissions": {"defaultMode": "acceptEdits"}})
+    assert await resumed(project, resume=name, settings=accepts) == ("acceptEdits", [])
+    async with Assembled(project, ["Hello."], options={"resume": name}) as session:
+        session.engine.permissions.set_mode(PermissionMode.AUTO)
+        await session.run()
+    lost = "Not restored from the earlier session: mode auto. The mode is now default."
+    assert await resumed(project, resume=name) == ("default", [lost])

@@ -486,14 +486,16 @@ def test_a_message_about_several_servers_counts_for_each_what_it_says_of_it() ->
         server.connect()
 
     async def main() -> None:
-        b = with_servers("ok", servers=(large, small, talks), mcp_limits=DEFERRING)
+        answered = reply("ok", usage={"input_tokens": 3_000})
+        b = with_servers(answered, servers=(large, small, talks), mcp_limits=DEFERRING)
         async with b.engine:
             await b.run()
+            density = b.engine.context.density()
             costs = {cost.server: cost.announced_tokens for cost in b.engine.server_costs()}
             told = next(message.text for message in b.engine.messages if MCP_SERVERS in message.meta)
         assert costs["large"] > 5 * costs["small"]
         assert costs["talks"] > 5 * costs["small"]
-        assert sum(costs.values()) == pytest.approx(text_tokens(told), rel=0.1)
+        assert sum(costs.values()) == pytest.approx(text_tokens(told) * density, rel=0.1)
 
     run_virtual(main)
 

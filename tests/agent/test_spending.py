@@ -65,11 +65,22 @@ def test_the_sizes_of_results_use_the_learned_token_density() -> None:
     assert row.result_tokens == row.in_context == row.sent_tokens == round(whole / 2)
 
 
+def test_results_have_their_share_of_a_request_that_measures_less_than_estimated() -> None:
+    result = "a line of text\n" * 400
+    size = after(*called("1", "Read", result)).tools["Read"].result_tokens
+    spending = Spending(price, request_tokens=lambda: 4 * size)
+    for event in (*called("1", "Read", result), used(Usage(input_tokens=2 * size)), used(Usage(input_tokens=5 * size))):
+        spending.take(event)
+    row = spending.tools["Read"]
+    assert row.sent_tokens == pytest.approx(size / 2 + size, abs=2)
+    assert row.result_tokens == row.in_context == size
+
+
 def test_a_tool_never_costs_more_than_the_requests_that_carried_its_results() -> None:
     requests = [used(Usage(input_tokens=600)), used(Usage(cache_read_input_tokens=600))]
     spending = after(*called("1", "Read", "a line of text\n" * 400), *requests)
     row = spending.tools["Read"]
-    assert row.result_tokens > 600
+    assert row.result_tokens == row.in_context == 600
     assert row.sent_tokens == 1_200
     assert row.cost_usd <= sum(event.cost_usd or 0.0 for event in requests) + 1e-9
 
@@ -173,7 +184,10 @@ def test_content_repeated_by_a_compaction_is_no_new_prompt_or_result() -> None:
     async def main() -> None:
         tool = FakeTool(output=Output("what was seen " * 200))
         story = "Part of a long story. " * 400
-        b = bench(story, reply(call("Look")), "Seen.", "A summary.", "After.", "Undone.", tools=[tool])
+        long = {"input_tokens": 9_000}
+        told, after = reply(story, usage=long), reply("After.", usage=long)
+        looked, seen = reply(call("Look"), usage=long), reply("Seen.", usage=long)
+        b = bench(told, looked, seen, "A summary.", after, "Undone.", tools=[tool])
         async with b.engine:
             await b.run("tell")
             await b.run("look")

@@ -267,8 +267,11 @@ async def test_time_limits_come_from_the_environment(project: Path) -> None:
     given = environ(project) | {"MCP_TIMEOUT": "1500", "MCP_TOOL_TIMEOUT": "soon"}
     async with engine_for(project, environ=given) as engine:
         assert engine.mcp is not None
-        assert engine.mcp.limits.start_seconds == 1.5
+        assert engine.mcp.limits.start_seconds == engine.mcp.limits.first_prompt_seconds == 1.5
         assert engine.mcp.limits.call_seconds == 600
+    async with engine_for(project) as engine:
+        assert engine.mcp is not None
+        assert (engine.mcp.limits.start_seconds, engine.mcp.limits.first_prompt_seconds) == (30, 10)
 
 
 def test_variables_come_from_the_environment_and_the_users_settings(project: Path) -> None:

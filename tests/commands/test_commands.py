@@ -61,6 +61,20 @@ async def test_every_command_answers_without_arguments_and_asks_no_model(command
     assert (result.turns, result.usage.output_tokens) == (0, 0)
 
 
+async def test_undo_names_the_prompts_that_were_sent_while_the_undone_one_ran(tmp_path: Path) -> None:
+    replies = [reply(call("Write", file_path=name, content="x")) for name in ("a.txt", "b.txt")]
+    async with engine_on(tmp_path, *replies, "Done.", "Good.") as engine:
+        async for event in engine.submit("make a"):
+            if isinstance(event, ev.ToolStarted) and event.title.endswith("a.txt"):
+                engine.enqueue("and b")
+        assert (await said(engine, "/undo")).startswith(
+            "Undid the changes of “make a” and of “and b”, sent while it ran: 2 files removed."
+        )
+        await collect(engine.submit("go on"))
+        note = next(message.text for message in engine.messages if message.text.startswith("[The user undid"))
+        assert "for “make a” and “and b”." in note
+
+
 async def test_undo_redo_and_diff_report_each_changed_file(tmp_path: Path) -> None:
     replies: list[Json | str] = [reply(call("Bash", command="echo 1 > a.txt; printf '\\0' > b.bin")), "Done.", "Good."]
     async with engine_on(tmp_path, *replies) as engine:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import Program
-from tests.support.scripts import reply, say
+from tests.e2e.test_plain import PLAIN, leave, prompted
+from tests.support.scripts import call, reply, say
 from tests.support.server import LoopbackServer
+from tests.support.terminal import app_with
 
 pytestmark = pytest.mark.anyio
 SCRIPT = Path(__file__).parents[1] / "support" / "mcp_server.py"
@@ -75,3 +77,31 @@ async def test_a_server_that_never_answers_holds_a_headless_run_up_only_for_its_
         ended = await program.run("-p", "hello", "--mcp-config", config)
     assert (ended.code, ended.out) == (0, "done\n")
     assert "MCP server mute failed: no answer within 0.3 seconds" in ended.err
+
+
+async def test_a_headless_run_continues_without_a_server_that_never_answers(program: Program) -> None:
+    config = json.dumps({"mcpServers": {"mute": {"command": "/bin/sleep", "args": ["600"]}}})
+    program.environ["MCP_TIMEOUT"] = "300"
+    async with LoopbackServer(reply(say("done"))) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "hello", "--mcp-config", config)
+    assert (ended.code, ended.out) == (0, "done\n")
+    assert "MCP server mute failed: no answer within 0.3 seconds" in ended.err
+
+
+async def test_a_tool_that_changes_during_the_session_is_reported_and_marked(tmp_path: Path) -> None:
+    config = json.dumps({"mcpServers": {"small": small()}})
+    arguments = [*PLAIN, "--mcp-config", config, "--allowedTools", "mcp__small"]
+    replies = reply(call("mcp__small__grow", bend=True)), reply("It is bent.")
+    async with app_with(tmp_path, *replies, arguments=arguments) as (app, _server):
+        await prompted(app)
+        await app.submit("/mcp reconnect small")
+        await app.wait_for("small is connected, 10 tools")
+        await prompted(app)
+        await app.submit("bend it")
+        await app.wait_for("It is bent.")
+        await app.wait_for("MCP server small changed its tool add; /mcp shows more")
+        await prompted(app)
+        await app.submit("/mcp small")
+        await app.wait_for("add  [changed, without anyOf, read-only] Add two numbers")
+        assert await leave(app) == 0

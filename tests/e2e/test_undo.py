@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.core.messages import Json
 from tests.e2e.test_plain import PLAIN, asked, leave, prompted
-from tests.support.scripts import call, reply
+from tests.support.scripts import call, pause, reply, say
 from tests.support.terminal import app_with
 
 pytestmark = pytest.mark.anyio
@@ -54,3 +55,32 @@ async def test_plain_mode_asks_with_both_versions(tmp_path: Path) -> None:
         await app.wait_for("1 file restored")
         assert notes.read_text() == "one\ntwo\nthree\n"
         assert await leave(app) == 0
+
+
+async def test_undo_names_a_prompt_that_was_steered_in_and_takes_one_sent_later_alone(tmp_path: Path) -> None:
+    def write(name: str) -> Json:
+        return call("Write", file_path=name, content="x\n")
+
+    replies = [
+        reply(say("Working."), pause(1), write("one.txt")),
+        reply(write("two.txt")),
+        reply(say("Both are made."), pause(1), say(" Really.")),
+        reply(write("three.txt")),
+        reply("All three are made."),
+    ]
+    arguments = ["--permission-mode", "acceptEdits"]
+    async with app_with(tmp_path, *replies, arguments=arguments) as (app, _server):
+        await app.ready()
+        await app.submit("make one")
+        await app.wait_for("Working.")
+        await app.submit("make two as well")
+        await app.wait_for("Both are made.")
+        await app.submit("make three")
+        await app.wait_for("All three are made.")
+        await app.submit("/undo")
+        await app.wait_for("Undid the changes of “make three”: 1 file removed.")
+        assert sorted(path.name for path in app.work.glob("*.txt")) == ["one.txt", "two.txt"]
+        await app.submit("/undo")
+        await app.wait_for("Undid the changes of “make one” and of “make two as well”, sent while it ran: 2 files")
+        assert not list(app.work.glob("*.txt"))
+        assert await app.leave() == 0

@@ -28,7 +28,7 @@ class FakeServers:
     servers: list[FakeServer]
     seconds: float = 0
     """Until all have settled."""
-    limits: Any = field(default_factory=lambda: SimpleNamespace(start_seconds=30.0))
+    limits: Any = field(default_factory=lambda: SimpleNamespace(start_seconds=30.0, first_prompt_seconds=10.0))
     started: bool = False
 
     def __iter__(self) -> Iterator[FakeServer]:
@@ -76,13 +76,16 @@ def test_a_longer_wait_names_the_servers() -> None:
     servers = FakeServers([FakeServer("a", "connecting"), FakeServer("b", "connected")], seconds=5)
     seconds, said = waited(servers)
     assert seconds == 5
-    assert said == ["Waiting up to 30 s for MCP servers: a. Ctrl+C stops."]
+    assert said == ["Waiting up to 10 s for MCP servers: a. Ctrl+C stops."]
 
 
 def test_the_wait_has_an_end() -> None:
+    still = "MCP server a is still connecting; continuing without it. MCP_TIMEOUT sets how long to wait."
     seconds, said = waited(FakeServers([FakeServer("a", "connecting")], seconds=1000))
-    assert seconds == 35
-    assert said[1:] == ["MCP server a is still connecting; continuing without it."]
+    assert (seconds, said[1:]) == (10, [still])
+    chosen = SimpleNamespace(start_seconds=60.0, first_prompt_seconds=60.0)
+    seconds, said = waited(FakeServers([FakeServer("a", "connecting")], seconds=1000, limits=chosen))
+    assert (seconds, said) == (65, ["Waiting up to 60 s for MCP servers: a. Ctrl+C stops.", still])
 
 
 def test_a_signal_ends_the_wait() -> None:

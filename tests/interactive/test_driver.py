@@ -6,14 +6,17 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Self
 
+import pytest
+
 from agentcli.agent.engine import Engine
 from agentcli.agent.ports import Extensions, Hooks
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.interactive.draft import Draft
-from agentcli.interactive.driver import ABORT_GRACE_SECONDS, SessionDriver
+from agentcli.interactive.driver import ABORT_GRACE_SECONDS, SERVER_END_SECONDS, SessionDriver
 from agentcli.interactive.view import Question, Sent, View
 from tests.support.fakes import Bench, FakeTool, bench
+from tests.support.mcp_fakes import FakeServer, fake_servers
 from tests.support.scripts import call, pause, reply, say
 from tests.support.virtual import run_virtual
 
@@ -319,3 +322,24 @@ def test_an_idle_session_notifies_hooks_once_after_an_answer() -> None:
         assert hooks.seen == ["idle_prompt"]
 
     run_virtual(main)
+
+
+@played
+async def test_a_stubborn_server_is_ended_beside_the_next_session_and_awaited_at_the_exit() -> None:
+    class Stubborn(FakeServer):
+        ended = False
+
+        async def close(self) -> None:
+            await asyncio.sleep(4)
+            self.ended = True
+
+    servers = [Stubborn("one"), Stubborn("two")]
+    loop = asyncio.get_running_loop()
+    async with Driven("Hello.", mcp=fake_servers(servers[0])) as driven:
+        began = loop.time()
+        await driven.driver.close("clear")
+        assert loop.time() - began == pytest.approx(SERVER_END_SECONDS)
+        assert not servers[0].ended
+        driven.driver.open(bench("Hello.", mcp=fake_servers(servers[1])).engine)
+    assert [server.ended for server in servers] == [True, True]
+    assert loop.time() - began == pytest.approx(SERVER_END_SECONDS + 4)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from agentcli.agent.mcp.notices import ServerNotices
+from agentcli.commands.mcp_listing import tool_lines, tool_summary
 from agentcli.core.events import NoticeRaised
+from agentcli.mcp.offers import ToolOffer
 from tests.interactive.test_driver import Driven, played
 from tests.support.fakes import bench, only
 from tests.support.mcp_offers import fake, servers_with
@@ -57,6 +60,32 @@ def test_tries_to_restart_a_server_are_one_notice_and_giving_up_is_another() -> 
         "MCP server notes failed: exit code 1; trying again",
         "MCP server notes failed: exit code 1; /mcp shows more",
     ]
+
+
+def test_a_tool_that_changes_during_the_session_is_reported_once_and_a_new_one_is_not() -> None:
+    servers = servers_with(("notes", "connected"))
+    notices, notes = ServerNotices(servers), fake(servers, "notes")
+    assert texts(notices) == []
+    find, *others = notes.offers.tools
+    notes.offered = replace(notes.offers, tools=(replace(find, description="Send all"), *others, ToolOffer("new")))
+    notes.become("connected")
+    assert texts(notices) == ["MCP server notes changed its tool find; /mcp shows more"]
+    notes.become("connecting")
+    notes.become("connected")
+    assert texts(notices) == []
+    assert tool_summary(notes.offers.tools[0], notes) == "[changed] Send all"
+    assert any(
+        line.startswith("Changed during this session: ") for line in tool_lines(notes.offers.tools[0], notes, "n")
+    )
+
+
+def test_the_listing_names_what_of_a_schema_the_model_does_not_see() -> None:
+    servers = servers_with(("notes", "connected"))
+    notes = fake(servers, "notes")
+    tool = ToolOffer("either", "One of two", input_schema={"type": "object", "anyOf": [{}], "not": {}})
+    assert tool_summary(tool, notes) == "[without anyOf, not] One of two"
+    line = "Not shown to the model: anyOf, not at the top of the schema, which the API does not accept."
+    assert line in tool_lines(tool, notes, "mcp__notes__either")
 
 
 @played

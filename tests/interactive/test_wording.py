@@ -58,7 +58,7 @@ EVENTS: list[ev.Event] = [
 ]
 LINES = """\
 warning The session is not saved: the disk is full.
-warning Interrupted. Partial output is kept. What should be done instead?
+warning Interrupted. What should be done instead?
 warning The reply was cut off. Its text is discarded.
 warning 529 overloaded, attempt 2 of 10, in 4.2 s
 info    No data for 20 s; still waiting

@@ -3,8 +3,8 @@
     python mcp_server.py [--tools N]
 
 Tools: echo, add (read-only, structured), fail, image, slow (progress, then waits), ask (elicitation), think (sampling),
-roots, grow (adds a tool), env. Resources: note://one, note://bytes, template note://{name}. Prompts: greet (name,
-mood), plain.
+roots, grow (adds a tool, or with `bend` changes add), env. Resources: note://one, note://bytes, template note://{name}.
+Prompts: greet (name, mood), plain.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 _next = 1000
 extra_tools: list[str] = []
+alternatives: list[dict[str, Any]] = []
+"""At the top of the schema of add, where the API refuses them."""
 
 
 def send(message: dict[str, Any]) -> None:
@@ -61,7 +63,7 @@ def tools(count: int) -> list[dict[str, Any]]:
         {
             "name": "add",
             "description": "Add two numbers",
-            "inputSchema": schema(a="number", b="number"),
+            "inputSchema": schema(a="number", b="number") | ({"anyOf": alternatives} if alternatives else {}),
             "outputSchema": schema(sum="number"),
             "annotations": {"readOnlyHint": True},
         },
@@ -108,6 +110,10 @@ def call(name: str, given: dict[str, Any], token: Any) -> dict[str, Any]:
             return text(json.dumps(ask("sampling/createMessage", {"messages": messages, "maxTokens": 50})))
         case "roots":
             return text(json.dumps(ask("roots/list", {})))
+        case "grow" if given.get("bend"):
+            alternatives.append({"required": ["a"]})
+            send({"method": "notifications/tools/list_changed"})
+            return text("done")
         case "grow":
             extra_tools.append(f"new_{len(extra_tools) + 1}")
             send({"method": "notifications/tools/list_changed"})

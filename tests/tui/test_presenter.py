@@ -217,7 +217,7 @@ def test_thinking_folds_with_the_seconds_it_took_and_blank_text_is_not_shown() -
         ({"is_error": True, "terminal": "command_failed", "errors": ["x"]}, None),
         (
             {"is_error": True, "terminal": "aborted_streaming"},
-            "Interrupted. Partial output is kept. What should be done instead?",
+            "Interrupted. What should be done instead?",
         ),
     ],
 )

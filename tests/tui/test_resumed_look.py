@@ -190,7 +190,7 @@ def test_a_resumed_session_looks_as_it_did(tmp_path: Path) -> None:
         "⊘ Write new.py · denied",
         "return text[0 : end]",
         "The prompt cache broke at the effort",
-        "Permission mode: plan",
+        "The mode is plan: ",
         "There is no command /nonsense",
         "529 overloaded, attempt 1",
         "Interrupted.",
@@ -238,7 +238,7 @@ def test_shell_lines_beside_a_submission_are_shown_again(tmp_path: Path) -> None
     work = reply("I run it.", call("Bash", command="echo started; sleep 30"))
     desk = Desk(tmp_path, work, permission_mode=PermissionMode.BYPASS)
     desk.play(live, SIZE)
-    Desk(tmp_path, resume=ids[0]).play(again, SIZE)
+    Desk(tmp_path, resume=ids[0], permission_mode=PermissionMode.BYPASS).play(again, SIZE)
     for words in ("! echo quick; exit 5", "exit code 5", "gone"):
         assert words in before[0], (words, before[0])
     assert after == before

@@ -87,6 +87,7 @@ class Compaction:
     async def run(self) -> AsyncGenerator[ev.Event, None]:
         own, log, signal = self._dependencies, self._log, self._signal
         before = own.view.estimate(log, own.overhead)
+        own.view.estimator.compare_whole(own.view.messages(log), own.overhead, before)
         yield ev.CompactionStarted(trigger=self._trigger)
         if own.whole is not None:
             log = await own.whole(log)
@@ -214,7 +215,8 @@ class Compaction:
         self, request_id: str, log: Sequence[Message], before: int, draft: CompactionDraft
     ) -> ev.CompactionProposed:
         after = self._after(log, draft.messages)
-        density = self._dependencies.view.estimator.density
+        estimator = self._dependencies.view.estimator
+        density = estimator.density * estimator.whole_scale
         fixed = max(0, after - round(density * sum(map(message_tokens, draft.messages))))
         kept, dropped, added = draft.shares.lines(RequestTokens(before, after, fixed), density)
         return ev.CompactionProposed(

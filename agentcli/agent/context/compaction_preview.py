@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 
 from agentcli.context import compact as words
 from agentcli.context.edits import block_id
-from agentcli.context.estimate import block_tokens, message_tokens
+from agentcli.context.estimate import block_tokens, message_tokens, split_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock, ToolResultBlock
 
@@ -63,29 +63,19 @@ class Shares:
         estimated = sum(share.tokens for share in kept) + round(sum(gone) * density)
         if estimated > totals.before or sum(share.tokens for share in kept) > least:
             most = min(least, totals.before * sum(share.tokens for share in kept) // max(1, estimated))
-            sizes = _split(most, [share.tokens for share in kept])
+            sizes = split_tokens(most, [share.tokens for share in kept])
             kept = _resized(kept, sizes)
         stays = sum(share.tokens for share in kept)
         added = [share.tokens for share in self.added]
         return (
             _lines(kept),
-            _lines(_resized(self.gone, _split(totals.before - stays, gone))),
-            _lines(_resized(self.added, _split(totals.after - stays, added))),
+            _lines(_resized(self.gone, split_tokens(totals.before - stays, gone))),
+            _lines(_resized(self.added, split_tokens(totals.after - stays, added))),
         )
 
 
 def _resized(shares: Sequence[Share], sizes: Sequence[int]) -> list[Share]:
     return [Share(share.what, size) for share, size in zip(shares, sizes, strict=True)]
-
-
-def _split(total: int, weights: Sequence[int]) -> list[int]:
-    """Integers in the proportion of `weights` that come to exactly `total`."""
-    whole, sizes, reached, given = sum(weights) or len(weights), [], 0, 0
-    for weight in weights if sum(weights) else [1] * len(weights):
-        reached += weight
-        sizes.append(total * reached // whole - given)
-        given += sizes[-1]
-    return sizes
 
 
 def _lines(shares: Sequence[Share]) -> list[str]:

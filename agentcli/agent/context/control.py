@@ -164,7 +164,15 @@ class ContextControl:
     def dropped_items(self) -> list[ContextItem]:
         """Items that the user has dropped and can restore."""
         view = self._view
-        return dropped_items(view.edits.in_force(self._log.messages), view.edits, view.estimator.density)
+        return dropped_items(view.edits.in_force(self._log.messages), view.edits, self.density())
+
+    def density(self) -> float:
+        """Tokens per estimated one in the next request, as its items are counted: they come to what it measures."""
+        view, overhead = self._view, self._requests.overhead_tokens()
+        learnt = view.estimator.density
+        shown = view.messages(self._log.messages)
+        estimated = overhead + learnt * sum(map(view.estimator.message, shown))
+        return learnt * view.estimate(self._log.messages, overhead) / estimated if estimated else learnt
 
     def item_text(self, item: str) -> str:
         """Text of an item as the model sees it, of a dropped one as it was; "" if there is none. Untrusted text."""

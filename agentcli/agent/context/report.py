@@ -13,7 +13,7 @@ from typing import Literal
 from agentcli.agent.ports import ContextLimits
 from agentcli.agent.profile import schema_tokens
 from agentcli.context.edits import Edits, block_id
-from agentcli.context.estimate import block_tokens, text_tokens
+from agentcli.context.estimate import block_tokens, split_tokens, text_tokens
 from agentcli.core.format import about_money, token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
@@ -156,16 +156,16 @@ def context_items(
         for tool in tools
     ]
     items += _blocks(messages)
-    estimated = sum(item.tokens for item in items) or 1
     known = any(message.usage is not None for message in messages)
+    sizes = split_tokens(total, [item.tokens for item in items])
     return [
         replace(
             item,
-            tokens=max(1, round(item.tokens * total / estimated)),
+            tokens=size,
             cached=_is_cached(item, cached) if known else None,
             pinned=item.id in pinned,
         )
-        for item in items
+        for item, size in zip(items, sizes, strict=True)
     ]
 
 

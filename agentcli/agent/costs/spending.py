@@ -100,12 +100,16 @@ class Spending:
         price: PriceOf,
         shown: Callable[[], Sequence[Message]] = tuple,
         density: Callable[[], float] = lambda: 1.0,
+        request_tokens: Callable[[], int] = lambda: 0,
     ) -> None:
         """`shown`: the messages that a resumed session begins with; read when the first event comes, or before by
         `carry_resumed`, because measuring a long one would hold up the start. `density`: true tokens per estimated
-        one, as learnt so far."""
+        one, as learnt so far; `request_tokens`: the estimate of the request that was just answered."""
         self._price = price
         self._density = density
+        self._request_tokens = request_tokens
+        self._measured_density: float | None = None
+        """As `_density`, of the last request: the sizes that are shown come to no more than it measured."""
         self._submissions: list[SubmissionSpending] = []
         self._open = False
         self._tools: dict[str, ToolSpending] = {}
@@ -152,7 +156,7 @@ class Spending:
         """Per tool, the dearest first."""
         self._count_waiting()
         in_context = {tool: row.tokens for tool, row in self._added_up().items()}
-        density = self._density()
+        density = self._measured_density or self._density()
         rows = {
             name: replace(
                 row,
@@ -173,9 +177,18 @@ class Spending:
                 # Before the event changes what is shown. Measuring it can wait.
                 resumed = self._shown()
                 self._shown = lambda: resumed
-            self._waiting.append((event, self._density()))
+            self._waiting.append((event, self._density_of(event)))
         elif isinstance(event, ev.ReplyStarted):
             self._count_waiting()
+
+    def _density_of(self, event: ev.Event) -> float:
+        """True tokens per estimated one. A server may count fewer than estimated in the whole request: then every part
+        of it has its share of that."""
+        density = self._density()
+        if not isinstance(event, ev.UsageReported) or event.purpose != "turn" or event.agent:
+            return density
+        estimated, measured = self._request_tokens(), event.usage.prompt_tokens
+        return density * measured / estimated if measured < estimated else density
 
     def _count_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -298,7 +311,8 @@ class Spending:
         by_tool = self._added_up()
         carried = sum(row.tokens for row in by_tool.values())
         # Results are never more than the whole request, whatever their estimates come to.
-        density = min(density, usage.prompt_tokens / carried) if carried else 1.0
+        density = min(density, usage.prompt_tokens / carried) if carried else density
+        self._measured_density = density
         new_rate, old_rate = self._rates(model, usage, density) if priced else (0.0, 0.0)
         for tool, results in by_tool.items():
             row = self._tools.get(tool, ToolSpending())

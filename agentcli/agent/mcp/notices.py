@@ -1,4 +1,4 @@
-"""Notices about MCP servers that fail, need a sign-in or restart. A server that connects is not reported."""
+"""Notices about MCP servers that fail, need a sign-in, restart or change a tool. One that connects is not reported."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from agentcli.core.events import NoticeRaised
 from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import plural
 from agentcli.mcp.server import McpServer, ServerState
 from agentcli.mcp.servers import McpServers
 
@@ -41,6 +42,9 @@ class ServerNotices:
                 yield _notice(f"MCP server {name} failed: {reason or 'no reason given'}; /mcp shows more")
             case "needs-auth":
                 yield _notice(f"MCP server {name} needs sign-in; use /mcp login {name}")
+            case "connected" if changed := [tool.name for tool in server.offers.tools if server.has_changed(tool)]:
+                tools = plain_line(", ".join(changed), 160)
+                yield _notice(f"MCP server {name} changed its {plural(len(changed), 'tool')} {tools}; /mcp shows more")
             case "connecting" | "waiting" if before == "connected" and reason:
                 yield _notice(f"MCP server {name} failed: {reason}; trying again")
 

@@ -13,7 +13,7 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.mcp.connection import McpFailure
-from agentcli.mcp.offers import CallProgress, ToolOffer
+from agentcli.mcp.offers import REFUSED_AT_TOP, CallProgress, ToolOffer
 from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
 from agentcli.tools.builtin import failure
 
@@ -26,7 +26,6 @@ _PROGRESS_SECONDS = 0.1
 """Least time between two reports of a call's progress."""
 _CONNECT_SECONDS = 30.0
 """For a server that is still connecting when its tool is called."""
-_REFUSED_AT_TOP = ("anyOf", "oneOf", "allOf", "enum", "not")
 
 
 class McpTool:
@@ -135,7 +134,7 @@ def described(offer: ToolOffer) -> str:
 
 def sendable_schema(schema: Json) -> Json:
     """A server's schema in the form that the API takes: an object at the top, without alternatives."""
-    kept = {key: value for key, value in schema.items() if key not in _REFUSED_AT_TOP}
+    kept = {key: value for key, value in schema.items() if key not in REFUSED_AT_TOP}
     return {**kept, "type": "object"}
 
 

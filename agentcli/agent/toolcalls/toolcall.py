@@ -233,13 +233,9 @@ class ToolRunner:
             raise Aborted(signal.reason)
         if verdict.decision == "deny":
             text = verdict.reason or "A hook denied this call."
-            title = plain_line(self.title(call.name, input))
-            await emit(
-                ev.PermissionDenied(
-                    tool_use_id=call.id, name=call.name, input=input, reason=verdict.reason, title=title
-                )
-            )
-            raise _Refused(text, "denied by a hook", "denied", stop=verdict.stop, context=verdict.context)
+            refusal = await self._denied(call, input, text, emit, by="a hook")
+            refusal.stop, refusal.context = verdict.stop, verdict.context
+            raise refusal
         if verdict.updated_input is not None:
             input = self._parse(tool, verdict.updated_input, context, answered=verdict.decision == "allow")
         needs = tool.needs(input, context)
@@ -262,7 +258,7 @@ class ToolRunner:
             # An answer that changes the input is the decision about what the changed input needs.
             needs = needs if input is asked else tool.needs(input, context)
         elif decision.behavior == "deny":
-            await self._deny(call, input, denial_sentence(decision.reason), emit)
+            raise await self._denied(call, input, denial_sentence(decision.reason), emit, by=decision.denied_by)
         if signal.reason is not None:
             raise Aborted(signal.reason)
         by: Approval = "answer" if decision.behavior == "ask" else "rule" if decision.rule else "mode"
@@ -326,11 +322,11 @@ class ToolRunner:
         if (allowed := await self._hook_answer(call, tool, input, needs, decision, context, signal, emit)) is not None:
             return allowed, Answer("allow")
         if not self.questions.interactive and _is_question(needs):
-            await self._deny(call, input, getattr(tool, "unanswered", "Nobody is there to answer."), emit)
+            raise await self._denied(call, input, getattr(tool, "unanswered", "Nobody is there to answer."), emit)
         if not self.questions.interactive:
             rules = self.permissions.suggest_prefix(tool.name, input, needs, context)
             title = title_of(tool, input, context.working_dirs[0])
-            await self._deny(call, input, unattended_refusal(title, input, decision, rules), emit, title, rules)
+            raise await self._denied(call, input, unattended_refusal(title, input, decision, rules), emit, title, rules)
         choices = self.permissions.rule_choices(tool.name, input, needs, context)
         question = ev.PermissionRequested(
             request_id=self.ids.new(),
@@ -369,7 +365,7 @@ class ToolRunner:
         if verdict.decision == "deny":
             if verdict.interrupt:
                 self.on_interrupting_denial()
-            await self._deny(call, input, verdict.message or "A hook denied this call.", emit)
+            raise await self._denied(call, input, verdict.message or "A hook denied this call.", emit, by="a hook")
         changed = verdict.updated_input
         if verdict.decision != "allow" or decision.needs_user or (changed is None and _is_question(needs)):
             return None
@@ -378,7 +374,7 @@ class ToolRunner:
         parsed = self._parse(tool, changed, context, answered=True)
         again = self.permissions.decide(tool.name, parsed, tool.needs(parsed, context), context)
         if again.behavior == "deny":
-            await self._deny(call, parsed, denial_sentence(again.reason), emit)
+            raise await self._denied(call, parsed, denial_sentence(again.reason), emit, by=again.denied_by)
         return None if again.behavior == "ask" and again.needs_user else parsed
 
     async def _answer_to(self, question: ev.PermissionRequested, signal: AbortSignal, emit: EmitEvent) -> Answer:
@@ -397,7 +393,7 @@ class ToolRunner:
         await emit(ended(behavior=answer.behavior))
         if answer.behavior == "allow" and answer.rules:
             where = self.permissions.learn(answer.rules, answer.save_to)
-            await emit(ev.RulesLearned(rules=list(answer.rules), where=where))
+            await emit(ev.RulesLearned(rules=list(answer.rules), where=where, tool_use_id=question.tool_use_id))
         if answer.behavior == "allow" and answer.mode is not None:
             self.permissions.set_mode(answer.mode)
             await emit(ev.ModeChanged(mode=answer.mode.value, reason="the answer to a question"))
@@ -469,16 +465,22 @@ class ToolRunner:
     ) -> None:
         """The user's no. Their words follow as their own message: the model distrusts instructions in results."""
         declined = str(getattr(tool, "declined", "")) or "The user declined this call."
-        try:
-            reason = f"{declined} They said: {message}" if message else declined
-            await self._deny(call, input, reason, emit)
-        except _Refused as refusal:
-            said = user_words(f"`{title_of(tool, input, context.working_dirs[0])}`", message)
-            raise _Refused(declined_result(declined, bool(message)), refusal.summary, "denied", said) from None
+        reason = f"{declined} They said: {message}" if message else declined
+        refusal = await self._denied(call, input, reason, emit, by="you")
+        said = user_words(f"`{title_of(tool, input, context.working_dirs[0])}`", message)
+        raise _Refused(declined_result(declined, bool(message)), refusal.summary, "denied", said)
 
-    async def _deny(
-        self, call: ToolUseBlock, input: Json, reason: str, emit: EmitEvent, title: str = "", rules: Sequence[str] = ()
-    ) -> None:
+    async def _denied(
+        self,
+        call: ToolUseBlock,
+        input: Json,
+        reason: str,
+        emit: EmitEvent,
+        title: str = "",
+        rules: Sequence[str] = (),
+        by: str = "",
+    ) -> _Refused:
+        """Report a denial; returns what to raise. `reason`: for the model; `by`: who denies it, for the user."""
         await emit(
             ev.PermissionDenied(
                 tool_use_id=call.id,
@@ -487,9 +489,10 @@ class ToolRunner:
                 reason=reason,
                 title=title or plain_line(self.title(call.name, input)),
                 rules=list(rules),
+                by=by,
             )
         )
-        raise _Refused(reason, "denied", "denied")
+        return _Refused(reason, f"denied by {by}" if by else "denied", "denied")
 
     async def _after_refusal(
         self, call: ToolUseBlock, text: str, signal: AbortSignal, emit: EmitEvent

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import NOTE, Message, Origin, user_message
+from agentcli.core.messages import NOTE, SAID, Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
 from agentcli.tools.files.disk import load_now
 from agentcli.tools.files.read_cache import ReadCache, digest_of
@@ -29,16 +29,15 @@ class UserActionNote:
         return user_message(self.text, id, Origin.ATTACHMENT, {NOTE: {"about": self.about}})
 
 
-def undo_note(news: Sequence[UndoNews], prompts: Mapping[str, str]) -> UserActionNote:
-    """One note about all undos and redos. `prompts`: texts by message id."""
+def undo_note(news: Sequence[UndoNews], log: Sequence[Message]) -> UserActionNote:
+    """One note about all undos and redos. `log`: the messages in which the prompts are found."""
     parts = []
     for again in (False, True):
         some = [one for one in news if one.again is again]
         if not some:
             continue
-        quoted = [
-            f"“{plain_line(prompts[one.prompt_id], _LONGEST_PROMPT)}”" for one in some if one.prompt_id in prompts
-        ]
+        texts = [text for one in some for text in prompts_of_submission(log, one.prompt_id)]
+        quoted = [f"“{plain_line(text, _LONGEST_PROMPT)}”" for text in texts]
         about = f" for {' and '.join(quoted)}" if quoted else " for an earlier request"
         if again:
             parts.append(f"The user took the undo back: the changes that you made to files{about} are there again.")
@@ -53,6 +52,21 @@ def undo_note(news: Sequence[UndoNews], prompts: Mapping[str, str]) -> UserActio
                 parts.append(f"{label}: {_named(list(dict.fromkeys(paths)))}.")
     parts.append("Read a file again before you rely on what you know of it.")
     return UserActionNote("undo", f"[{' '.join(parts)}]")
+
+
+def prompts_of_submission(messages: Sequence[Message], prompt_id: str) -> list[str]:
+    """The texts of the prompt that began a submission and of those that were sent while it ran and taken in: an undo
+    reverts the changes made for all of them. Empty where the prompt is not in the log."""
+    begin = next((place for place, message in enumerate(messages) if message.id == prompt_id), None)
+    if begin is None:
+        return []
+    texts = [messages[begin].text]
+    for message in messages[begin + 1 :]:
+        if message.origin is Origin.PROMPT and not message.is_copy:
+            break
+        if message.origin is Origin.QUEUED and not message.is_copy and SAID not in message.meta:
+            texts.append(message.text)
+    return texts
 
 
 def forget_changed(paths: Iterable[str], cache: ReadCache) -> None:

@@ -85,7 +85,7 @@ class ToolBlock(Block):
     def source(self) -> str:
         item = self.item
         text = "\n".join(_texts(item.display)) or item.output or self._live.text
-        return "\n".join(part for part in (item.title, item.summary, _long_command(item), text) if part)
+        return "\n".join(part for part in (item.title, item.summary, item.learned, _long_command(item), text) if part)
 
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         header, cut = self._header(width, palette)
@@ -93,6 +93,8 @@ class ToolBlock(Block):
         if command := _long_command(self.item):
             cut = True
             header += self._command(command, width, palette, before)
+        if learned := self.item.learned:
+            header += joined(head(learned, width, _REASON_ROWS, palette.muted, before), width, palette, before)
         look = (width, palette, self.expanded)
         if self._body is None or self._body[0] != look:
             self._body = (look, self._rows(width, palette, before))
@@ -136,7 +138,7 @@ class ToolBlock(Block):
         item, display = self.item, self.item.display  # read once: it may be packed
         if item.status in _OPEN or (self._live.text and not display and item.status != "failed"):
             return self._live_rows(width, palette, before)
-        text = _told(item)
+        text = "" if _names_denier(item) and not self.expanded else _told(item)
         if not display and not text:
             return self._live_rows(width, palette, before)
         from agentcli.tui.blocks import displays
@@ -175,6 +177,11 @@ def _told(item: ToolItem) -> str:
     """The result as people read it: not in the wrapping that the model gets, and not what the header says already."""
     text = unwrapped(item.output).strip()
     return "" if item.status == "interrupted" or text == item.summary else text
+
+
+def _names_denier(item: ToolItem) -> bool:
+    """Whether the header says who denied the call: the result is advice for the model then, and only a detail."""
+    return item.status == "denied" and item.summary.startswith("denied by ")
 
 
 def _long_command(item: ToolItem) -> str:
