@@ -14,7 +14,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import EMPTY_TREE, Git
 from agentcli.workspace.head_commit import work_tree
 from agentcli.workspace.listing import CopyLimits, FileListing, folders_among, parse_listing, sort_files, sort_folders
+from agentcli.workspace.loose_objects import LooseObjects, NotLoose
 from agentcli.workspace.trees import Difference, TreeEntry, blobs, differences, tree_entries
 from agentcli.workspace.undo.restore import FolderRestorer, OldFile, parents, unusual_modes
 from agentcli.workspace.undo.written_files import store_written
@@ -59,6 +60,7 @@ class Shadow:
         top = work_tree(root) or root  # For the ignore files above the folder.
         self._prefix = "" if top == root else f"{root.relative_to(top).as_posix()}/"
         self._git = Git(program, place, top, root, place / index_name)
+        self._loose = LooseObjects(place / "objects")
         self._leave_out = leave_out
         self._last_tree: str | None = None
         self._was_reset = False
@@ -233,10 +235,12 @@ class Shadow:
         """The differences between two trees, by path."""
         if before == after:
             return {}
-        arguments = ["diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index"]
-        if numbers:
-            arguments += ["--numstat", "--no-textconv", "--no-ext-diff"]
-        found = differences(await self._run(*arguments, before, after, settings=_NO_TEXT))
+        found = None if numbers else await _without_git(partial(self._loose.compare, before, after))
+        if found is None:
+            arguments = ["diff-tree", "-r", "-z", "--no-renames", "--raw", "--full-index"]
+            if numbers:
+                arguments += ["--numstat", "--no-textconv", "--no-ext-diff"]
+            found = differences(await self._run(*arguments, before, after, settings=_NO_TEXT))
         return {path: one for path, one in found.items() if not listing.is_own_file(path)}
 
     async def patch(self, before: str, after: str, limit: int) -> str:
@@ -252,14 +256,14 @@ class Shadow:
 
     async def folders(self, tree: str) -> frozenset[str]:
         """Every folder that holds a file in this tree."""
-        if tree == EMPTY_TREE:
-            return frozenset()
+        if (found := await _without_git(partial(self._loose.folders, tree))) is not None:
+            return found
         output = await self._run("ls-tree", "-r", "-d", "-z", "--name-only", "--full-tree", tree)
         return frozenset(os.fsdecode(name) for name in output.split(b"\0") if name)
 
     async def holds(self, tree: str) -> bool:
         """Whether the tree still exists: old ones are deleted."""
-        if tree == EMPTY_TREE:
+        if tree == EMPTY_TREE or await _without_git(partial(self._loose.has_tree, tree)):
             return True
         try:
             await self._run("cat-file", "-e", f"{tree}^{{tree}}")
@@ -268,18 +272,20 @@ class Shadow:
         return True
 
     async def content(self, oid: str) -> bytes:
-        contents = blobs(await self._run("cat-file", "--batch", input=f"{oid}\n".encode(), limited=False))
-        if not contents:
+        return (await self._contents([oid]))[0]
+
+    async def _contents(self, oids: Sequence[str]) -> list[bytes]:
+        contents = await _without_git(partial(self._loose.contents, oids))
+        if contents is None:
+            contents = blobs(await self._run("cat-file", "--batch", input=_lines(oids), limited=False))
+        if len(contents) != len(oids):
             raise SnapshotError("the stored content is incomplete")
-        return contents[0]
+        return contents
 
     async def old_files(self, entries: Mapping[str, TreeEntry]) -> AsyncIterator[list[OldFile]]:
         """Content for each path, in batches that fit into memory."""
         async for part in self._handfuls(list(entries.items())):
-            input = "".join(f"{entry.oid}\n" for _path, entry in part).encode()
-            contents = blobs(await self._run("cat-file", "--batch", input=input, limited=False))
-            if len(contents) != len(part):
-                raise SnapshotError("the stored content is incomplete")
+            contents = await self._contents([entry.oid for _path, entry in part])
             # Restored content is stored already: keeping it again takes no space.
             again = sum(len(content) for content in contents if len(content) > listing.ALWAYS_COPIED)
             self._limits = CopyLimits(self._limits.room + again, self._limits.refused)
@@ -289,24 +295,33 @@ class Shadow:
             ]
 
     async def _handfuls(self, wanted: Sequence[tuple[str, TreeEntry]]) -> AsyncIterator[list[tuple[str, TreeEntry]]]:
-        input = "".join(f"{entry.oid}\n" for _path, entry in wanted).encode()
-        sizes = (await self._run("cat-file", "--batch-check=%(objectsize)", input=input)).split(b"\n")
+        sizes = await self._sizes([entry.oid for _path, entry in wanted])
         part: list[tuple[str, TreeEntry]] = []
         room = _BYTES_AT_ONCE
         for one, size in zip(wanted, sizes, strict=False):
-            # A missing object has no size; reading it fails later.
-            room -= int(size) if size.isdigit() else 0
+            room -= size
             if part and (room < 0 or len(part) == _BLOBS_AT_ONCE):
                 yield part
-                part, room = [], _BYTES_AT_ONCE - (int(size) if size.isdigit() else 0)
+                part, room = [], _BYTES_AT_ONCE - size
             part.append(one)
         if part:
             yield part
 
+    async def _sizes(self, oids: Sequence[str]) -> list[int]:
+        sizes = await _without_git(partial(self._loose.sizes, oids))
+        if sizes is None:
+            output = await self._run("cat-file", "--batch-check=%(objectsize)", input=_lines(oids))
+            # A missing object has no size; reading it fails later.
+            sizes = [int(line) if line.isdigit() else 0 for line in output.split(b"\n")]
+        return sizes
+
     async def entries(self, tree: str, paths: Sequence[str]) -> dict[str, TreeEntry]:
         """These paths as they are in a tree; those that are not in it are left out."""
+        known = await _without_git(partial(self._loose.entries, tree, paths))
+        if known is not None:
+            return known
         found: dict[str, TreeEntry] = {}
-        for start in range(0, len(paths) if tree != EMPTY_TREE else 0, _MOST_PATHSPECS):
+        for start in range(0, len(paths), _MOST_PATHSPECS):
             part = paths[start : start + _MOST_PATHSPECS]
             found |= tree_entries(await self._run("ls-tree", "-z", "--full-tree", tree, "--", *part))
         return found
@@ -383,6 +398,14 @@ class Shadow:
             _unlock(self._git.index)
 
 
+async def _without_git(read: Callable[[], T]) -> T | None:
+    """What `read` finds in loose objects; None if git has to be asked."""
+    try:
+        return await in_thread(read)
+    except NotLoose:
+        return None
+
+
 def _unlock(index: Path) -> None:
     with contextlib.suppress(OSError):
         Path(f"{index}.lock").unlink()
@@ -402,3 +425,7 @@ def _write(path: Path, text: str) -> None:
 
 def _joined(paths: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
+
+
+def _lines(oids: Iterable[str]) -> bytes:
+    return "".join(f"{oid}\n" for oid in oids).encode()

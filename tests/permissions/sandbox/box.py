@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -109,6 +110,23 @@ class Box:
         output = await self.run(command)
         assert isinstance(output.content, str)
         return output.content
+
+    async def run_each(self, commands: Sequence[str]) -> dict[str, Output]:
+        """What each command prints to both streams, and whether it failed. All of them run in one sandbox, each in its
+        own shell in the project; starting a sandbox takes longer than most commands."""
+        folder = self.project / "results"
+        folder.mkdir()
+        shells = (
+            f"({command}\n) > {folder}/{number} 2>&1; echo $? > {folder}/{number}.code"
+            for number, command in enumerate(commands)
+        )
+        await self.run("\n".join(shells))
+        found = {}
+        for number, command in enumerate(commands):
+            text = (folder / str(number)).read_text(errors="replace")
+            found[command] = Output(text, is_error=(folder / f"{number}.code").read_text() != "0\n")
+        shutil.rmtree(folder)
+        return found
 
     def git(self, *arguments: str) -> str:
         """Outside of the sandbox, as the person would."""

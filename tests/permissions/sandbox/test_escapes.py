@@ -20,34 +20,51 @@ pytestmark = pytest.mark.anyio
 # ------------------------------------------------------------------------------------------------ reading and writing
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "echo x > {outside}/file.txt",
-        "echo x > {home}/.bashrc",
-        "echo x >> {home}/.ssh/authorized_keys",
-        "ln -s evil {home}/.zshrc",
-        "mv {outside} {outside}.old",
-        "rm -rf {outside}",
-        "touch /etc/planted",
-        "echo x > /usr/bin/git",
-        "cp /bin/sh {home}/.local/bin/git",
-        "ln {outside}/file.txt ./hard && echo x > ./hard",
-        "ln -s {outside} link && echo x > link/file.txt",
-        "mkdir -p {home}/.config/autostart",
-        # Opened, not written: if one of these works it works on the whole machine.
-        "exec 3>>/proc/sys/kernel/core_pattern",
-        "exec 3>>/proc/sys/vm/drop_caches",
-        "exec 3>>/proc/sysrq-trigger",
-        "exec 3>>/sys/kernel/uevent_helper",
-        "rmdir {project} || mv {project} {project}.old",
-    ],
+WRITES_OUTSIDE = (
+    "echo x > {outside}/file.txt",
+    "echo x > {home}/.bashrc",
+    "echo x >> {home}/.ssh/authorized_keys",
+    "ln -s evil {home}/.zshrc",
+    "mv {outside} {outside}.old",
+    "rm -rf {outside}",
+    "touch /etc/planted",
+    "cp /bin/sh {home}/.local/bin/git",
+    "ln {outside}/file.txt ./hard && echo x > ./hard",
+    "ln -s {outside} link && echo x > link/file.txt",
+    "mkdir -p {home}/.config/autostart",
+    # Opened, not written: if one of these works it works on the whole machine.
+    "exec 3>>/usr/bin/git",
+    "exec 3>>/proc/sys/kernel/core_pattern",
+    "exec 3>>/proc/sys/vm/drop_caches",
+    "exec 3>>/proc/sysrq-trigger",
+    "exec 3>>/sys/kernel/uevent_helper",
+    "rmdir {project} || mv {project} {project}.old",
 )
-async def test_nothing_is_written_outside(box: Box, command: str) -> None:
+READS_SECRETS = (
+    "cat {home}/.ssh/id_ed25519",
+    "cat {home}/.ss*/*",
+    "cat {home}/.config/agentcli/settings.json",
+    "cat {home}/.netrc",
+    "grep -r secret {home}",
+    "ln -s {home}/.ssh keys; cat keys/id_ed25519",
+    "tar -cf - {home} | strings",
+    "find {home} -type f -exec cat {{}} +",
+    "cd {home}/.ssh && cat id_ed25519",
+    "cat /proc/1/root{home}/.ssh/id_ed25519",
+    "cat /proc/self/root{home}/.ssh/id_ed25519",
+    "for p in /proc/[0-9]*; do cat $p/root{home}/.ssh/id_ed25519 $p/cwd/../home/.ssh/id_ed25519; done",
+    "umount {home}/.ssh; cat {home}/.ssh/id_ed25519",
+    "unshare -Urm sh -c 'umount {home}/.ssh; cat {home}/.ssh/id_ed25519'",
+    "unshare -Urm sh -c 'umount -l {home}/.ssh; mount --bind {home} /mnt; cat /mnt/.ssh/id_ed25519'",
+    "mkdir m; mount --bind {home} m; cat m/.ssh/id_ed25519",
+)
+
+
+async def test_nothing_is_written_outside(box: Box) -> None:
     before = _tree(box.home)
     names = {"outside": box.outside, "home": box.home, "project": box.project}
-    output = await box.run(command.format(**names))
-    assert output.is_error, output.content
+    done = await box.run_each([command.format(**names) for command in WRITES_OUTSIDE])
+    assert [command for command, output in done.items() if not output.is_error] == []
     assert _tree(box.home) == before
 
 
@@ -60,30 +77,9 @@ async def test_the_quarantine_is_out_of_reach(box: Box) -> None:
     assert box.quarantine.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "cat {home}/.ssh/id_ed25519",
-        "cat {home}/.ss*/*",
-        "cat {home}/.config/agentcli/settings.json",
-        "cat {home}/.netrc",
-        "grep -r secret {home}",
-        "ln -s {home}/.ssh keys; cat keys/id_ed25519",
-        "tar -cf - {home} | strings",
-        "find {home} -type f -exec cat {{}} +",
-        "cd {home}/.ssh && cat id_ed25519",
-        "cat /proc/1/root{home}/.ssh/id_ed25519",
-        "cat /proc/self/root{home}/.ssh/id_ed25519",
-        "for p in /proc/[0-9]*; do cat $p/root{home}/.ssh/id_ed25519 $p/cwd/../home/.ssh/id_ed25519; done",
-        "umount {home}/.ssh; cat {home}/.ssh/id_ed25519",
-        "unshare -Urm sh -c 'umount {home}/.ssh; cat {home}/.ssh/id_ed25519'",
-        "unshare -Urm sh -c 'umount -l {home}/.ssh; mount --bind {home} /mnt; cat /mnt/.ssh/id_ed25519'",
-        "mkdir m; mount --bind {home} m; cat m/.ssh/id_ed25519",
-    ],
-)
-async def test_secrets_cannot_be_read(box: Box, command: str) -> None:
-    text = await box.text(command.format(home=box.home) + " 2>&1; true")
-    assert SECRET not in text
+async def test_secrets_cannot_be_read(box: Box) -> None:
+    done = await box.run_each([command.format(home=box.home) for command in READS_SECRETS])
+    assert [command for command, output in done.items() if SECRET in output.content] == []
 
 
 async def test_no_environment_that_a_command_sees_has_our_keys(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +96,7 @@ async def test_denied_files_are_covered_and_the_cover_cannot_be_removed(box: Box
     folder.mkdir()
     (folder / "a.txt").write_text(SECRET)
     covered = box.with_rules(denied_files=lambda: (denied, folder))
-    for command in (
+    commands = (
         "cat .env secrets/a.txt",
         "cat < .env",
         "grep -r secret .",
@@ -109,8 +105,9 @@ async def test_denied_files_are_covered_and_the_cover_cannot_be_removed(box: Box
         "git init -q r; cd r; git add ../.env; git show :.env",
         "umount .env; cat .env",
         "rm -f .env; cat .env",
-    ):
-        assert SECRET not in await covered.text(command + " 2>&1; true"), command
+    )
+    done = await covered.run_each(commands)
+    assert [command for command, output in done.items() if SECRET in output.content] == []
     assert denied.read_text() == SECRET
 
 
@@ -118,36 +115,43 @@ async def test_denied_files_are_covered_and_the_cover_cannot_be_removed(box: Box
 
 
 @pytest.mark.parametrize(
-    "path",
+    "paths",
     [
-        ".agentcli/settings.json",
-        ".claude/settings.json",
-        ".mcp.json",
-        ".envrc",
-        ".vscode/tasks.json",
-        ".idea/workspace.xml",
-        ".husky/pre-commit",
-        ".git/config",
-        ".git/hooks/post-checkout",
+        (
+            ".agentcli/settings.json",
+            ".claude/settings.json",
+            ".mcp.json",
+            ".envrc",
+            ".vscode/tasks.json",
+            ".idea/workspace.xml",
+            ".husky/pre-commit",
+            ".git/config",
+        ),
+        (".git/hooks/post-checkout",),
+    ],
+    ids=["most", "hooks"],
+)
+@pytest.mark.parametrize(
+    "plant",
+    [
+        "mkdir -p $(dirname {path}); echo evil > {path}",
+        "rm -rf {top}; mkdir -p $(dirname {path}); echo evil > {path}",
+        "mv {top} away; mkdir -p $(dirname {path}); echo evil > {path}",
+        "echo evil > new; mv -f new {path}; cp new {path}; rm -f new",
+        "ln -sfn /bin/sh {path}",
     ],
 )
 @pytest.mark.parametrize("there", [True, False])
-async def test_files_that_other_programs_run_cannot_be_planted_or_replaced(box: Box, path: str, there: bool) -> None:
-    target = box.project / path
-    if there:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text("mine\n")
+async def test_files_that_other_programs_run_cannot_be_planted_or_replaced(
+    box: Box, there: bool, plant: str, paths: tuple[str, ...]
+) -> None:
+    for path in paths if there else ():
+        (box.project / path).parent.mkdir(parents=True, exist_ok=True)
+        (box.project / path).write_text("mine\n")
     before = _tree(box.project)
-    plants = (
-        f"mkdir -p $(dirname {path}); echo evil > {path}",
-        f"rm -rf {path.partition('/')[0]}; mkdir -p $(dirname {path}); echo evil > {path}",
-        f"mv {path.partition('/')[0]} away; mkdir -p $(dirname {path}); echo evil > {path}",
-        f"echo evil > new; mv -f new {path}; cp new {path}; rm -f new",
-        f"ln -sfn /bin/sh {path}",
-    )
-    for plant in plants:
-        await box.run(f"({plant}); rm -f new")
-        assert _tree(box.project) == before, plant
+    plants = (plant.format(path=path, top=path.partition("/")[0]) for path in paths)
+    await box.run("; ".join(f"({each}); rm -f new" for each in plants))
+    assert _tree(box.project) == before
 
 
 async def test_a_loop_that_plants_files_until_killed_leaves_none(box: Box) -> None:
@@ -274,13 +278,14 @@ async def test_devices_and_mounts_are_not_available(box: Box) -> None:
 
 
 async def test_the_file_system_cannot_be_made_writable_again(box: Box) -> None:
-    for command in (
+    commands = (
         "mount -o remount,rw /",
         f"mount -o remount,rw,bind {box.home}",
         "unshare -Urm mount -o remount,rw,bind /",
         "unshare -Urmpf --mount-proc mount -o remount,rw /",
-    ):
-        assert (await box.run(f"{command} && touch {box.outside}/planted")).is_error, command
+    )
+    done = await box.run_each([f"{command} && touch {box.outside}/planted" for command in commands])
+    assert all(output.is_error for output in done.values())
     assert not (box.outside / "planted").exists()
 
 

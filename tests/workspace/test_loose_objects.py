@@ -1,0 +1,115 @@
+"""Objects of a shadow repository, read with and without git."""
+
+from __future__ import annotations
+
+import shutil
+import zlib
+from pathlib import Path
+
+import pytest
+
+from agentcli.workspace import shadow as shadow_module
+from agentcli.workspace.base import SnapshotError
+from agentcli.workspace.git import EMPTY_TREE
+from agentcli.workspace.loose_objects import LooseObjects, NotLoose
+from agentcli.workspace.shadow import Shadow
+
+pytestmark = pytest.mark.anyio
+PATHS = ["a", "a.b", "z/q/x", "x/y/é", "x/y", "x", "gone", "made/in/here", "mode"]
+
+
+@pytest.fixture
+async def trees(tmp_path: Path) -> tuple[Shadow, str, str]:
+    """A folder before and after files became folders, folders files, and a name between both in the order of paths."""
+    root = tmp_path / "project"
+    (root / "x" / "y").mkdir(parents=True)
+    (root / "x" / "y" / "é").write_text("one\n")
+    (root / "z" / "q").mkdir(parents=True)
+    (root / "z" / "q" / "x").write_text("same\n")
+    for name in ("a", "a.b", "gone", "mode"):
+        (root / name).write_text(f"{name}\n")
+    program = shutil.which("git")
+    assert program is not None
+    shadow = Shadow(program, root, tmp_path / "state", "index.1")
+    (tmp_path / "state").mkdir()
+    shadow.open()
+    before = (await shadow.take(60)).tree
+    (root / "a").unlink()
+    (root / "a").mkdir()
+    (root / "a" / "file").write_text("below\n")
+    shutil.rmtree(root / "x" / "y")
+    (root / "x" / "y").symlink_to("../mode")
+    (root / "gone").unlink()
+    (root / "mode").chmod(0o755)
+    (root / "made" / "in").mkdir(parents=True)
+    (root / "made" / "in" / "here").write_text("")
+    return shadow, before, (await shadow.take(60)).tree
+
+
+async def read_all(shadow: Shadow, before: str, after: str) -> list[object]:
+    """Everything that can be asked about two trees; the order of the paths counts."""
+    answers: list[object] = []
+    for one, other in ((before, after), (after, before), (EMPTY_TREE, after), (before, EMPTY_TREE)):
+        answers.append(list((await shadow.compare(one, other)).items()))
+    for tree in (before, after, EMPTY_TREE):
+        entries = dict(sorted((await shadow.entries(tree, PATHS)).items()))
+        answers += [await shadow.folders(tree), entries, await shadow.holds(tree)]
+        answers += [files async for files in shadow.old_files(entries)]
+    return answers
+
+
+def without_loose_objects(patch: pytest.MonkeyPatch) -> None:
+    async def ask_git(_read: object) -> None:
+        return None
+
+    patch.setattr(shadow_module, "_without_git", ask_git)
+
+
+async def test_every_answer_is_the_same_as_that_of_git(
+    trees: tuple[Shadow, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = await read_all(*trees)
+    without_loose_objects(monkeypatch)
+    assert answers == await read_all(*trees)
+    assert len(answers) > 12
+
+
+async def test_loose_objects_are_read_without_starting_git(
+    trees: tuple[Shadow, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start(*_args: object, **_rest: object) -> None:
+        pytest.fail("git was started")
+
+    monkeypatch.setattr("agentcli.workspace.git.start_program_async", start)
+    assert await read_all(*trees)
+
+
+async def test_packed_objects_are_read_by_git(trees: tuple[Shadow, str, str]) -> None:
+    shadow, before, after = trees
+    answers = await read_all(*trees)
+    for tree in (before, after):
+        shadow.hold("session", tree)
+    await shadow.tidy(60)
+    with pytest.raises(NotLoose):
+        LooseObjects(shadow.place / "objects").has_tree(before)
+    assert answers == await read_all(*trees)
+
+
+async def test_a_damaged_object_is_left_to_git(trees: tuple[Shadow, str, str]) -> None:
+    shadow, before, _after = trees
+    oid = (await shadow.entries(before, ["gone"]))["gone"].oid
+    stored = shadow.place / "objects" / oid[:2] / oid[2:]
+    stored.chmod(0o600)
+    for damaged in (zlib.compress(b"blob 99\0short"), zlib.compress(b"tree 5\0short"), b"x", b""):
+        stored.write_bytes(damaged)
+        with pytest.raises(NotLoose):
+            LooseObjects(shadow.place / "objects").contents([oid])
+    with pytest.raises(SnapshotError):
+        await shadow.content(oid)
+
+
+def test_more_trees_than_git_reads_faster_are_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = LooseObjects(tmp_path)
+    monkeypatch.setattr("agentcli.workspace.loose_objects._MOST_TREES", 0)
+    with pytest.raises(NotLoose):
+        objects.folders(EMPTY_TREE)
