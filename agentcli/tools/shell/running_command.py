@@ -140,10 +140,11 @@ class ShellCommand:
 
     async def wait(self, seconds: float) -> bool:
         """Whether it has ended, after at most `seconds`. Raises a bug of the watching task."""
-        done, _pending = await asyncio.wait({self._work}, timeout=seconds)
-        if done:
+        if not self.done:
+            await asyncio.wait({self._work}, timeout=seconds)
+        if self.done:
             self._work.result()
-        return bool(done)
+        return self.done
 
     def terminate(self) -> None:
         """Ask it to stop. Synchronous, for abort callbacks."""
