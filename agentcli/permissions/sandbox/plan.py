@@ -26,6 +26,8 @@ _LISTED_FROM = 8
 home_names = ListedNames()
 """What is known of the home folder and of folders in it."""
 PathFinder = Callable[[], Iterable[Path]]
+Existing = tuple[tuple[str, str], ...]
+"""Paths that exist, each with the path it resolves to."""
 
 
 def _nothing() -> Iterable[Path]:
@@ -124,10 +126,6 @@ def find_masks(rules: SandboxRules, resolved: Resolved | None = None) -> Masks:
     """`resolved`: what the caller has resolved for the same command."""
     found = _look(rules, Resolved() if resolved is None else resolved)
     return _masks(found, rules.working_dirs, rules.deny_read, rules.home)
-
-
-Existing = tuple[tuple[str, str], ...]
-"""Paths that exist, each with the path it resolves to."""
 
 
 @frozen
