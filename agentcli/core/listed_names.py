@@ -31,8 +31,8 @@ class ListedNames:
     def learn(self, folders: Iterable[str]) -> None:
         """List folders that are not known as they are now. Blocking.
 
-        Only on disks of this machine: other file systems may open what they do not list. Without names beyond ASCII,
-        which file systems that ignore case compare in ways of their own.
+        Only on disks of this machine: other file systems may open what they do not list. Only where all names are
+        ASCII: file systems that ignore case compare other letters in ways of their own.
         """
         for folder in folders:
             try:

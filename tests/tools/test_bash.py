@@ -146,6 +146,31 @@ async def test_however_a_command_gets_there_and_ends_its_folder_is_kept(command:
     assert output.new_cwd == expected
 
 
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("unset -f _agentcli_tell; cd sub; false", ""),
+        ("readonly -f _agentcli_tell; cd sub; false", ""),
+        ("set -e; readonly -f _agentcli_tell; cd sub; (exit 1)", ""),
+        ("_agentcli_tell() { echo mine; }; cd sub; false", ""),
+        ("set -x; cd sub; false", "++ cd sub\n++ false"),
+        ("trap 'echo bye >&2' EXIT; set -x; cd sub; false", "++ cd sub\n++ false\n+ echo bye\nbye"),
+        ("cd sub; eval 'echo \"unclosed' 2>/dev/null; false", ""),
+    ],
+)
+async def test_nothing_is_shown_of_how_a_command_reports_its_folder(command: str, shown: str, tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    output = await run(Bash(), context_in(tmp_path), command=command)
+    assert (output.structured["output"], output.structured["exit_code"]) == (shown, 1)
+    assert output.new_cwd == Path(os.path.realpath(tmp_path / "sub"))
+
+
+async def test_after_an_unclosed_quote_only_that_is_shown(tmp_path: Path) -> None:
+    text = text_of(await run(Bash(), context_in(tmp_path), command="echo 'unclosed"))
+    assert "matching" in text
+    assert "_agentcli" not in text
+
+
 async def test_a_subshell_does_not_change_the_folder(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     assert (await run(Bash(), context_in(tmp_path), command="(cd sub); true")).new_cwd is None

@@ -23,8 +23,11 @@ from agentcli.permissions.sandbox.secrets import EMPTY, FILTERED_ONLY, SYSTEM, U
 _BELOW_HOME = (*UNREADABLE, *EMPTY, *FILTERED_ONLY)
 _LISTED_FROM = 8
 """Number of names in a folder from which on the folder itself is looked at."""
-_listed_names = ListedNames()
+home_names = ListedNames()
+"""What is known of the home folder and of folders in it."""
 PathFinder = Callable[[], Iterable[Path]]
+Existing = tuple[tuple[str, str], ...]
+"""Paths that exist, each with the path it resolves to."""
 
 
 def _nothing() -> Iterable[Path]:
@@ -125,10 +128,6 @@ def find_masks(rules: SandboxRules, resolved: Resolved | None = None) -> Masks:
     return _masks(found, rules.working_dirs, rules.deny_read, rules.home)
 
 
-Existing = tuple[tuple[str, str], ...]
-"""Paths that exist, each with the path it resolves to."""
-
-
 @frozen
 class _Found:
     """What there is of the paths that a sandbox masks or opens."""
@@ -179,24 +178,26 @@ def _present(home: str) -> list[tuple[int, str]]:
     for one file, the last decides. Each after its place there. Most are missing: `Path` objects would cost a
     millisecond, exceptions half of one. What is known to be missing is not looked for."""
     found: list[tuple[int, str]] = []
-    at_home = _listed_names.of(home)
+    at_home = home_names.of(home)
     for folder, paths in _by_folder(home).items():
         listed = at_home
         if folder != home:
             name = folder.rpartition("/")[2].lower()
             if (at_home is not None and name not in at_home) or not os.access(folder, os.F_OK):
                 continue
-            listed = _listed_names.of(folder) if len(paths) >= _LISTED_FROM else None
+            listed = home_names.of(folder) if len(paths) >= _LISTED_FROM else None
         there = paths if listed is None else [each for each in paths if each[2] in listed]
         found += [each[:2] for each in there if os.access(each[1], os.F_OK)]
     return sorted(found)
 
 
 def learn_names(rules: SandboxRules) -> None:
-    """List the folders in which most of the masked paths would be, so that `find_masks` is faster. Blocking."""
+    """List the folders in which most of the masked paths and needed caches would be: then less has to be looked for
+    before a command. Blocking."""
     if rules.home is not None:
-        folders = _by_folder(str(rules.home)).items()
-        _listed_names.learn(folder for folder, paths in folders if len(paths) >= _LISTED_FROM)
+        below = _by_folder(str(rules.home)).items()
+        home_names.learn(folder for folder, paths in below if len(paths) >= _LISTED_FROM)
+        home_names.learn([str(rules.home / ".cache")])
 
 
 @functools.lru_cache(maxsize=8)

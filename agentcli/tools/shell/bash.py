@@ -257,9 +257,10 @@ def _wanted_hosts(command: ShellCommand, text: str, context: ToolContext) -> tup
 
 def _taken_over(folder: str, context: ToolContext) -> tuple[Path | None, str]:
     """The new directory of the next command, if it changed, and a note for the model."""
-    if not folder.startswith("/") or folder == os.path.realpath(context.cwd):
+    # The command reports it without links, so a directory of that name is the same one.
+    if not folder.startswith("/") or folder == str(context.cwd):
         return None, ""
-    if not Path(folder).is_dir():
+    if folder == os.path.realpath(context.cwd) or not Path(folder).is_dir():
         return None, ""
     real = Path(os.path.realpath(folder))
     if any(real.is_relative_to(os.path.realpath(allowed)) for allowed in context.working_dirs):

@@ -140,10 +140,11 @@ class ShellCommand:
 
     async def wait(self, seconds: float) -> bool:
         """Whether it has ended, after at most `seconds`. Raises a bug of the watching task."""
-        done, _pending = await asyncio.wait({self._work}, timeout=seconds)
-        if done:
+        if not self.done:
+            await asyncio.wait({self._work}, timeout=seconds)
+        if self.done:
             self._work.result()
-        return bool(done)
+        return self.done
 
     def terminate(self) -> None:
         """Ask it to stop. Synchronous, for abort callbacks."""
@@ -270,8 +271,11 @@ def _script(descriptor: int, *, sandboxed: bool) -> str:
     tell = f"_agentcli_tell() {{ _agentcli_tell() {{ :; }}; {{ {look}pwd -P; }} >/dev/fd/{descriptor}; }}"
     # The final directory is reported at the end, and by a trap in case the end is not reached: a command may `exit` or
     # set its own trap. Everything before the command is on one line, so that the shell's messages count the command's
-    # own lines.
-    return f'{tell}; trap _agentcli_tell EXIT; eval "$1"\nset -- $?\n_agentcli_tell\nexit "$1"'
+    # own lines. At the end the function is defined again, because a command can remove or replace it. None of this is
+    # shown, not even by `set -x`. After a command with an unclosed quote, bash knows `{` again from the second line on.
+    trap = "trap '{ _agentcli_tell || :; } 2>/dev/null' EXIT"
+    end = f'{{ set -- $?; {tell} || :; _agentcli_tell || :; exit "$1"; }} 2>/dev/null'
+    return f'{tell}; {trap}; eval "$1"\n\n{end}'
 
 
 def _launch(text: str, setup: ShellSetup, context: ToolContext, mark: str, descriptor: int) -> Launch:

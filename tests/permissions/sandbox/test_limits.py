@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from agentcli.permissions.sandbox import limits
 from agentcli.permissions.sandbox.limits import ResourceLimits, default_memory, with_kernel_limits
 from tests.permissions.sandbox.box import Box
 
@@ -58,8 +62,26 @@ async def test_a_command_cannot_raise_its_limit(box: Box) -> None:
 
 
 async def test_an_ordinary_command_runs_within_the_default_limits(box: Box) -> None:
-    limits = ResourceLimits(memory=default_memory(), processes=4096, cpu_seconds=43_200)
-    assert await box.with_rules(limits=limits).text("echo $(seq 3 | wc -l)") == "3"
+    usual = ResourceLimits(memory=default_memory(), processes=4096, cpu_seconds=43_200)
+    assert await box.with_rules(limits=usual).text("echo $(seq 3 | wc -l)") == "3"
+
+
+def test_on_a_busy_machine_limits_are_checked_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a check takes ten seconds, but almost none of the processor."""
+    clock = SimpleNamespace(perf_counter=itertools.count(0, 10).__next__, thread_time=lambda: 0.0)
+    monkeypatch.setattr(limits, "time", clock)
+    looks, third = itertools.count(1), threading.Event()
+
+    def first_process() -> None:
+        if next(looks) == 3:
+            third.set()
+
+    watch = limits.LimitWatch(ResourceLimits(processes=1))
+    watch.add("command", first_process)
+    try:
+        assert third.wait(20)
+    finally:
+        watch.remove("command")
 
 
 def test_a_program_that_is_no_shell_keeps_its_arguments() -> None:

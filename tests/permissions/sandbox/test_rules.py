@@ -88,7 +88,7 @@ def test_the_same_is_covered_whether_names_are_known_or_not(home: Path, monkeypa
     (home / ".npmrc").symlink_to(home / "nowhere")
     (home / ".kube").symlink_to(home / ".aws")
     unknown = find_masks(rules_at(home))
-    monkeypatch.setattr(plan, "_listed_names", names := KnownNames())
+    monkeypatch.setattr(plan, "home_names", names := KnownNames())
     assert find_masks(rules_at(home)) == unknown
     assert {str(home), str(home / ".config")} <= set(names.asked)
     assert {home / ".config/gcloud", home / ".docker/config.json"} <= set(unknown.all)
@@ -97,7 +97,7 @@ def test_the_same_is_covered_whether_names_are_known_or_not(home: Path, monkeypa
 def test_a_file_is_covered_that_has_other_letters_where_they_do_not_matter(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "_listed_names", KnownNames(str.upper))
+    monkeypatch.setattr(plan, "home_names", KnownNames(str.upper))
     assert {home / ".ssh", home / ".config/gh"} <= set(find_masks(rules_at(home)).refused)
 
 
@@ -108,8 +108,8 @@ def test_a_secret_that_is_new_is_covered_though_its_folder_was_listed(
     monkeypatch.setattr(listed_names, "SETTLED_NS", 0)
     rules = rules_at(home)
     plan.learn_names(rules)
-    assert plan._listed_names.of(str(home)) is not None
-    assert plan._listed_names.of(str(home / ".config")) is not None
+    assert plan.home_names.of(str(home)) is not None
+    assert plan.home_names.of(str(home / ".config")) is not None
     before = find_masks(rules)
     changed = max(folder.stat().st_ctime_ns for folder in (home, home / ".config"))
     while change_time() <= changed:

@@ -28,7 +28,7 @@ of what it leads to. Empty for a missing path."""
 
 def path_stamps(arguments: Iterable[str]) -> PathStamps:
     """The state of all absolute paths among bubblewrap's arguments. Blocking; some microseconds for each."""
-    return {path: _stamp(path) for path in arguments if path.startswith("/")}
+    return {path: _stamp(path) for path in {*arguments} if path.startswith("/")}
 
 
 def _stamp(path: str) -> tuple[int, ...]:

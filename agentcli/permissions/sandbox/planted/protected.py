@@ -39,7 +39,8 @@ _MOST_POINTERS = 16
 _MOST_FOLDERS = 300
 _DEEPEST = 6
 
-_USES_GIT = lazy_pattern(r"(?<![\w./-])(?:[\w./-]*/)?(?:git|gh|jj|tig|lazygit|hub)(?![\w./-])")
+_GIT_PROGRAMS = ("git", "gh", "jj", "tig", "lazygit", "hub")
+_USES_GIT = lazy_pattern(rf"(?<![\w./-])(?:[\w./-]*/)?(?:{'|'.join(_GIT_PROGRAMS)})(?![\w./-])")
 _WRAPPERS = frozenset({"command", "env", "exec", "nice", "nohup", "stdbuf", "time", "timeout", "xargs"})
 _SHELLS = frozenset({"bash", "dash", "eval", "sh", "zsh"})
 _MAKING = frozenset({"init", "clone", "worktree", "submodule"})
@@ -99,7 +100,9 @@ class Protection:
 
 def uses_git(arguments: Sequence[str]) -> bool:
     """Whether a command openly uses git; otherwise all of `.git` stays read-only."""
-    return any(_USES_GIT.search(argument) for argument in arguments)
+    # Most commands have none of the names, which is known at once: the pattern takes longer than looking for files.
+    text = " ".join(arguments)
+    return any(program in text for program in _GIT_PROGRAMS) and any(map(_USES_GIT.search, arguments))
 
 
 def makes_repository(arguments: Sequence[str]) -> bool:
