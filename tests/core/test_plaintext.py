@@ -7,9 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.core.plaintext import (
+    _CSI,
     ControlStripper,
+    continued_output,
     is_lone_key,
     json_for_terminal,
+    last_states,
+    plain_bytes,
     plain_line,
     plain_text,
     terminal_line,
@@ -37,6 +41,23 @@ CASES = {
 @each_row(("given_text", "expected"), CASES.items())
 def test_control_sequences_are_removed(given_text: str, expected: str) -> None:
     assert plain_text(given_text) == expected
+
+
+@given(st.lists(st.sampled_from([*"a\x1b[3m;\n\x07\r\u0080\u009b©漢", "\x1b[32m", "\x1b[0m"])).map("".join))
+def test_bytes_that_need_no_stripper_become_the_same_text(text: str) -> None:
+    plain = plain_bytes(text.encode())
+    assert plain is None or plain.decode() == plain_text(text)
+    assert (plain is None) == any(part in "\x1b\x07\r\u0080\u009b" for part in _CSI.sub("", text))
+
+
+def test_colours_need_no_stripper() -> None:
+    assert plain_bytes("\x1b[1;32m✓\x1b[0m ©\tok\n".encode()) == "✓ ©\tok\n".encode()
+
+
+def test_of_a_row_that_is_started_again_the_last_state_stays() -> None:
+    assert last_states("10%\r20%\r30%\nnext\r\r\n1\r") == "30%\nnext\r\n1\r"
+    assert continued_output("a\nold", "\rnew\nrow\rlast") == "a\nnew\nlast"
+    assert continued_output("a\nold", "\r") == "a\n"
 
 
 @given(st.text(alphabet="ab\x1b[]0;m\x07\\\x9b\x9c\x9dP\r\n\x08\x00"), st.integers(1, 5))

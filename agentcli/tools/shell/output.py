@@ -9,10 +9,11 @@ import asyncio
 import codecs
 import os
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 from agentcli.core.aio import in_thread
-from agentcli.core.plaintext import ControlStripper, last_states
+from agentcli.core.plaintext import ControlStripper, last_states, plain_bytes
 from agentcli.core.plural import counted
 from agentcli.tools.files.encoding import looks_binary
 from agentcli.tools.shell.latest_rows import LONGEST_ROW, LatestRows
@@ -25,8 +26,6 @@ _TAIL_BYTES = 256 * 1024
 """Of which the end is made, once the beginning is known and the file is full."""
 _FLUSH = 512 * 1024
 _SAMPLE = 4_096
-_PLAIN = bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100)) + b"\t\n"
-"""Bytes that are no control characters; the characters U+0080 to U+009F have a byte C2 in them."""
 
 
 class HeadAndTail:
@@ -44,6 +43,9 @@ class HeadAndTail:
         if room > 0:
             self._head += text[:room]
             text = text[room:]
+        if len(text) >= _HALF:
+            self._tail = text[-_HALF:]
+            return
         self._tail += text
         # Cut rarely, so that many small pieces do not each copy the whole tail.
         if len(self._tail) > 4 * _HALF:
@@ -109,10 +111,8 @@ class CollectedOutput:
         self._path = folder / name if folder is not None else None
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._stripper = ControlStripper()
-        self._line = ""
+        self._line = b""
         """The last line, which may still be overwritten."""
-        self._is_plain = True
-        """The last line has no control characters."""
         self._screen = LatestRows()
         self._whole = HeadAndTail()
         self._unread = HeadAndTail()
@@ -161,15 +161,22 @@ class CollectedOutput:
         return is_full and self._whole.has_head and self._unread.has_head
 
     def _read(self, data: bytes) -> None:
-        # Most output has no control characters. A look at the bytes is several times as fast as one at the text.
-        is_plain = not self._decoder.getstate()[0] and not data.translate(None, _PLAIN) and b"\xc2" not in data
-        text = self._decoder.decode(data)
-        settled = self._settled(text)
-        if is_plain and self._is_plain and not self._stripper.held:
-            self._take(settled)
-        else:
-            self._take(self._stripper.feed(settled))
-        self._is_plain = not self._line or (is_plain and (self._is_plain or len(self._line) <= len(text)))
+        """Take the lines that have ended; the last one may still be overwritten."""
+        data = self._line + data
+        end = data.rfind(b"\n") + 1
+        self._line = data[end:]
+        if b"\r" in self._line:
+            self._line = self._line[self._line.rstrip(b"\r").rfind(b"\r") + 1 :]
+        if len(self._line) > LONGEST_ROW:
+            end, self._line = len(data), b""
+        self._take(self._plain(data[:end]))
+
+    def _plain(self, data: bytes) -> str:
+        is_inside = self._decoder.getstate()[0] or self._stripper.held
+        plain = None if is_inside else plain_bytes(data)
+        if plain is not None:
+            return self._decoder.decode(plain)
+        return self._stripper.feed(last_states(self._decoder.decode(data)))
 
     def _read_skipped(self) -> None:
         if not len(self._skipped):
@@ -179,16 +186,16 @@ class CollectedOutput:
         if skipped.dropped:
             self._decoder.reset()
             self._stripper = ControlStripper()
-            self._line = ""
+            self._line = b""
             self._whole.skip(skipped.dropped)
             self._unread.skip(skipped.dropped)
         self._read(rest)
 
     async def finish(self) -> None:
         self._read_skipped()
-        rest = self._settled(self._decoder.decode(b"", final=True)) + self._line
-        self._line = ""
-        self._take(self._stripper.feed(rest) + self._stripper.finish())
+        rest, self._line = self._plain(self._line), b""
+        rest += self._stripper.feed(self._decoder.decode(b"", final=True)) + self._stripper.finish()
+        self._take(rest)
         if self._whole.overflowed:
             await self._flush()
 
@@ -222,8 +229,8 @@ class CollectedOutput:
     async def take_unread(self) -> str:
         """Head and tail of the output since the last call; the file has all of it."""
         self._read_skipped()
-        line, self._line = self._line, ""
-        self._take(self._stripper.feed(line))
+        line, self._line = self._line, b""
+        self._take(self._plain(line))
         unread, self._unread = self._unread, HeadAndTail()
         if unread.overflowed:
             await self._flush()
@@ -247,15 +254,6 @@ class CollectedOutput:
             return f"; see {self._path}, which has the first {size}"
         return f"; all of it is in {self._path} ({size})"
 
-    def _settled(self, text: str) -> str:
-        """The part that cannot be overwritten any more. Of a line that is rewritten, only the last state stays."""
-        text = last_states(self._line + text)
-        end = text.rfind("\n") + 1
-        if len(text) - end > LONGEST_ROW:
-            end = len(text)
-        self._line = text[end:]
-        return text[:end]
-
     def _take(self, text: str) -> None:
         if not text:
             return
@@ -268,14 +266,13 @@ class CollectedOutput:
 
     async def _flush(self) -> None:
         async with self._writing:
-            text = "".join(self._pending)
-            self._pending, self._pending_size = [], 0
-            if self._path is None or not text or self._file_failed:
+            pieces, self._pending, self._pending_size = self._pending, [], 0
+            if self._path is None or not pieces or self._file_failed:
                 return
-            data = text.encode("utf-8", errors="replace")[: FILE_LIMIT - self._written]
             try:
-                await in_thread(_append, self._path, data, self._written == 0)
-                self._written += len(data)
+                self._written += await in_thread(
+                    _append, self._path, pieces, FILE_LIMIT - self._written, self._written == 0
+                )
             except OSError:
                 # A full disk must not fail the command: head and tail are still there.
                 self._file_failed = True
@@ -285,10 +282,15 @@ def _size_text(size: int) -> str:
     return f"{size / 1024 / 1024:.1f} MB" if size >= 1024 * 1024 else f"{size / 1024:.0f} kB"
 
 
-def _append(path: Path, data: bytes, create: bool) -> None:
+def _append(path: Path, pieces: Sequence[str], room: int, create: bool) -> int:
+    """Write the pieces as far as there is room; returns the bytes written."""
     flags = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT | os.O_EXCL if create else os.O_APPEND)
     if create:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(path, flags, 0o600)
+    written = 0
+    # One by one: joined they would be copied to memory that is new to the process, which costs more than the writing.
     with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
+        for piece in pieces:
+            written += file.write(piece.encode("utf-8", errors="replace")[: room - written])
+    return written
