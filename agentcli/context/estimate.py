@@ -56,6 +56,7 @@ _KINDS: tuple[tuple[str, bytes, float], ...] = (
 before it leave. Fitted to what responses of claude-sonnet-4, 4.5 and 4.6 said about prose, Markdown, JSON and shell
 output (tests/data/token_counts.json); those of more than a byte, and random text, by what is commonly measured."""
 _RANDOM_WEIGHT = 0.6
+LEAST_TOKENS_PER_CHARACTER = min(weight for _kind, _bytes, weight in _KINDS)
 
 
 def count_kinds(text: str) -> dict[str, int]:

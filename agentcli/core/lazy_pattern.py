@@ -13,12 +13,16 @@ def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     return cast(re.Pattern[str], _LazyPattern(text, flags))
 
 
+def lazy_bytes_pattern(text: bytes) -> re.Pattern[bytes]:
+    return cast(re.Pattern[bytes], _LazyPattern(text, 0))
+
+
 _USUAL = ("fullmatch", "match", "search", "sub", "subn", "split", "findall", "finditer", "pattern", "flags")
 
 
 class _LazyPattern:
-    def __init__(self, text: str, flags: int) -> None:
-        self._made_from = text, flags
+    def __init__(self, text: str | bytes, flags: int) -> None:
+        self._made_from: tuple[Any, int] = text, flags
 
     def __getattr__(self, name: str) -> Any:
         compiled = re.compile(*self._made_from)

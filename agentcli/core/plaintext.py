@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.lazy_pattern import lazy_bytes_pattern, lazy_pattern
 
 TAB = 8
 """Cells from one tab stop to the next, as in terminals; git and compilers align their output to that."""
@@ -35,8 +35,8 @@ _SEQUENCE = lazy_pattern(
     r"|[^\n\x08]\x08"  # overstrike
 )
 _CSI = lazy_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_CSI_BYTES = lazy_pattern(rb"\x1b\[[0-?]*[ -/]*[@-~]")
-_C1_BYTES = lazy_pattern(rb"\xc2[\x80-\x9f]")
+_CSI_BYTES = lazy_bytes_pattern(rb"\x1b\[[0-?]*[ -/]*[@-~]")
+_C1_BYTES = lazy_bytes_pattern(rb"\xc2[\x80-\x9f]")
 _PLAIN_BYTES = bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100)) + b"\t\n"
 _UNFINISHED = lazy_pattern(rf"(?:{_STRING}{_BODY}\x1b?|(?:\x1b\[|\x9b)[0-?]*[ -/]*|\x1b[ -/]*|\r)\Z")
 _CONTROL = lazy_pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+")

@@ -1,4 +1,4 @@
-"""Parse large JSON in a thread without stopping the event loop.
+"""Parse and write large JSON in a thread without stopping the event loop.
 
 The C parser of the standard library holds the interpreter's lock until it is done: 10 MB of JSON in a thread stop all
 other threads for a quarter of a second. Here only single strings are handled in C; the rest is Python code, which other
@@ -10,15 +10,20 @@ from __future__ import annotations
 import codecs
 import json
 import re
+from collections.abc import Iterator
 from json import decoder, scanner
 from typing import Any
 
 from agentcli.core.bounded_json import JsonLimitError, is_too_deep
+from agentcli.mcp.large_text import joined
 
 DEEPEST_MESSAGE = 300
 _PIECE = 1024 * 1024
 _LONG = 64 * 1024
 _PART = 1_000
+_SMALL = 100
+_TAKEN_APART = 2
+"""Levels of containers that are taken apart, however small they are."""
 _PIECES = re.compile(
     r'(?>(?>[^\\"]{1,4096}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|\\u[0-9a-fA-F]{4}|\\[^u]){1,512})'
 )
@@ -28,7 +33,7 @@ _PIECES = re.compile(
 def parse_large_json(data: bytes) -> Any:
     """Raises `ValueError`."""
     decode = codecs.getincrementaldecoder("utf-8")()
-    text = "".join(decode.decode(data[start : start + _PIECE]) for start in range(0, len(data), _PIECE))
+    text = joined(decode.decode(data[start : start + _PIECE]) for start in range(0, len(data), _PIECE))
     text += decode.decode(b"", True)
     try:
         value = _Decoder().decode(text)
@@ -37,6 +42,36 @@ def parse_large_json(data: bytes) -> Any:
     if is_too_deep(value, deepest=DEEPEST_MESSAGE):
         raise JsonLimitError(f"is nested more than {DEEPEST_MESSAGE} levels deep")
     return value
+
+
+def dump_large_json(value: Any) -> str:
+    """As `json.dumps` with `ensure_ascii=False`."""
+    return joined(_dumped(value))
+
+
+def _dumped(value: Any, depth: int = 0) -> Iterator[str]:
+    """Containers that are large, or contain others that may be, are taken apart; the rest is written in C."""
+    if isinstance(value, str) and len(value) > _LONG:
+        yield '"'
+        for start in range(0, len(value), _LONG):
+            yield json.dumps(value[start : start + _LONG], ensure_ascii=False)[1:-1]
+        yield '"'
+    elif isinstance(value, dict) and (len(value) > _SMALL or (value and depth < _TAKEN_APART)):
+        before = "{"
+        for key, each in value.items():
+            yield f"{before}{json.dumps(key, ensure_ascii=False)}: "
+            yield from _dumped(each, depth + 1)
+            before = ", "
+        yield "}"
+    elif isinstance(value, list) and (len(value) > _SMALL or (value and depth < _TAKEN_APART)):
+        before = "["
+        for each in value:
+            yield before
+            yield from _dumped(each, depth + 1)
+            before = ", "
+        yield "]"
+    else:
+        yield json.dumps(value, ensure_ascii=False)
 
 
 def take_apart(value: Any) -> None:
@@ -89,4 +124,4 @@ def _string(text: str, start: int, strict: bool = True) -> tuple[str, int]:
         at = found.end()
     if text[at : at + 1] != '"':
         raise json.JSONDecodeError("Unterminated string starting at", text[:100], 0)
-    return "".join(pieces), at + 1
+    return joined(pieces), at + 1

@@ -8,13 +8,13 @@ from typing import Any
 
 from agentcli.core.bounded_json import DEEPEST_INPUT
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
+from agentcli.core.plaintext import plain_line
+from agentcli.mcp.large_text import joined, pieces_of, plain_large_text
 from agentcli.mcp.limits import ServerLimits
 from agentcli.mcp.offers import McpContent, McpResult, PromptMessage
 
 _MOST_PARTS = 10_000
 _LINE = 4096
-_PIECE = 64 * 1024
 
 
 class AnswerTooLargeError(ValueError):
@@ -55,15 +55,10 @@ class _Room:
         self._left = chars
 
     def text(self, value: Any) -> str:
-        """In pieces: other threads wait for a search through all of a large text."""
         if not isinstance(value, str):
             return ""
         self._take(len(value))
-        if len(value) <= _PIECE:
-            return plain_text(value)
-        stripper = ControlStripper()
-        pieces = [stripper.feed(value[start : start + _PIECE]) for start in range(0, len(value), _PIECE)]
-        return "".join([*pieces, stripper.finish()])
+        return plain_large_text(value)
 
     def base64(self, value: Any) -> str:
         """Raises `ValueError` if it is none."""
@@ -71,10 +66,10 @@ class _Room:
             raise ValueError("no base64")
         self._take(len(value))
         if "\n" in value:
-            value = "".join(value.split())
+            value = joined("".join(piece.split()) for piece in pieces_of(value))
         try:
-            for start in range(0, len(value), _PIECE):
-                base64.b64decode(value[start : start + _PIECE], validate=True)
+            for piece in pieces_of(value):
+                base64.b64decode(piece, validate=True)
         except (binascii.Error, ValueError):
             raise ValueError("not valid base64") from None
         return str(value)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.mcp.large_json import parse_large_json, take_apart
+from agentcli.mcp.large_json import dump_large_json, parse_large_json, take_apart
 from tests.support.tables import each_row
 
 VALUES = st.recursive(
@@ -21,6 +21,20 @@ VALUES = st.recursive(
 def test_any_value_is_read_as_it_was_written(value: object, is_ascii: bool) -> None:
     data = json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass" if is_ascii else "replace")
     assert parse_large_json(data) == json.loads(data)
+
+
+@given(VALUES)
+def test_any_value_is_written_as_the_standard_library_writes_it(value: object) -> None:
+    assert dump_large_json(value) == json.dumps(value, ensure_ascii=False)
+
+
+def test_wide_and_long_values_are_written_in_parts() -> None:
+    for value in (
+        {"a": {"b": {"c": list(range(300))}}},
+        {str(key): [key] for key in range(300)},
+        'say "x" ä\n' * 20_000,
+    ):
+        assert dump_large_json([value]) == json.dumps([value], ensure_ascii=False)
 
 
 @pytest.mark.parametrize("unit", ["x", "a\n", 'say "x" ', "\\", "ä", "👋", "\u0001", "a\\u00e4"])

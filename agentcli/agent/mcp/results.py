@@ -11,17 +11,21 @@ import binascii
 import json
 import mimetypes
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentcli.context.estimate import text_tokens
+from agentcli.context.estimate import LEAST_TOKENS_PER_CHARACTER, text_tokens
 from agentcli.core.aio import in_thread
 from agentcli.core.format import byte_size
 from agentcli.core.frozen import frozen
+from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import ImageBlock, TextBlock
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
+from agentcli.mcp.large_json import dump_large_json, parse_large_json
+from agentcli.mcp.large_text import PIECE, joined, pieces_of, plain_large_text
 from agentcli.mcp.offers import McpContent, McpResult
 from agentcli.tools.base import Output
 
@@ -29,6 +33,10 @@ MOST_TOKENS = 25_000
 """Of one result in the conversation, unless the settings or the tool say otherwise."""
 _MOST_PICTURES = 20
 _SHOWN_OF_SPILLED = 2_000
+_MOST_VALUES = 2_000
+"""Of structured content that is compared and written on the event loop."""
+_LONGEST_INDENTED = 1024 * 1024
+_JSON_MARK = lazy_pattern(r'"|\\.|(?<=[}\]]),', re.DOTALL)
 _NO_CONTENT = "(no content)"
 
 
@@ -43,14 +51,17 @@ class ResultLimits:
     def fits(self, text: str) -> bool:
         if self.characters is not None:
             return len(text) <= self.characters
-        return len(text) <= self.tokens or text_tokens(text) <= self.tokens
+        if len(text) <= self.tokens:
+            return True
+        return len(text) * LEAST_TOKENS_PER_CHARACTER <= self.tokens and text_tokens(text) <= self.tokens
 
 
 async def output_of(result: McpResult, limits: ResultLimits) -> Output:
     """The output of a call."""
     content = result.content
-    if result.structured is not None and not _repeats(content, result.structured):
-        content = (*content, McpContent("text", text=json.dumps(result.structured, ensure_ascii=False)))
+    if result.structured is not None:
+        is_large = _is_large(result)
+        content = await in_thread(_all_content, result) if is_large else _all_content(result)
     output = await content_output(content, limits)
     if result.is_error:
         return Output(output.content, is_error=True, summary=output.summary, structured=result.structured)
@@ -62,9 +73,11 @@ async def content_output(content: Sequence[McpContent], limits: ResultLimits) ->
     blocks: list[TextBlock | ImageBlock] = []
     for part in content:
         blocks.append(await _block(part, sum(isinstance(block, ImageBlock) for block in blocks), limits.folder))
-    texts = [block.text for block in blocks if isinstance(block, TextBlock) and block.text.strip()]
-    text, pictures = "\n".join(texts), [block for block in blocks if isinstance(block, ImageBlock)]
-    summary = _summary(text, len(pictures))
+    texts = [block.text for block in blocks if isinstance(block, TextBlock) and _has_words(block.text)]
+    pictures = [block for block in blocks if isinstance(block, ImageBlock)]
+    is_large = sum(map(len, texts)) > PIECE
+    text = await in_thread(_joined_lines, texts) if is_large else "\n".join(texts)
+    summary = await in_thread(_summary, text, len(pictures)) if is_large else _summary(text, len(pictures))
     # A short text is the summary already.
     display = {"kind": "text", "text": text[: 4 * _SHOWN_OF_SPILLED]} if text and text not in summary else {}
     if not limits.fits(text):
@@ -72,8 +85,41 @@ async def content_output(content: Sequence[McpContent], limits: ResultLimits) ->
         return Output((TextBlock(spilled), *pictures), summary=f"{summary}, saved to a file", display=display)
     if not pictures:
         return Output(text or _NO_CONTENT, summary=summary, display=display)
-    shown = tuple(block for block in blocks if isinstance(block, ImageBlock) or block.text.strip())
+    shown = tuple(block for block in blocks if isinstance(block, ImageBlock) or _has_words(block.text))
     return Output(shown, summary=summary, display=display)
+
+
+def _is_large(result: McpResult) -> bool:
+    """Whether the event loop would wait noticeably for `_all_content`."""
+    if sum(len(part.text) for part in result.content) > PIECE:
+        return True
+    waiting, values = [result.structured], 0
+    while waiting and values <= _MOST_VALUES:
+        value = waiting.pop()
+        if isinstance(value, str) and len(value) > PIECE:
+            return True
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        values += 1 + len(inner)
+        if values <= _MOST_VALUES:
+            waiting += inner
+    return values > _MOST_VALUES
+
+
+def _all_content(result: McpResult) -> tuple[McpContent, ...]:
+    """The content, with the structured one as text unless it only repeats the texts."""
+    if _repeats(result.content, result.structured):
+        return result.content
+    return (*result.content, McpContent("text", text=dump_large_json(result.structured)))
+
+
+def _has_words(text: str) -> bool:
+    return bool(text) and not text.isspace()
+
+
+def _joined_lines(texts: Sequence[str]) -> str:
+    if len(texts) == 1:
+        return texts[0]
+    return joined(piece for number, text in enumerate(texts) for piece in ("\n" if number else "", *pieces_of(text)))
 
 
 def _repeats(content: Sequence[McpContent], structured: Any) -> bool:
@@ -93,11 +139,12 @@ def _are_value(texts: Sequence[str], value: Any) -> bool:
 
 def _is_value(text: str, value: Any) -> bool:
     if isinstance(value, str):
-        return text.strip() == value.strip()
+        return text == value or text.strip() == value.strip()
     if text.lstrip()[:1] not in tuple('{["-0123456789tfn'):
         return False
     try:
-        return bool(json.loads(text) == value)
+        is_large = len(text) > PIECE
+        return bool((parse_large_json(text.encode("utf-8", "replace")) if is_large else json.loads(text)) == value)
     except (ValueError, RecursionError):
         return False
 
@@ -111,17 +158,21 @@ def _summary(text: str, pictures: int) -> str:
 async def _block(part: McpContent, pictures: int, folder: Path | None) -> TextBlock | ImageBlock:
     match part.kind:
         case "text":
-            return TextBlock(plain_text(part.text))
+            return TextBlock(await _plain(part.text))
         case "link":
             about = ", ".join(plain_line(text) for text in (part.name, part.mime_type) if text)
             link = f"[Link to the resource {plain_line(part.uri, 2_000)}{f' ({about})' if about else ''}]"
-            return TextBlock(f"{link}\n{plain_text(part.text)}".strip())
+            return TextBlock(f"{link}\n{await _plain(part.text)}".strip())
         case "resource" if part.text or not part.data:
-            return TextBlock(f"[Resource {plain_line(part.uri, 2_000)}]\n{plain_text(part.text)}")
+            return TextBlock(f"[Resource {plain_line(part.uri, 2_000)}]\n{await _plain(part.text)}")
         case "image" if pictures < _MOST_PICTURES:
             return await in_thread(_picture, part, folder)
     what = f"Resource {plain_line(part.uri, 2_000)}" if part.uri else part.kind.capitalize()
     return await in_thread(_saved, part, what, folder)
+
+
+async def _plain(text: str) -> str:
+    return plain_text(text) if len(text) <= PIECE else await in_thread(plain_large_text, text)
 
 
 def _picture(part: McpContent, folder: Path | None) -> TextBlock | ImageBlock:
@@ -141,13 +192,13 @@ def _saved(part: McpContent, what: str, folder: Path | None) -> TextBlock:
         return TextBlock(f"[{what}: {kind or 'data'} that is not valid base64]")
     about = f"{what}: {kind or 'data'}, {byte_size(len(data))}"
     ending = mimetypes.guess_extension(kind.partition(";")[0].strip()) or ".bin"
-    path = _write(folder, data, ending)
+    path = _write(folder, [data], ending)
     return TextBlock(f"[{about}, saved as {path}]" if path is not None else f"[{about}; it could not be saved]")
 
 
 def _spilled(text: str, folder: Path | None) -> str:
     """The beginning of a text, and where all of it is. Blocking."""
-    path = _write(folder, _in_lines(text).encode("utf-8", "replace"), ".txt")
+    path = _write(folder, (piece.encode("utf-8", "replace") for piece in pieces_of(_in_lines(text))), ".txt")
     size = f"{counted(len(text), 'character')}, too many for the conversation"
     if path is None:
         rest = f"The result has {size}, and the rest could not be saved. Ask for less at a time."
@@ -162,11 +213,30 @@ def _spilled(text: str, folder: Path | None) -> str:
 def _in_lines(text: str) -> str:
     """JSON without line breaks gets some, so that the file can be read in parts."""
     if "\n" not in text and text[:1] in ("{", "["):
+        if len(text) > _LONGEST_INDENTED:
+            return joined(_rows_apart(text))
         try:
             return json.dumps(json.loads(text), ensure_ascii=False, indent=1)
         except (ValueError, RecursionError):
             return text
     return text
+
+
+def _rows_apart(text: str) -> Iterator[str]:
+    """A line break after each comma behind a bracket; strings stay as they are. Cheaper than to parse and write it."""
+    at, is_string = 0, False
+    while at < len(text):
+        end = at + PIECE
+        while text[end - 1 : end] == "\\":  # an escape is not cut
+            end += 1
+        for mark in _JSON_MARK.finditer(text, at, end):
+            if mark[0] == '"':
+                is_string = not is_string
+            elif mark[0] == "," and not is_string:
+                yield f"{text[at : mark.end()]}\n"
+                at = mark.end()
+        yield text[at:end]
+        at = end
 
 
 def _decoded(data: str) -> bytes | None:
@@ -176,7 +246,7 @@ def _decoded(data: str) -> bytes | None:
         return None
 
 
-def _write(folder: Path | None, data: bytes, ending: str) -> Path | None:
+def _write(folder: Path | None, pieces: Iterable[bytes], ending: str) -> Path | None:
     if folder is None:
         return None
     path = folder / f"mcp-{os.urandom(6).hex()}{ending}"
@@ -184,7 +254,7 @@ def _write(folder: Path | None, data: bytes, ending: str) -> Path | None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-            file.write(data)
+            file.writelines(pieces)
     except OSError:
         return None
     return path

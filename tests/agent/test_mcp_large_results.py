@@ -1,0 +1,123 @@
+"""Large results of MCP tools: the same output as of small ones, while the event loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.agent.mcp import results
+from agentcli.agent.mcp.results import ResultLimits, output_of
+from agentcli.context.estimate import text_tokens
+from agentcli.mcp.large_text import PIECE
+from agentcli.mcp.offers import McpContent, McpResult
+from agentcli.tools.base import Output
+
+pytestmark = pytest.mark.anyio
+
+LINES = "a line of it\n" * 100_000
+ROWS = {"rows": [{"number": number, "name": "größe"} for number in range(20_000)]}
+
+
+def text(value: str) -> McpContent:
+    return McpContent("text", text=value)
+
+
+async def output(folder: Path, *content: McpContent, structured: Any = None) -> Output:
+    return await output_of(McpResult(content, structured), ResultLimits(folder))
+
+
+def saved(folder: Path) -> str:
+    [file] = folder.iterdir()
+    return file.read_text()
+
+
+async def test_large_texts_are_saved_joined_and_without_control_characters(tmp_path: Path) -> None:
+    made = await output(tmp_path, text(LINES + "\x1b[31mred\x07"), text(" \n"), text("the end"))
+    assert saved(tmp_path) == f"{LINES}red\nthe end"
+    assert made.summary == "100,002 lines, saved to a file"
+    assert made.content[0].text.startswith("a line of it\n")  # type: ignore[union-attr]
+
+
+async def test_large_structured_content_is_saved_unless_a_text_repeats_it(tmp_path: Path) -> None:
+    await output(tmp_path / "only", structured=ROWS)
+    assert json.loads(saved(tmp_path / "only")) == ROWS
+    for name, content in {"same": json.dumps(ROWS), "indented": json.dumps(ROWS, indent=2)}.items():
+        await output(tmp_path / name, text(content), structured={"result": ROWS})
+        assert json.loads(saved(tmp_path / name)) == ROWS
+    await output(tmp_path / "other", text(LINES), structured=ROWS)
+    assert saved(tmp_path / "other") == LINES + "\n" + json.dumps(ROWS, ensure_ascii=False)
+
+
+async def test_large_json_on_one_line_is_saved_in_lines_and_stays_valid(tmp_path: Path) -> None:
+    value = [{"text": '},{ "quoted" \\', "list": [[1], [2]]} for _row in range(40_000)]
+    await output(tmp_path, text(json.dumps(value)))
+    lines = saved(tmp_path)
+    assert json.loads(lines) == value
+    assert lines.count("\n") == 80_000 - 1
+
+
+async def test_nothing_large_is_handled_on_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_loop: list[str] = []
+
+    def watch(name: str) -> None:
+        inner = getattr(results, name)
+
+        def watched(*arguments: Any) -> Any:
+            if threading.current_thread() is threading.main_thread():
+                on_loop.append(name)
+            return inner(*arguments)
+
+        monkeypatch.setattr(results, name, watched)
+
+    for name in (
+        "plain_text",
+        "plain_large_text",
+        "_all_content",
+        "_joined_lines",
+        "_summary",
+        "_spilled",
+        "text_tokens",
+    ):
+        watch(name)
+    await output(tmp_path, text(LINES), text(LINES), structured=ROWS)
+    await output(tmp_path, structured=ROWS)
+    assert on_loop == []
+    await output(tmp_path, text("short"), structured={"a": 1})
+    assert set(on_loop) == {"plain_text", "_all_content", "_summary"}
+
+
+async def test_the_event_loop_goes_on_meanwhile(tmp_path: Path) -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.ensure_future(count())
+    await output(tmp_path, text(LINES * 5))
+    counting.cancel()
+    assert turns > 10
+
+
+@pytest.mark.parametrize("character", [" ", "a", "é", "漢", "x \n"])
+def test_a_text_that_is_too_long_for_any_characters_is_not_counted(character: str) -> None:
+    limits = ResultLimits(None, tokens=1_000)
+    for length in (1_000, 3_000, 9_000, 20_000):
+        whole = character * (length // len(character))
+        assert limits.fits(whole) == (len(whole) <= 1_000 or text_tokens(whole) <= 1_000)
+
+
+def test_structured_content_is_large_by_its_values_or_a_long_string() -> None:
+    def is_large(value: Any) -> bool:
+        return results._is_large(McpResult((), value))
+
+    assert is_large(ROWS)
+    assert is_large([["x" * (PIECE + 1)]])
+    assert not is_large({"rows": ROWS["rows"][:100]})
