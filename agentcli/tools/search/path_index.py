@@ -1,8 +1,8 @@
 """Search for paths by parts of their names: fast enough for every keystroke in a tree of a million files.
 
-Paths are kept as text, some thousand in one string, which takes hardly more memory than their characters. A search goes
-through these strings in short steps, gives what it has found at any time, and goes on where it stopped, also over
-paths that were added meanwhile. A longer query searches only what its beginning has found.
+Paths are kept as text, some thousand in one string, and their names in another one, which takes hardly more memory than
+their characters. A search goes through these strings in short steps, gives what it has found at any time, and goes on
+where it stopped, also over paths that were added meanwhile. A longer query searches only what its beginning has found.
 """
 
 from __future__ import annotations
