@@ -184,14 +184,14 @@ async def test_five_pasted_megabytes_are_one_chip_and_are_sent_completely(tmp_pa
 async def test_a_shell_line_runs_at_once_and_is_reported_with_the_next_prompt(tmp_path: Path) -> None:
     async with app_with(tmp_path, reply("I see")) as (app, server):
         await app.ready()
-        await app.submit("!echo hi-$((1+1))")
-        await app.wait_for("hi-2")
+        await app.submit(r"!printf 'hi-%s\there\n' $((1+1))")
+        await app.wait_for("│ hi-2    here")
         assert server.bodies == []
         await app.submit("what was that?")
         await app.wait_for("I see")
         said = json.dumps(server.bodies[0]["messages"])
         assert "hi-2" in said
-        assert "echo hi-" in said
+        assert "printf 'hi-" in said
         assert await app.leave() == 0
 
 

@@ -18,7 +18,7 @@ from agentcli.tools.search.path_index import Match, PathIndex
 from agentcli.tools.search.ripgrep import list_files
 
 MOST_PATHS = 2_000_000
-MOST_CHARACTERS = 160_000_000
+MOST_CHARACTERS = 190_000_000
 """Characters of all paths in memory, a byte each in most trees; twice as many while the files are listed again."""
 _TIME_LIMIT = 120.0
 

@@ -1,8 +1,8 @@
 """Search for paths by parts of their names: fast enough for every keystroke in a tree of a million files.
 
-Paths are kept as text, some thousand in one string, which takes hardly more memory than their characters. A search goes
-through these strings in short steps, gives what it has found at any time, and goes on where it stopped, also over
-paths that were added meanwhile. A longer query searches only what its beginning has found.
+Paths are kept as text, some thousand in one string, and their names in another one, which takes hardly more memory than
+their characters. A search goes through these strings in short steps, gives what it has found at any time, and goes on
+where it stopped, also over paths that were added meanwhile. A longer query searches only what its beginning has found.
 """
 
 from __future__ import annotations
@@ -11,23 +11,27 @@ import re
 import sys
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
-from itertools import chain, groupby, islice
+from itertools import accumulate, chain, compress, islice, repeat
+from operator import contains
 
 from agentcli.core.fuzzy import best_match, folded, is_case_sensitive
+from agentcli.core.lazy_pattern import lazy_pattern
 
 CHUNK_PATHS = 4_000
 _LONGEST_QUERY = 200
 _ENOUGH = 200
 """With more matches than this, only some of each kind are scored: the wanted path is among them or needs a letter."""
 _ENOUGH_OF_A_KIND = 60
-_MOST_NARROWED = 10_000
+_SMALL_CHUNK = 100
+_MOST_NARROWED = 5_000
 """Matches that are kept, so that a longer query searches only them."""
 _MOST_KEPT = 4
 """Searches whose matches are kept."""
 _ANY_LENGTH = sys.maxsize
+_FOLDERS = lazy_pattern(r"^[^\n]*/(?=[^\n])", re.MULTILINE)
 _TURN = 0.002
 """Seconds after which other threads have a turn."""
 
@@ -45,19 +49,20 @@ class Match:
 class _Chunk:
     """Paths of one kind, either all with a capital letter or all without: the shorter ones first."""
 
-    __slots__ = ("_ends", "_lengths", "count", "folded", "paths")
+    __slots__ = ("_counts", "_ends", "_lengths", "count", "folded", "names", "paths")
 
     def __init__(self, paths: Sequence[str], lower: Sequence[str] | None = None) -> None:
         self.count = len(paths)
         self.paths = "\n".join(paths)
         self.folded = self.paths if lower is None else "\n".join(lower)
-        self._lengths = sorted({len(path) for path in paths})
-        self._ends: list[int] = []
+        self.names = _FOLDERS.sub("", self.folded)
+        """The last part of each path."""
+        lengths = list(map(len, paths))
+        sums = list(accumulate(lengths))
+        self._lengths = sorted(set(lengths))
+        self._counts = [bisect_right(lengths, length) for length in self._lengths]
+        self._ends = [sums[count - 1] + count - 1 for count in self._counts]
         """For each length the end of the last path that is not longer, in the texts."""
-        end = -1
-        for length, some in groupby(paths, len):
-            end += (length + 1) * sum(1 for _path in some)
-            self._ends.append(end)
 
     @property
     def has_capitals(self) -> bool:
@@ -65,12 +70,16 @@ class _Chunk:
 
     @property
     def size(self) -> int:
-        return len(self.paths) + (len(self.folded) if self.has_capitals else 0)
+        return len(self.paths) + len(self.names) + (len(self.folded) if self.has_capitals else 0)
 
     def up_to(self, length: int) -> int:
         """Characters of the texts with all paths that are not longer."""
         at = bisect_right(self._lengths, length)
         return self._ends[at - 1] if at else 0
+
+    def count_up_to(self, length: int) -> int:
+        at = bisect_right(self._lengths, length)
+        return self._counts[at - 1] if at else 0
 
 
 class _Kind:
@@ -188,6 +197,10 @@ class PathSearch:
         """All matches so far; None when there are too many."""
         self._count = 0
         self._waiting: list[str] = []
+        self._total = 0
+        """Paths in all chunks, as far as they were known when the work began."""
+        self._looked_at = 0
+        """Paths that were searched for letters."""
 
     @property
     def is_complete(self) -> bool:
@@ -196,6 +209,7 @@ class PathSearch:
     def work(self, seconds: float | None = None, clock: Clock = time.perf_counter) -> None:
         """Search on, for at most so long: first for the query in one piece, then for its letters in their order."""
         began = turn = clock()
+        self._total = sum(chunk.count for chunk in self._chunks)
         while not self.is_complete:
             if self._looked_for_piece < len(self._chunks):
                 self._look_for_piece(self._chunks[self._looked_for_piece])
@@ -246,54 +260,80 @@ class PathSearch:
         kinds = (self._pieces, self._in_names, self._at_starts, self._after_slashes, self._letters_of_names)
         return dict.fromkeys((*letters[:_ENOUGH_OF_A_KIND], *chain.from_iterable(kind.shortest for kind in kinds)))
 
-    def _lines(self, chunk: _Chunk, longest: int, *pieces: str) -> tuple[list[str], list[str]]:
-        """The chunk's paths that are not longer: as they are, and as they are compared. None without all pieces."""
-        if self._exact and not chunk.has_capitals:
-            return [], []
-        end = chunk.up_to(longest)
-        compared = (chunk.paths if self._exact else chunk.folded)[:end]
-        if not all(piece in compared for piece in pieces):
-            return [], []
-        lines = compared.split("\n")
-        return chunk.paths[:end].split("\n") if chunk.has_capitals and not self._exact else lines, lines
+    def _compared(self, chunk: _Chunk) -> str:
+        """The chunk's paths as the query is compared with them; nothing if it cannot match."""
+        if not self._exact:
+            return chunk.folded
+        return chunk.paths if chunk.has_capitals else ""
 
     def _look_for_piece(self, chunk: _Chunk) -> None:
         """Paths with the query in one piece, and where users usually mean it: in a name, at the start of one."""
-        query = self._query
-        kinds = (self._pieces, self._in_names, self._at_starts, self._after_slashes)
-        paths, lines = self._lines(chunk, max(kind.longest for kind in kinds), query)
-        at = [number for number, line in enumerate(lines) if query in line]
-        self._pieces.add(paths[number] for number in at)
-        self._after_slashes.add(paths[number] for number in at if "/" + query in lines[number])
-        if self._is_name:
-            at = [number for number in at if lines[number].rfind(query) > lines[number].rfind("/", 0, -1)]
-            self._in_names.add(paths[number] for number in at)
-            starts = (number for number in at if lines[number].startswith(query, lines[number].rfind("/", 0, -1) + 1))
-            self._at_starts.add(paths[number] for number in starts)
+        query, text = self._query, self._compared(chunk)
+        if query not in text:
+            return
+        self._pieces.add(_paths_with(query, chunk, text, self._pieces.longest))
+        self._after_slashes.add(_paths_with("/" + query, chunk, text, self._after_slashes.longest))
+        if self._is_name and (self._exact or query in chunk.names):
+            self._in_names.add(self._named(chunk, self._in_names.longest, contains, query))
+            if self._exact or chunk.names.startswith(query) or "\n" + query in chunk.names:
+                self._at_starts.add(self._named(chunk, self._at_starts.longest, str.startswith, query))
+
+    def _named(self, chunk: _Chunk, longest: int, fits: Callable[..., object], *more: str) -> Iterator[str]:
+        """The paths of a chunk for whose names `fits(name, *more)` is true, the shortest first."""
+        count = chunk.count_up_to(longest)
+        names = (_FOLDERS.sub("", chunk.paths) if self._exact else chunk.names).split("\n", count)
+        hits = map(fits, names, *map(repeat, more))
+        numbers = list(islice(compress(range(count), hits), _ENOUGH_OF_A_KIND))
+        if numbers:
+            paths = chunk.paths.split("\n", numbers[-1] + 1)
+            yield from (paths[number] for number in numbers)
 
     def _look_for_letters(self, chunk: _Chunk) -> None:
         """Paths with all letters of the query in their order, anywhere or in their names."""
-        match = self._match
-        longest = max(self._letters.longest, self._letters_of_names.longest) if self._all is None else _ANY_LENGTH
-        paths, lines = self._lines(chunk, longest, *self._query)
-        at = [number for number, line in enumerate(lines) if match(line)]
-        self._letters.add(paths[number] for number in at)
-        if self._is_name:
-            named = (number for number in at if match(lines[number], lines[number].rfind("/", 0, -1) + 1))
-            self._letters_of_names.add(paths[number] for number in named)
+        match, text = self._match, self._compared(chunk)
+        self._looked_at += chunk.count
+        if not all(char in text for char in self._query):
+            return
+        if self._is_name and self._all is None:
+            self._letters_of_names.add(self._named(chunk, self._letters_of_names.longest, match))
+        end = chunk.up_to(self._letters.longest if self._all is None else _ANY_LENGTH)
+        lines = text[:end].split("\n")
+        if self._exact or not chunk.has_capitals:
+            paths = lines = list(filter(match, lines))
+        else:
+            hits = list(map(match, lines))
+            paths, lines = list(compress(chunk.paths[:end].split("\n"), hits)), list(compress(lines, hits))
+        self._letters.add(paths)
         if self._all is not None:
-            self._keep([paths[number] for number in at])
+            if self._is_name:
+                both = zip(paths, lines, strict=True)
+                self._letters_of_names.add(path for path, line in both if match(line, line.rfind("/", 0, -1) + 1))
+            self._keep(paths, lines, is_folded=chunk.has_capitals)
 
-    def _keep(self, paths: list[str]) -> None:
+    def _keep(self, paths: list[str], lines: list[str], *, is_folded: bool) -> None:
         assert self._all is not None
         self._count += len(paths)
-        if self._count * len(self._chunks) > _MOST_NARROWED * (self._looked_for_letters + 1):
+        if self._count * self._total > _MOST_NARROWED * self._looked_at:
             self._all, self._waiting = None, []
-            return
-        self._waiting += paths
-        if len(self._waiting) >= CHUNK_PATHS:
-            self._all += _chunks(self._waiting)
-            self._waiting = []
+        elif len(paths) < _SMALL_CHUNK or (is_folded and self._exact):
+            self._waiting += paths
+            if len(self._waiting) >= CHUNK_PATHS:
+                self._all += _chunks(self._waiting)
+                self._waiting = []
+        else:
+            # Matches of one chunk are in its order, so they need not be sorted again.
+            self._all.append(_Chunk(paths, lines if is_folded else None))
+
+
+def _paths_with(piece: str, chunk: _Chunk, text: str, longest: int) -> Iterator[str]:
+    """The paths of a chunk with this piece, the shortest first; `text` is what it is looked for in."""
+    end = chunk.up_to(longest)
+    at = text.find(piece, 0, end)
+    while at >= 0:
+        stop = text.find("\n", at, end)
+        stop = end if stop < 0 else stop
+        yield chunk.paths[text.rfind("\n", 0, at) + 1 : stop]
+        at = text.find(piece, stop, end)
 
 
 def _by_length(path: str) -> tuple[int, str]:

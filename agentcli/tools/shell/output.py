@@ -164,9 +164,11 @@ class CollectedOutput:
         """Take the lines that have ended; the last one may still be overwritten."""
         data = self._line + data
         end = data.rfind(b"\n") + 1
-        if len(data) - end > LONGEST_ROW:
-            end = len(data)
         self._line = data[end:]
+        if b"\r" in self._line:
+            self._line = self._line[self._line.rstrip(b"\r").rfind(b"\r") + 1 :]
+        if len(self._line) > LONGEST_ROW:
+            end, self._line = len(data), b""
         self._take(self._plain(data[:end]))
 
     def _plain(self, data: bytes) -> str:
