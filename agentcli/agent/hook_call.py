@@ -1,15 +1,16 @@
-"""Await a hook inside a generator, and yield what it reports while it runs."""
+"""Await a hook inside a generator, and yield what it reports while it runs; its texts as a message."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
 from agentcli.agent.ports import Hooks
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.events import Event
+from agentcli.core.messages import Message, Origin, user_message
 
 T = TypeVar("T")
 
@@ -42,3 +43,8 @@ class HookCall(Generic[T]):
             await cancel_and_wait([task])
             if not task.cancelled():
                 task.exception()  # looked at also when the consumer has left
+
+
+def hook_message(texts: Iterable[str], message_id: str) -> Message:
+    """Texts of hooks for the model, apart from one another: a model reads blocks as one text."""
+    return user_message("\n\n".join(texts), message_id, Origin.HOOK)

@@ -17,10 +17,9 @@ from agentcli.agent.context.compaction import Compaction, Shortening
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.costs.account import Account
 from agentcli.agent.definition_rights import lend_rights
-from agentcli.agent.hook_call import HookCall
+from agentcli.agent.hook_call import HookCall, hook_message
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import budget_stop
-from agentcli.agent.loop.recover import hook_message
 from agentcli.agent.loop.run_loop import run_loop
 from agentcli.agent.loop_setup import ask_about_budget, loop_dependencies, mentions_for
 from agentcli.agent.loop_state import EndReason, LoopState, Stop

@@ -13,15 +13,28 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+CLEANUP_SECONDS = 5.0
+"""Time for a task that is cancelled already to clean up, before it is cancelled again."""
+
+
 async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait until each has ended; their exceptions are ignored.
 
-    If the caller is cancelled meanwhile, the tasks are still awaited before the cancellation continues.
+    If the caller is cancelled meanwhile, the tasks are still awaited before the cancellation continues. A task that
+    was cancelled before is in its cleanup, which a second cancellation would interrupt: it gets `CLEANUP_SECONDS`.
     """
     pending = [task for task in tasks if not task.done()]
+    cleaning = [task for task in pending if task.cancelling()]
     for task in pending:
-        task.cancel()
-    await wait_uncancelled(pending)
+        if task not in cleaning:
+            task.cancel()
+    loop = asyncio.get_running_loop()
+    timers = [loop.call_later(CLEANUP_SECONDS, task.cancel) for task in cleaning]
+    try:
+        await wait_uncancelled(pending)
+    finally:
+        for timer in timers:
+            timer.cancel()
 
 
 async def wait_uncancelled(tasks: Iterable[asyncio.Future[Any]]) -> None:

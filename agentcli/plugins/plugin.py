@@ -160,6 +160,9 @@ class Plugin:
         the description. An object with the methods of `agentcli.Tool` is registered as it is.
 
         `safe`: it only reads, so it may run in parallel and without approval.
+
+        Three seconds after Esc a call that still runs is cancelled. What it awaits in `finally` is not interrupted for
+        five more seconds.
         """
 
         def register(target: F) -> F:

@@ -134,7 +134,7 @@ def test_contexts_follow_the_order_of_the_configuration_not_of_the_ends() -> Non
             began = asyncio.get_running_loop().time()
             await b.run()
             assert asyncio.get_running_loop().time() - began < 6, "in parallel"
-        assert hook_texts(b) == ["A hook adds, after Look: firstA hook adds, after Look: second"]
+        assert hook_texts(b) == ["A hook adds, after Look: first\n\nA hook adds, after Look: second"]
 
     run(main)
 
@@ -308,9 +308,9 @@ def test_a_prompt_gets_context_from_the_session_and_from_its_own_hook() -> None:
             await b.run("cats")
             await b.run("dogs")
         assert starts == ["startup"]
-        assert hook_texts(b) == ["Welcome.About cats.", "About dogs."]
+        assert hook_texts(b) == ["Welcome.\n\nAbout cats.", "About dogs."]
         first = b.requests[0]["messages"][0]["content"]
-        assert [block["text"] for block in first] == ["cats", "Welcome.", "About cats."]
+        assert [block["text"] for block in first] == ["cats", "Welcome.\n\nAbout cats."]
 
     run(main)
 

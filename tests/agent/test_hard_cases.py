@@ -13,8 +13,10 @@ from agentcli.agent.loop.structured_output import RequireOutput
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, EmitEvent, Extensions, Hooks, PreToolVerdict
 from agentcli.agent.profile import Bounds, Profile, Tuning
+from agentcli.agent.toolcalls.executor import ABORT_GRACE_SECONDS
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import CLEANUP_SECONDS
 from agentcli.core.messages import ImageBlock, Json, Message, Origin, TextBlock, ToolUseBlock
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tools.base import Output, ToolContext
@@ -175,14 +177,16 @@ def test_tool_results_are_kept_when_the_consumer_leaves(closing: str) -> None:
 
 
 class Tidying(FakeTool):
-    """Ignores an abort, and cleans up for ten seconds when it is cancelled."""
+    """Ignores an abort, and cleans up for `seconds` when it is cancelled."""
+
+    seconds = 10.0
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> AsyncGenerator[Output, None]:
         try:
             await asyncio.sleep(500)
             yield Output("looked")
         finally:
-            await asyncio.sleep(10)
+            await asyncio.sleep(self.seconds)
             self.ended.append("cleaned up")
 
 
@@ -225,6 +229,29 @@ def test_the_hooks_that_report_are_asked_about_a_call() -> None:
         async with b.engine:
             await b.run("go")
         assert tool.runs == []
+
+    play(main)
+
+
+@pytest.mark.parametrize(("seconds", "ended"), [(4.0, ["cleaned up"]), (60.0, [])])
+def test_cleanup_that_outlasts_the_grace_period_has_some_seconds_when_the_consumer_leaves(
+    seconds: float, ended: list[str]
+) -> None:
+    async def main() -> None:
+        tool = Tidying()
+        tool.seconds = seconds
+        b = bench(reply(call("Look")), tools=[tool])
+        stream = b.engine.submit("go")
+        async for happened in stream:
+            if isinstance(happened, ev.ToolStarted):
+                break
+        b.engine.abort()
+        await asyncio.sleep(ABORT_GRACE_SECONDS + 1)
+        began = asyncio.get_running_loop().time()
+        await stream.aclose()
+        await b.engine.aclose()
+        assert tool.ended == ended
+        assert asyncio.get_running_loop().time() - began <= CLEANUP_SECONDS
 
     play(main)
 

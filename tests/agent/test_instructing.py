@@ -35,6 +35,8 @@ def turn(name: str, is_error: bool = False, **input: Any) -> tuple[Message, Mess
 
 
 PROMPT = user_message("go", "p", Origin.PROMPT)
+ANSWERED = (PROMPT, Message("assistant", (TextBlock("Yes?"),), "r", Origin.REPLY, usage=Usage(1)))
+"""A conversation of which a request was made: what stands at its front stays."""
 BOUNDARY = Message("user", (), "b", Origin.BOUNDARY)
 SUMMARY = user_message("so far", "s", Origin.SUMMARY)
 UNDO = ContextEdit(kind="undo_compaction", target="b", through="s")
@@ -198,6 +200,7 @@ async def test_a_changed_file_is_sent_once_at_the_end_and_the_prefix_stays(proje
 async def test_removed_and_new_files_are_reported(project: Project) -> None:
     project.put("AGENTS.md", "be brief")
     project.begin()
+    project.log = ANSWERED
     (project.folder / "AGENTS.md").unlink()
     assert "AGENTS.md are gone" in (await project.told())[0]
     assert await project.told() == []
@@ -208,10 +211,23 @@ async def test_removed_and_new_files_are_reported(project: Project) -> None:
     assert await project.told() == []
 
 
+async def test_a_file_that_changes_before_the_first_request_is_sent_once_at_the_front(project: Project) -> None:
+    project.put("AGENTS.md", "be brief")
+    project.begin()
+    project.put("AGENTS.md", "be brief and kind")
+    assert await project.told() == []
+    assert [context.text.count("be brief") for context in project.renewed] == [1]
+    project.put("AGENTS.md", "be silent")
+    project.log = ANSWERED
+    assert (await project.told())[0].startswith(CHANGED)
+    assert len(project.renewed) == 1
+
+
 async def test_a_changed_import_is_reported(project: Project) -> None:
     project.put("AGENTS.md", "see @docs/style.md")
     project.put("docs/style.md", "tabs")
     project.begin()
+    project.log = ANSWERED
     project.put("docs/style.md", "spaces")
     (told,) = await project.told()
     assert "spaces" in told
@@ -326,6 +342,7 @@ async def test_a_resumed_session_does_not_repeat_instructions(project: Project) 
 async def test_a_session_started_without_instructions_gets_them_at_the_end(project: Project) -> None:
     project.put("AGENTS.md", "be brief")
     project.begin(UserContext("", {}))
+    project.log = ANSWERED
     assert "be brief" in (await project.told())[0]
     assert await project.told() == []
 

@@ -87,6 +87,16 @@ async def test_a_stop_hook_keeps_the_model_going(program: Program) -> None:
         assert "Run the tests first." in json.dumps(server.requests[1].body["messages"])
 
 
+async def test_texts_of_several_hooks_are_apart(program: Program) -> None:
+    value = hooks("UserPromptSubmit", "echo 'Be brief.'")
+    value["hooks"]["UserPromptSubmit"][0]["hooks"].append({"type": "command", "command": "echo 'Be kind.'"})
+    async with LoopbackServer("Hi.") as server:
+        program.talk_to(server.url)
+        await program.run("-p", "hello", *FLAGS, "--settings", json.dumps(value))
+        texts = [block["text"] for block in server.requests[0].body["messages"][-1]["content"]]
+    assert any("Be brief.\n\nBe kind." in text for text in texts)
+
+
 async def test_a_blocked_prompt_fails_the_run_without_a_request(program: Program) -> None:
     command = "grep -q password && { echo 'No secrets.' >&2; exit 2; }"
     async with LoopbackServer("Never.") as server:

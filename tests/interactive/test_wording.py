@@ -23,6 +23,7 @@ EVENTS: list[ev.Event] = [
     ev.FeatureDropped(feature="effort", text="The server does not know effort: it is no longer sent."),
     ev.RequestRepaired(repair="drop_images", through="m", text="An image was refused: images are left out."),
     ev.PermissionDenied(tool_use_id="t", name="Bash", input={}, reason="denied by Bash(rm *)"),
+    ev.PermissionDenied(tool_use_id="t", name="Write", input={}, reason="Keep exploring.", by="plan mode"),
     ev.LoopSuspected(name="Bash", title="Bash make", times=3),
     ev.RulesLearned(rules=["Bash(make)"], where="session"),
     ev.ModeChanged(mode="plan", reason="you chose it"),
@@ -66,6 +67,7 @@ warning Switched from large to small: overloaded 3 times
 warning The server does not know effort: it is no longer sent.
 warning An image was refused: images are left out.
 info    Bash was not allowed: denied by Bash(rm *)
+info    Write was denied by plan mode
 warning Bash make: the same result 3 times in a row
 info    Allowed from now on (for this session): Bash(make)
 info    Permission mode: plan (you chose it)

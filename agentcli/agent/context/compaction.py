@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from agentcli.agent.context.compaction_plan import CompactionDependencies, CompactionDraft, drafted
 from agentcli.agent.context.compaction_preview import RequestTokens
-from agentcli.agent.hook_call import HookCall
+from agentcli.agent.hook_call import HookCall, hook_message
 from agentcli.agent.questions import Questions
 from agentcli.agent.side_call import SideCall
 from agentcli.context import compact as words
@@ -24,7 +24,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.growing import Growing
-from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolUseBlock, user_message
+from agentcli.core.messages import Json, Message, Origin, ToolUseBlock, user_message
 from agentcli.core.permission import Answer
 from agentcli.core.usage import Usage
 from agentcli.providers.base import FailureKind
@@ -120,7 +120,7 @@ class Compaction:
                     async for event in events:
                         yield event
         if begun.verdict:
-            message = Message("user", tuple(map(TextBlock, begun.verdict)), own.ids.new(), Origin.HOOK)
+            message = hook_message(begun.verdict, own.ids.new())
             self.messages = (*self.messages, message)
             yield ev.MessageAppended(message=message)
 

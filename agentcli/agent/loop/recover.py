@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 
 from agentcli.agent.context.compaction import Compaction
-from agentcli.agent.hook_call import HookCall
+from agentcli.agent.hook_call import HookCall, hook_message
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import Find, TurnOutcome
 from agentcli.agent.loop.dependencies import LoopDependencies
@@ -20,7 +20,7 @@ from agentcli.context.compact import pinned_now
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortReason, AbortSignal
 from agentcli.core.ids import Ids
-from agentcli.core.messages import Message, Origin, TextBlock, user_message
+from agentcli.core.messages import Message, Origin, user_message
 
 
 class FactCheck:
@@ -278,11 +278,6 @@ async def attachments_now(dependencies: LoopDependencies, state: LoopState, sign
         return tuple(await signal.run(dependencies.extensions.attachments.collect(state)))
     except Aborted:
         return ()
-
-
-def hook_message(texts: Sequence[str], message_id: str) -> Message:
-    """Texts of hooks for the model."""
-    return Message("user", tuple(TextBlock(text) for text in texts), message_id, Origin.HOOK)
 
 
 def refused_prompts(state: LoopState) -> list[str]:

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
+from agentcli.agent.hook_call import hook_message
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.repetition import DENIED
 from agentcli.agent.loop.reply import Reply
@@ -26,7 +27,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import Merge, cancel_and_wait
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.ids import Clock, Ids
-from agentcli.core.messages import RESULT_DATA, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
+from agentcli.core.messages import RESULT_DATA, Message, Origin, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
 from agentcli.tools.base import ToolContext
@@ -434,9 +435,8 @@ class Turn:
         for result in results:
             if result.said is not None:
                 yield result.said.message(ids.new())
-        hook_texts = tuple(TextBlock(text) for result in results for text in result.hook_context)
-        if hook_texts:
-            yield Message("user", hook_texts, ids.new(), Origin.HOOK)
+        if hook_texts := [text for result in results for text in result.hook_context]:
+            yield hook_message(hook_texts, ids.new())
 
 
 def _appended(message: Message) -> ev.MessageAppended:

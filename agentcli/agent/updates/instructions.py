@@ -3,8 +3,8 @@
 What it was shown at first is the user context, at the front of every request, which stays as it is. All else comes as
 attachments at the end, one for each file: those of folders that a tool has touched, and any that has changed. What has
 been told is read from the messages that are in sight, so that it survives a resume and is told again after a compaction
-has taken it away. Right after a compaction the front is made again instead: then it costs nothing. It belongs to that
-compaction: undoing it brings the old front back, byte for byte.
+has taken it away. Before the first request, and right after a compaction, the front is made again instead: then it
+costs nothing. One that belongs to a compaction goes with it: undoing it brings the old front back, byte for byte.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class Instructing(Attachments):
         """Digests of the files that messages in sight tell of."""
         self._scanned: tuple[int, str] = (0, "")
         """How many messages have been looked through, and the id of the last of them."""
-        self._decided: set[str] = set(fronts)
-        """Boundaries after which it was decided whether the front is made again: once for each."""
+        self._decided: set[str] = set(fronts) - {""}
+        """Boundaries after which it was decided whether the front is made again: once for each. "": the beginning."""
         self._looked_up: tuple[LoopState, dict[str, str], _Found] | None = None
         self._ours = {path for front in fronts.values() for path in front.sources}
         self._local = LocalFolders()
@@ -140,9 +140,10 @@ class Instructing(Attachments):
         return self._fronts[self._view.front_boundary(state.messages)]
 
     def _renew_front(self, state: LoopState, always: Instructions) -> bool:
-        """Only between a compaction and the request after it: there the cache has nothing to lose."""
+        """Only before the first request, and between a compaction and the request after it: there the cache has nothing
+        to lose."""
         boundary = self._fresh_boundary(state.messages)
-        if self._renew is None or not boundary or boundary in self._decided:
+        if self._renew is None or boundary is None or boundary in self._decided:
             return False
         self._decided.add(boundary)
         fresh = always.as_context()
@@ -152,14 +153,15 @@ class Instructing(Attachments):
         self._renew(fresh, boundary)
         return True
 
-    def _fresh_boundary(self, messages: Sequence[Message]) -> str:
-        """The id of the active compact boundary if no request was made since, else "". Repeated replies lack usage."""
+    def _fresh_boundary(self, messages: Sequence[Message]) -> str | None:
+        """The id of the active compact boundary if no request was made since, "" if none was made at all, else None.
+        Repeated replies lack usage."""
         for message in reversed(messages):
             if message.origin is Origin.REPLY and message.usage is not None:
-                return ""
+                return None
             if message.origin is Origin.BOUNDARY and message is self._view.edits.boundary(messages):
                 return message.id
-        return ""
+        return None if any(message.origin is Origin.REPLY for message in messages) else ""
 
     def _message(self, file: InstructionFile, new: bool) -> Message:
         headings = (MEMORY_NEW, MEMORY_CHANGED) if file.kind == "memory" else (NEW, CHANGED)
