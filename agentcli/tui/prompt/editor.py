@@ -412,7 +412,7 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
             self.put_in(self._cut)
 
     @classmethod
-    def _get_component_classes(cls) -> frozenset[str]:
+    def _get_component_classes(cls) -> frozenset[str]:  # type: ignore[override]  # a cached function there
         """Without those of `TextArea`, which paints differently: every change of styles would compute all of them."""
         return frozenset(cls.COMPONENT_CLASSES)
 
