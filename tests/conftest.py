@@ -26,7 +26,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers as hypothesis_providers
 
-from tests.support import compiled_tests, forked_workers
+from tests.support import compiled_tests, forked_workers, unsynced
 from tests.support.examples import EXAMPLES, UNHURRIED
 
 # Who starts the tests in the background (nohup, `&`) has some signals ignored, and programs under test inherit that.
@@ -45,10 +45,6 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 # ruff: noqa: PTH123, PTH208 -- /proc is read before and after each of 11,000 tests, and pathlib is slow
 
 
-def _check_descriptor(descriptor: Any) -> None:
-    os.fstat(descriptor if isinstance(descriptor, int) else descriptor.fileno())
-
-
 # Workers read the test modules that another one has compiled: rewriting 10,000 assertions takes 20 s of CPU.
 sys.dont_write_bytecode = False
 
@@ -57,10 +53,7 @@ sys.dont_write_bytecode = False
 if Path(tempfile.gettempdir()).resolve() == Path("/tmp") and os.access("/var/tmp", os.W_OK | os.X_OK):
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/var/tmp")
 
-# The power does not fail during a test, and waiting for the disk takes milliseconds. `fstat` fails as syncing would.
-os.fsync = _check_descriptor
-if hasattr(os, "fdatasync"):
-    os.fdatasync = _check_descriptor
+unsynced.install()
 
 # Nearly everything that is made until the tests begin stays: `pytest_collection_finish` turns the collector on.
 gc.disable()

@@ -258,7 +258,8 @@ class Plain:
     async def _prompted(self, draft: str) -> str:
         prompting = asyncio.get_running_loop().create_task(self._reader.prompt(draft))
         try:
-            if self._opening is not None and not self._opening.done():
+            if self._opening is not None:
+                # Also when it has failed before the prompt: nobody would learn of it until a line is sent.
                 await asyncio.wait([prompting, self._opening], return_when=asyncio.FIRST_COMPLETED)
                 if self._opening.done():
                     self._opening.result()

@@ -44,6 +44,7 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
         "_draw_cursor": "the cursor blinks only with the focus",
         "_rewrap_and_refresh_virtual_size": "a resize wraps the text once",
         "_offset_to_line_info": "the rows of the wrapped text, for painting",
+        "_get_component_classes": "only the styles that the editor paints with are computed",
     },
     "prompt.wrapping": {
         "Location WrappedDocument": "types of the document's API without a public home",

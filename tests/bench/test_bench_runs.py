@@ -65,7 +65,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "tui-memory": partial(tui_memory, turns=3),
     "tui-idle": partial(tui_idle, seconds=0.1),
     "tui-resume": partial(tui_resume, records=80),
-    "tui-markdown": partial(tui_markdown, longest=30_000),
+    "tui-markdown": partial(tui_markdown, shorter=2_000, longest=3_000),
     "tui-transcript": partial(tui_transcript, messages=40),
     "tui-growth": partial(tui_growth, sizes=(10, 20)),
 }

@@ -47,23 +47,25 @@ def reply(size: int) -> str:
     return parts[:size]
 
 
-def tui_markdown(runs: int, longest: int = 200_000) -> Report:
+def tui_markdown(runs: int, shorter: int = 20_000, longest: int = 200_000) -> Report:
     warm(("python",))
     palette = Palette()
-    short, long = reply(20_000), reply(longest)
+    short, long = reply(shorter), reply(longest)
     plain = [("def parse(text: str, *, strict: bool = False) -> Tree:", Style.null())]
     return Report(
         "Laying out an answer while it grows (CPU time)",
         (
             Measure(
-                "20,000 characters, every 4th of 840 deltas", _cpu(runs, lambda: _grow(short, 1, palette)), budget=150
+                f"{shorter:,} characters, every 4th of 840 deltas",
+                _cpu(runs, lambda: _grow(short, 1, palette)),
+                budget=150,
             ),
             Measure(
                 f"{longest:,} characters, the same rate",
                 _cpu(max(1, runs // 3), lambda: _grow(long, 10, palette)),
                 budget=1_500,
             ),
-            Measure("20,000 characters at once", _cpu(runs, lambda: _whole(short, palette))),
+            Measure(f"{shorter:,} characters at once", _cpu(runs, lambda: _whole(short, palette))),
             Measure(
                 "1,000 short lines wrapped", _cpu(runs, lambda: [wrap(plain, _WIDTH) for _ in range(1_000)]), budget=15
             ),

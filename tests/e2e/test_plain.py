@@ -238,8 +238,8 @@ async def test_a_folder_with_settings_is_asked_about_first(tmp_path: Path) -> No
     replies = (reply(call("Bash", command="touch it")), reply("done"))
     async with app_with(tmp_path, *replies, arguments=[*PLAIN, "go"]) as (app, _server):
         await app.wait_for("Trust this folder?")
-        assert "Bash(touch it)" in app.text
         await asked(app)
+        assert "Bash(touch it)" in app.text
         await app.submit("t")
         await app.wait_for("of the context")  # it was not asked about
         assert await leave(app) == 0
@@ -498,6 +498,27 @@ async def test_a_startup_failure_is_one_sentence_on_a_restored_terminal(tmp_path
         assert await app.end() == 2
         assert app.is_restored
         assert "--session-id must be a UUID" in app.text
+
+
+_PROMPT_AFTER_THE_ENGINE = """
+import asyncio
+from agentcli.plain import start
+prompted = start.Plain._prompted
+async def later(plain, draft):
+    await asyncio.wait([plain._opening])
+    return await prompted(plain, draft)
+start.Plain._prompted = later
+from agentcli.__main__ import main
+main()
+"""
+
+
+async def test_a_startup_failure_before_the_first_prompt_ends_the_session_too(tmp_path: Path) -> None:
+    command = ("-c", _PROMPT_AFTER_THE_ENGINE)
+    async with app_with(tmp_path, arguments=[*PLAIN, "--session-id", "x"], command=command) as (app, _server):
+        assert await app.end() == 2
+        assert "--session-id must be a UUID" in app.text
+        assert app.is_restored
 
 
 # ------------------------------------------------------------------------------------------------- other terminals

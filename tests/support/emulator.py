@@ -58,6 +58,9 @@ class Emulator(pyte.Screen):
         return self._rows
 
     def _text_of(self, line: Mapping[int, Char]) -> str:
+        text = "".join([line[column].data for column in range(self.columns)])
+        if text.isascii() or all(_width(character) != 2 for character in set(text)):
+            return text
         shown: list[str] = []
         column = 0
         while column < self.columns:

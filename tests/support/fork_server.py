@@ -36,6 +36,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support import unsynced
+
 _LIBRARIES = [
     "anthropic",
     "anthropic.resources.messages",
@@ -407,8 +409,8 @@ def take_streams(streams: Sequence[int]) -> None:
 
 
 async def _use_app_once() -> None:
-    """Open the app without a terminal and let it answer a prompt with tools: forked programs inherit parsed stylesheets
-    and filled caches."""
+    """Open the app without a terminal, let it answer a prompt with tools and ask about a command: forked programs
+    inherit parsed stylesheets and filled caches."""
     import tempfile
 
     from agentcli.assemble import Options
@@ -424,7 +426,11 @@ async def _use_app_once() -> None:
     with tempfile.TemporaryDirectory() as folder:
         environ = {"PATH": os.environ["PATH"], "HOME": folder, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
         environ["ANTHROPIC_API_KEY"] = "sk-test"
-        replies = reply(call("Glob", pattern="*"), call("Bash", command="ls | wc -l")), "**Two** files."
+        replies = (
+            reply(call("Glob", pattern="*"), call("Bash", command="ls | wc -l")),
+            "**Two** files.",
+            reply(call("Bash", command="touch it")),
+        )
         options = Options(
             cwd=Path(folder),
             environ=environ,
@@ -434,11 +440,17 @@ async def _use_app_once() -> None:
         )
         start = Start(make_options=lambda: options, cwd=options.cwd, environ=environ)
         app = AgentApp(start, load_preferences(options.cwd, environ, None, None))
-        async with app.run_test(size=(100, 30)) as pilot:
+        async with app.run_test(size=(100, 30), tooltips=True, notifications=True) as pilot:
             await app.engine_ready.wait()
             app.post_message(BackgroundColour(TERMINAL_BACKGROUND))
             app.chat.send(Draft("hello"))
             while "files" not in app.chat.transcript.source_text() or app.chat.session.busy:
+                await pilot.pause(0.01)
+            app.chat.send(Draft("touch it"))
+            while not app.screen.is_modal:
+                await pilot.pause(0.01)
+            await pilot.press("escape")
+            while app.chat.session.busy:
                 await pilot.pause(0.01)
             await app.chat.session.close()
     # Programs read it from their own environment.
@@ -478,7 +490,8 @@ def end_threads() -> None:
 
 
 def load_modules() -> None:
-    """Import agentcli and the libraries that it and its tests use, also those that it imports late."""
+    """Import agentcli and the libraries that it and its tests use, also those that it imports late, and have its frozen
+    classes compile what they would compile once they are used."""
     import importlib
     import pkgutil
 
@@ -487,7 +500,9 @@ def load_modules() -> None:
     package = importlib.import_module(_PACKAGE)
     for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
         if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+            for kind in vars(importlib.import_module(module.name)).values():
+                if isinstance(kind, type) and "__frozen_fields__" in vars(kind):
+                    _ = kind.__init__
 
 
 def main() -> None:
@@ -495,6 +510,7 @@ def main() -> None:
     if os.fork():
         # Workers come and go: the server is nobody's child.
         os._exit(0)
+    unsynced.install()
     _shorten_pause()
     load_modules()
     asyncio.run(_use_app_once())

@@ -2,8 +2,7 @@
 
 Textual renders every frame also where there is no terminal to show it, a third or more of the time of a test of the
 app. What a test looks at it renders itself. The frame that is due when the app is idle is still drawn, so that a test
-fails when a widget cannot be drawn: a screen's first frame at once, any other before the test does something more with
-the app, and when it ends.
+fails when a widget cannot be drawn: before the test does something more with the app, and when it ends.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import functools
-import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -27,8 +25,6 @@ _run_test = App.run_test
 _changed: set[Screen[Any]] = set()
 _due: set[Screen[Any]] = set()
 """Changed when the app was last idle, and not looked at since."""
-_drawn: weakref.WeakSet[Screen[Any]] = weakref.WeakSet()
-"""Have had their first frame."""
 
 
 def _put_off(self: Screen[Any]) -> None:
@@ -52,7 +48,6 @@ def _draw_due() -> None:
     _due.clear()
     for screen in due:
         if screen.is_running and screen is screen.app.screen:
-            _drawn.add(screen)
             contextvars.copy_context().run(_refresh, screen)
 
 
@@ -63,8 +58,6 @@ def _draw_around(wait: Callable[..., Awaitable[None]]) -> Callable[..., Awaitabl
         await wait(*arguments, **options)
         _due.update(_changed)
         _changed.clear()
-        if not _drawn.issuperset(_due):
-            _draw_due()
 
     return waited
 

@@ -184,6 +184,12 @@ class TerminalProgram:
         return _state_of(self.process.pid) == "T"
 
     @property
+    def is_asleep(self) -> bool:
+        """Whether it waits for something. On a busy machine it may have work to do and wait for a processor. True where
+        there is no /proc to tell."""
+        return _state_of(self.process.pid) in ("S", "")
+
+    @property
     def processor_seconds(self) -> float:
         """What the program has used so far, without its children: does not depend on what else the machine does."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from textual import events
+from textual._context import visible_screen_stack
 from textual.app import App, ComposeResult
 from textual.keys import REPLACED_KEYS, _character_to_key
 from textual.pilot import Pilot
@@ -38,6 +39,7 @@ class Host(App[None]):
 
     def lines(self) -> list[str]:
         """The rows of the screen."""
+        visible_screen_stack.set(self._background_screens)  # Textual does so before each frame: what is behind a sheet
         return [strip.text.rstrip() for strip in self.screen._compositor.render_strips()]
 
     @property

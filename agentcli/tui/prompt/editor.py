@@ -65,7 +65,7 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
         &:ansi .prompt-editor--selection { text-style: reverse; }
     }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = TextArea.COMPONENT_CLASSES | {
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
         "prompt-editor--chip",
         "prompt-editor--placeholder",
         "prompt-editor--cursor",
@@ -415,6 +415,11 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
     def action_yank(self) -> None:
         if self._cut:
             self.put_in(self._cut)
+
+    @classmethod
+    def _get_component_classes(cls) -> frozenset[str]:  # type: ignore[override]  # a cached function there
+        """Without those of `TextArea`, which paints differently: every change of styles would compute all of them."""
+        return frozenset(cls.COMPONENT_CLASSES)
 
     def _look(self, name: str) -> Style:
         found = self._looks.get(name)
