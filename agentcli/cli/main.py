@@ -97,9 +97,12 @@ def _typer(arguments: Sequence[str]) -> int:
 
 
 def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> int:
-    from agentcli.tui.start import DEMO_WANTED, Start, run
-
     cwd = _current_folder()
+    if early is None:  # otherwise it is checked already
+        from agentcli.cli.busy_session import refuse_busy_session
+
+        refuse_busy_session(parsed, environ, cwd)
+    from agentcli.tui.start import DEMO_WANTED, Start, run
 
     def make_options() -> Options:
         from agentcli.cli.invocation import build_invocation

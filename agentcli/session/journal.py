@@ -66,10 +66,7 @@ class SessionJournal:
         try:
             self._take_lock()
         except LockBusy:
-            raise SessionBusy(
-                f"Session {self.path.stem} is in use by another process. "
-                "Close it first, or use --fork-session to continue in a copy."
-            ) from None
+            raise _busy(self.path) from None
         except OSError as error:
             self._fail(error)
 
@@ -285,6 +282,30 @@ def _reason(error: OSError | LockBusy) -> str:
     if error.errno == errno.EEXIST:
         return "a session file with this id was created meanwhile"
     return (error.strerror or "the file is not writable").lower()
+
+
+def refuse_if_in_use(path: Path) -> None:
+    """Raise `SessionBusy` if another process writes this session file. Changes nothing, and promises nothing: only
+    `SessionJournal.start` takes the lock."""
+    try:
+        descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise _busy(path) from None
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
+
+
+def _busy(path: Path) -> SessionBusy:
+    return SessionBusy(
+        f"Session {path.stem} is in use by another process. "
+        "Close it first, or use --fork-session to continue in a copy."
+    )
 
 
 _NO_LOCKS_HERE = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)

@@ -5,8 +5,10 @@ Asked for with every frame, since a layout moves the focused widget without a wo
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
+from textual.css.query import NoMatches
 from textual.geometry import Offset
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
@@ -24,4 +26,7 @@ def cursor_cell(screen: Screen[Any]) -> Offset | None:
     if isinstance(focused, Input):
         # Textual counts one cell more at the end of the text.
         return focused.cursor_screen_offset - Offset(int(focused.cursor_at_end), 0)
-    return screen.cursor_cell if isinstance(screen, Sheet) and screen.is_open else None
+    if isinstance(screen, Sheet):
+        with suppress(NoMatches):  # some of its parts are not there yet, or gone already
+            return screen.cursor_cell
+    return None

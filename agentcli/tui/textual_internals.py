@@ -49,6 +49,7 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
     "prompt.wrapping": {
         "Location WrappedDocument": "types of the document's API without a public home",
         "_wrap_offsets _line_index_to_offsets _width": "only the edited lines are wrapped again, if they need it",
+        "_offset_to_line_info": "long words with wide emoji have more rows than Textual makes of them",
     },
     "terminal.driver": {
         "_app _loop _key_thread": "state of the base driver that its methods rely on",

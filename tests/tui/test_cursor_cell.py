@@ -54,3 +54,15 @@ def test_in_a_list_without_a_line_for_typing_the_cell_is_at_the_marked_row() -> 
 
     play(Letters("Which one", [Row(name, name) for name in ("one", "two", "three")]), script, (80, 24))
     assert found == [Offset(1, 22)]
+
+
+def test_a_sheet_without_its_parts_has_no_cell() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        for part in ("#rows", "#rule", "#foot"):
+            for widget in host.screen.query(part):
+                await widget.remove()
+        assert cursor_cell(host.screen) is None
+
+    play(Letters("Which one", [Row("one", "one")]), script)
+    play(TextPage("Notes", ["abc"]), script)
+    play(dialog(), script)

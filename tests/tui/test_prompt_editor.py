@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from textual.document._document import Document, Selection
 from textual.pilot import Pilot
 
@@ -132,6 +133,26 @@ def test_a_line_that_gets_longer_is_wrapped_as_if_it_had_come_in_one_piece(text:
         assert grown._wrap_offsets == whole._wrap_offsets
         assert grown._offset_to_line_info == whole._offset_to_line_info
         assert grown.location_to_offset(document.end) == whole.location_to_offset(document.end)
+
+
+@given(
+    st.lists(st.sampled_from(["a", " ", "\n", "❤\ufe0f", "1\ufe0f⃣", "👍🏽", "漢", FAMILY]), max_size=40),
+    st.integers(4, 12),
+)
+def test_no_row_is_wider_than_the_box_whatever_emoji_are_in_it(parts: list[str], width: int) -> None:
+    document = Document("")
+    grown = WrappedPrompt(document, width, tab_width=4)
+    for part in parts:
+        end = document.end
+        grown.wrap_range(end, end, document.replace_range(end, end, part).end_location)
+    whole = WrappedPrompt(Document(document.text), width, tab_width=4)
+    assert grown._wrap_offsets == whole._wrap_offsets
+    assert grown._offset_to_line_info == whole._offset_to_line_info
+    assert grown._line_index_to_offsets == whole._line_index_to_offsets
+    for number in range(document.line_count):
+        assert all(cell_len(row) <= width for row in whole.get_sections(number))
+    narrower = WrappedPrompt(Document(document.text), width - 1, tab_width=4)
+    assert narrower.height >= whole.height, "else a scrollbar would come and go for ever"
 
 
 def test_rows_never_end_inside_of_a_character() -> None:

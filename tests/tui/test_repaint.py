@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from rich.cells import split_graphemes
+from rich.cells import cell_len, split_graphemes
 from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
@@ -261,6 +261,30 @@ def test_a_row_with_a_character_of_doubtful_width_is_written_whole() -> None:
     frame = place(memory, "first 👍 and more")
     assert "first" in frame
     assert "👍\x1b[1;9H" in frame  # never where the terminal thinks that the character ends
+
+
+TRAPS = ("a🏻", "☝🏽", "👍🏽", "👩\u200d👩\u200d👧", "🇩", "🇩🇪", "❤\ufe0f", "☆\ufe0f", "1\ufe0f⃣", "e\u0301", "漢")
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_a_character_of_doubtful_width_at_the_right_edge_leaves_all_others_in_place(trap: str) -> None:
+    cells = cell_len(trap)
+    for behind in range(4):
+        before, after = "x" * (WIDTH - cells - behind), "y" * behind
+        terminal, memory = Terminal(3), ScreenMemory()
+        memory.resize(WIDTH, 3)
+        texts = "0" * WIDTH, before + trap + after, "2" * WIDTH
+        memory.place([(0, y, Strip([Segment(text)])) for y, text in enumerate(texts)])
+        terminal.feed(memory.changes((0, 0)))
+        first, row, last = terminal.emulator.display
+        assert (first, last) == (texts[0], texts[2])
+        assert row.startswith(before), behind
+        assert behind < 2 or row.endswith(after[1:]), behind
+
+
+def test_the_halves_of_a_flag_are_written_together() -> None:
+    assert "a🇩🇪\x1b[1;4H🇫🇷\x1b[1;6Hb" in place(memory_with(""), "a🇩🇪🇫🇷b")
+    assert "m🇩🇪\x1b[1;3H" in place(memory_with(""), "🏻🇩🇪"), "a lone skin tone belongs to nothing"
 
 
 def test_a_forgotten_screen_is_written_whole() -> None:

@@ -690,6 +690,14 @@ async def test_a_search_shows_the_nearest_match_above_and_steps_through_all(app:
 
 
 @on_screen()
+async def test_a_match_on_the_last_row_stays_in_view(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(30))
+    app.transcript.find("line 29")
+    await pilot.pause()
+    assert "> line 29" in app.rows()
+
+
+@on_screen()
 async def test_folded_text_is_found_and_opened(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(5), folded("o", rows=40), *notices(30, first=5))
     assert app.transcript.find("o row 33") == 1

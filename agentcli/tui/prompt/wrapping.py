@@ -7,6 +7,7 @@ a joined emoji one by one, and takes a line apart with a `Text` several times a 
 from __future__ import annotations
 
 import itertools
+import re
 from bisect import bisect_right
 
 from rich.cells import cell_len, split_graphemes
@@ -16,16 +17,19 @@ from textual.geometry import Offset
 
 from agentcli.tui.prompt.graphemes import boundary_near
 
+_EMOJI_STYLE = "\ufe0f"
+_WORD = re.compile(r"\S+\s*|\s+")
+
 
 class WrappedPrompt(WrappedDocument):
     def wrap(self, width: int, tab_width: int | None = None) -> None:
         super().wrap(width, tab_width)
-        self._keep_characters_whole()
+        self._fit_characters()
 
     def wrap_range(self, start: Location, old_end: Location, new_end: Location) -> None:
         if not self._has_grown_within_row(start, old_end, new_end):
             super().wrap_range(start, old_end, new_end)
-            self._keep_characters_whole()
+            self._fit_characters()
 
     def _has_grown_within_row(self, start: Location, old_end: Location, new_end: Location) -> bool:
         """Whether a line has only got longer at its end, where its last row has room: that moves nothing."""
@@ -35,6 +39,39 @@ class WrappedPrompt(WrappedDocument):
         line, offsets = self.document[line_index], self._wrap_offsets[line_index]
         room = self._width - (column - offsets[-1] if offsets else column)
         return column == len(line) and room > 0 and line.isascii() and "\t" not in line
+
+    def _fit_characters(self) -> None:
+        """Mend what Textual does with long words, character by character."""
+        styled = [number for number, line in enumerate(self.document.lines) if self._width and _EMOJI_STYLE in line]
+        before = [len(self._wrap_offsets[number]) for number in styled]
+        for number in styled:
+            self._wrap_offsets[number] = self._within_width(number)
+        if before != [len(self._wrap_offsets[number]) for number in styled]:
+            rows = [range(len(offsets) + 1) for offsets in self._wrap_offsets]
+            self._offset_to_line_info = [(number, section) for number, of in enumerate(rows) for section in of]
+            firsts = itertools.accumulate((len(of) for of in rows), initial=0)
+            self._line_index_to_offsets = [[first + row for row in of] for first, of in zip(firsts, rows, strict=False)]
+        self._keep_characters_whole()
+
+    def _within_width(self, line_index: int) -> list[int]:
+        """Where the rows of a line begin, as Textual has them but with the width of whole characters: an emoji style
+        widens what is before it."""
+        line, offsets = self.document[line_index], []
+        tabs, x = iter(self._tabs(line_index, line, 0, len(line))), 0
+        for word in _WORD.finditer(line):
+            glyphs = [
+                (word.start() + start, next(tabs, 1) if line[word.start() + start] == "\t" else cells)
+                for start, _stop, cells in split_graphemes(word.group())[0]
+            ]
+            if x and x + sum(cells for _start, cells in glyphs) > self._width:
+                offsets.append(word.start())
+                x = 0
+            for start, cells in glyphs:
+                if x and x + cells > self._width:
+                    offsets.append(start)
+                    x = 0
+                x += cells
+        return offsets
 
     def _keep_characters_whole(self) -> None:
         """A row never ends inside a character. What was cut off is narrower than measured: the next row has room."""

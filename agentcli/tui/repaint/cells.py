@@ -27,6 +27,7 @@ _WIDE = (
     (0x20000, 0x3FFFD),
 )
 """East Asian scripts: two cells in every terminal, unlike emoji."""
+_EMOJI_STYLE = "\ufe0f"
 _CERTAIN: set[str | None] = {None, "", *map(chr, range(32, 127))}
 """Characters that were found to have the same width in all terminals."""
 
@@ -70,7 +71,11 @@ class CellMaker:
         text = text.translate(_CONTROLS)
         for start, end, width in split_graphemes(text)[0]:
             glyph = text[start:end]
-            if width:
+            if start and characters and _is_half_flag(glyph) and _is_half_flag(characters[-1]):
+                # Both halves are written together: terminals make no flag of halves with a move between them.
+                characters[-1:] = [characters[-1] + glyph, ""]
+                looks.append(pen)
+            elif width:
                 characters += [glyph, *[""] * (width - 1)]
                 looks += [space if glyph == " " else pen] * width
             elif characters:
@@ -95,13 +100,25 @@ def certain_width(character: str) -> int:
         return int(character.isprintable())
     if len(character) > 1 or unicodedata.category(character) in ("Mn", "Me", "Cf", "Cc", "Cs", "Co", "Cn"):
         return 0
-    if "\U0001f1e6" <= character <= "\U0001f1ff":
-        return 0  # half of a flag: one cell in some terminals, two in others
+    if _is_half_flag(character):
+        return 0  # one cell in some terminals, two in others
     width = get_character_cell_size(character)
     wide = unicodedata.east_asian_width(character) in ("W", "F")
     if width == 1:
         return int(not wide)
     return 2 if wide and any(first <= ord(character) <= last for first, last in _WIDE) else 0
+
+
+def _is_half_flag(glyph: str) -> bool:
+    return len(glyph) == 1 and "\U0001f1e6" <= glyph <= "\U0001f1ff"
+
+
+def narrowed(glyph: str) -> str:
+    """A glyph of one cell without what some terminals show beside it, in cells of its own: a skin tone, say. Half of a
+    flag becomes its letter."""
+    first = chr(ord(glyph) - 0x1F1E6 + ord("A")) if _is_half_flag(glyph) else glyph[0]
+    marks = (mark for mark in glyph[1:] if unicodedata.category(mark) in ("Mn", "Me") and mark != _EMOJI_STYLE)
+    return first + "".join(marks)
 
 
 def is_doubtful(characters: Sequence[str | None]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentcli.tui.repaint.cells import is_doubtful
+from agentcli.tui.repaint.cells import is_doubtful, narrowed
 from agentcli.tui.repaint.pens import Pen, Pens
 
 Row = tuple[list[str | None], list[Pen | None]]
@@ -18,6 +18,9 @@ LEAST_ERASED_LAST = 6
 """Spaces that take more bytes than erasing as many cells, if nothing is written behind them."""
 LEAST_ERASED_TO_END = 4
 """Spaces that take more bytes than erasing all cells to the end of the row."""
+
+EDGE = 2
+"""Columns at the right edge in which a wide character does not fit behind another one."""
 
 
 def unknown_row(width: int) -> Row:
@@ -83,7 +86,7 @@ class FrameWriter:
     def _write_doubtful(self, y: int, row: Row) -> None:
         """The whole row, with a move behind each character whose width the terminal may see differently. What is left
         of such a character that is gone, or of a narrower one, is erased first."""
-        characters, looks = row
+        row = characters, looks = self._within_edge(row[0]), row[1]
         if None not in characters:
             self._at = None
             self._move(0, y)
@@ -100,6 +103,16 @@ class FrameWriter:
                 self.write_cells(y, x, start, row)
                 self._at = None
         self._write_known(y, start, self._width, row)
+
+    def _within_edge(self, characters: list[str | None]) -> list[str | None]:
+        """The same cells, but with nothing at the right edge that a terminal may show in more of them. It has no room
+        there, and takes the place of what is before it."""
+        kept = characters[:]
+        for x in range(max(0, self._width - EDGE), self._width):
+            is_single = x + 1 == self._width or characters[x + 1] != ""
+            if (character := characters[x]) and is_single and is_doubtful((character,)):
+                kept[x] = narrowed(character)
+        return kept
 
     def _write_known(self, y: int, start: int, stop: int, row: Row) -> None:
         """Write cells but those of which nothing is known."""

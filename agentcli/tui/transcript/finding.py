@@ -320,5 +320,7 @@ class Finder:
         first = self._items.stack.first_row(entry) + row
         if not self._view.top < first < self._view.top + self._view.height - 1:
             self._view.look_at(entry, row)
-            self._view.scroll(-(self._view.height // 3))
+            # Near the end of the conversation there are rows above it already.
+            above = self._items.stack.first_row(entry) + row - self._view.top
+            self._view.scroll(min(0, above - self._view.height // 3))
         self._view.hold(True)  # otherwise new output would scroll the match away
