@@ -22,6 +22,7 @@ _LEAST_ROOM = 1 << 30
 _FOLDERS = {
     *("agent", "config", "context", "core", "definitions", "hooks", "mcp"),
     *("memory", "plugins", "providers", "session", "tools", "workspace"),
+    *("commands", "demo", "headless", "interactive", "plain", "tui"),
 }
 _TESTS = Path(__file__).parents[1]
 _major, _preadv = os.major, os.preadv
