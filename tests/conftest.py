@@ -22,12 +22,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import _pytest.tmpdir
 import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers as hypothesis_providers
 
 from tests.support import compiled_tests, forked_workers, unsynced
 from tests.support.examples import EXAMPLES, UNHURRIED
+from tests.support.memory_folders import is_meant_for, memory_factory
 
 # Who starts the tests in the background (nohup, `&`) has some signals ignored, and programs under test inherit that.
 for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
@@ -130,6 +132,22 @@ def pytest_collection_finish() -> None:
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def _memory_factory(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[pytest.TempPathFactory]:
+    with memory_factory(tmp_path_factory, pytestconfig) as factory:
+        yield factory
+
+
+@pytest.fixture
+def tmp_path(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, _memory_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    make = _pytest.tmpdir.tmp_path._get_wrapped_function()
+    yield from make(request, _memory_factory if is_meant_for(request) else tmp_path_factory)
 
 
 @pytest.fixture(autouse=True)
