@@ -12,7 +12,7 @@ from agentcli import __version__
 from agentcli.cli import COMMAND_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from agentcli.tui.terminal.instant import Instant
 
@@ -20,6 +20,8 @@ _NOT_THE_APP = ("-p", "--print", "-h", "--help", "--plain", "--input-format", "-
 
 ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
 """More than the 60,000 of a start, of which hardly any is garbage: looking every 700 objects costs 20 ms."""
+COLLECTIONS_AFTER_START = (8_000, 2, 1)
+"""Thresholds with which no collection takes more than some 20 ms, if what it has left is frozen."""
 
 
 def print_version() -> int:
@@ -35,7 +37,7 @@ def instant_prompt(argv: Sequence[str]) -> Instant | None:
     tour = list(argv) == ["demo"]
     if (argv and argv[0] in COMMAND_NAMES and not tour) or any(word.partition("=")[0] in _NOT_THE_APP for word in argv):
         return None
-    if any(len(word) > 1 and word[0] == "-" and word[1] != "-" and "p" in word for word in argv):
+    if is_headless(argv):
         return None
     try:
         if not (os.isatty(0) and os.isatty(1)):
@@ -69,6 +71,11 @@ def _may_continue(word: str) -> bool:
     return word.startswith("-") and ("c" in word or "r" in word)
 
 
+def is_headless(argv: Sequence[str]) -> bool:
+    """Whether these arguments ask for a headless run: `-p`, alone or among other letters, or its long form."""
+    return any(word == "--print" or (word[:1] == "-" and word[1:2] != "-" and "p" in word) for word in argv)
+
+
 def without_project(entries: Sequence[str], folder: str) -> list[str]:
     """An import path without the current folder and what lies in it, unless the interpreter or this package is there.
 
@@ -100,6 +107,19 @@ def _current_folder() -> str:
         return "/nowhere"
 
 
+def bound_collections(phase: str, info: Mapping[str, int]) -> None:
+    """A callback that keeps collections short. The first one comes when the start is over: all that is there then
+    stays, and so does what a full collection has left. Else each would take longer, the longer the conversation is.
+
+    For processes that end with their conversation: frozen garbage is not found again. The app looks for it
+    (`tui/startup/garbage_collection.py`).
+    """
+    is_first = phase == "start" and gc.get_threshold()[0] == ALLOCATIONS_BETWEEN_COLLECTIONS
+    if is_first or (phase == "stop" and info["generation"] == 2):
+        gc.freeze()
+        gc.set_threshold(*COLLECTIONS_AFTER_START)
+
+
 def main() -> None:
     """The console script. Never returns."""
     early: Instant | None = None
@@ -110,6 +130,8 @@ def main() -> None:
         else:
             early = instant_prompt(sys.argv[1:])
             gc.set_threshold(ALLOCATIONS_BETWEEN_COLLECTIONS)
+            if is_headless(sys.argv[1:]):
+                gc.callbacks.append(bound_collections)
             from agentcli.cli.main import main as command_line
 
             code = command_line(sys.argv[1:], os.environ, early)

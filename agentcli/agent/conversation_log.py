@@ -60,6 +60,7 @@ class ConversationLog:
             self._store.record(event)
         if isinstance(event, ev.ReplyStarted):
             self._is_reply_whole = False
+            self._store.write_due()
         elif isinstance(event, ev.MessageAppended):
             self.messages = self.messages.adding(event.message)
             self._is_reply_whole = event.message.origin is Origin.REPLY
@@ -78,7 +79,7 @@ class ConversationLog:
         self._with_effects.add(call_id)
 
     def _can_wait(self, event: ev.Event) -> bool:
-        """Whether an event is recorded behind the next request, which recording it would delay.
+        """Whether an event is recorded behind the next request, which recording it would delay, and before its reply.
 
         If the process is killed in between, a resumed session lacks the end of a reply, its calls and the results that
         came after it. None of them has changed anything: a call that may is recorded before it runs, and its result at
@@ -91,8 +92,11 @@ class ConversationLog:
                 return message.origin is Origin.REPLY or message.origin is Origin.TOOL_RESULTS
             case ev.ToolStarted() | ev.ToolFinished():
                 return self._is_reply_whole and not event.agent and event.tool_use_id not in self._with_effects
+            case ev.ContextEdited():
+                # The user's own are made at any time, also when no request follows.
+                return event.step not in ("person", "compact")
             case _:
-                return isinstance(event, ev.ContextEdited | ev.PrefixBroken)
+                return isinstance(event, ev.PrefixBroken)
 
     @property
     def is_whole(self) -> bool:

@@ -14,7 +14,7 @@ from agentcli.core.growing import Growing
 from agentcli.core.messages import Json, Message, block_to_wire
 from agentcli.core.usage import Price, Usage
 from agentcli.providers.base import Effort, Request, Thinking
-from agentcli.providers.catalog import Catalog
+from agentcli.providers.catalog import Catalog, ModelInfo
 from agentcli.providers.deferred_tools import ReferenceReader, with_api_search
 
 
@@ -191,13 +191,15 @@ def schema_tokens(tool: Json) -> float:
 class ModelSettings:
     """The active profile, which the user can change at any time, and the limits that follow from it.
 
-    Limits are computed at each use: the endpoint may report a model's window while the first submission runs."""
+    Limits are computed when they are used: the endpoint may report a model's window while the first submission runs."""
 
     def __init__(self, profile: Profile, catalog: Catalog, bounds: Bounds, tuning: Tuning) -> None:
         self.profile = profile
         self.catalog = catalog
         self._bounds = bounds
         self._tuning = tuning
+        self._context_limits: tuple[Profile, ModelInfo, ContextLimits] | None = None
+        """The last ones, and what they follow from."""
 
     def limits(self, budget_text: str = "") -> Limits:
         model_cap = self.catalog.get(self.profile.model).max_output
@@ -212,14 +214,18 @@ class ModelSettings:
         )
 
     def context_limits(self, overhead: int) -> ContextLimits:
-        info = self.catalog.get(self.profile.model)
-        return ContextLimits(
-            window=self.profile.context_window or info.context_window,
-            reserved=min(self.profile.output_cap, info.max_output),
-            overhead=overhead,
-            auto_compact=self._tuning.auto_compact,
-            auto_threshold=self._tuning.auto_threshold,
-        )
+        profile, info = self.profile, self.catalog.get(self.profile.model)
+        known = self._context_limits
+        if known is None or known[0] is not profile or known[1] is not info or known[2].overhead != overhead:
+            limits = ContextLimits(
+                window=profile.context_window or info.context_window,
+                reserved=min(profile.output_cap, info.max_output),
+                overhead=overhead,
+                auto_compact=self._tuning.auto_compact,
+                auto_threshold=self._tuning.auto_threshold,
+            )
+            known = self._context_limits = (profile, info, limits)
+        return known[2]
 
     @property
     def price(self) -> Price | None:

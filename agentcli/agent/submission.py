@@ -57,11 +57,15 @@ _ONLY_SHOWN = frozenset(
     )
 )
 """Events of which nothing is kept: most of those of a turn."""
+_ONLY_RECORDED = frozenset((ev.BlockFinished, ev.ToolStarted, ev.ToolFinished))
+"""Events that nothing is counted from."""
 _BEFORE_NEXT_REQUEST = frozenset(
     (
         ev.BlockStarted,
+        ev.ToolInputStreamed,
         ev.BlockFinished,
         ev.UsageReported,
+        ev.PrefixBroken,
         ev.MessageAppended,
         ev.PermissionDecided,
         ev.ToolStarted,
@@ -467,9 +471,19 @@ class Submission:
             self._own.store.record(event)
             self._stop_at_budget(event)
             return
-        self._own.watch.note(event)
-        state.costs.take(event)
+        is_counted = type(event) not in _ONLY_RECORDED
+        if is_counted:
+            self._own.watch.note(event)
+            state.costs.take(event)
         state.log.keep(event)
+        if is_counted:
+            self._follow(event)
+        if self._recording is None:
+            self._recording = asyncio.get_running_loop().call_later(RECORD_SECONDS, self._record_due)
+
+    def _follow(self, event: ev.Event) -> None:
+        """Do what an event asks for once it is in the log."""
+        state = self._state
         state.context.take(event)
         self._stop_at_budget(event)
         match event:
@@ -486,8 +500,6 @@ class Submission:
                 state.loaded_tools.is_refused = True
             case ev.LoopContinued():
                 self._has_unsynced_turn = True
-        if self._recording is None:
-            self._recording = asyncio.get_running_loop().call_later(RECORD_SECONDS, self._record_due)
 
     def _record_due(self) -> None:
         """Write what can wait. After a turn, also force it to the disk, without waiting for that."""

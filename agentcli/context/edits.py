@@ -197,9 +197,13 @@ class Edits:
     def _with_changes(self, known: _Active) -> _Active:
         """The same part with the newest edits. Without collapses each message has its place in what is shown."""
         shown = list(known.shown)
-        for place, message in enumerate(known.in_force):
+        # From the end, because most edits are of what came last.
+        for place, message in zip(range(len(shown) - 1, -1, -1), reversed(known.in_force), strict=True):
             if message.id in self._changed:
                 shown[place] = self._shown_one(message)
+                self._changed.discard(message.id)
+                if not self._changed:
+                    break
         self._changed.clear()
         return replace(known, shown=Growing(shown))
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
-from itertools import groupby
+from itertools import groupby, pairwise
 
-from agentcli.core.frozen import slotted
+from agentcli.core.frozen import frozen, slotted
 from agentcli.core.growing import Growing, growing
 from agentcli.core.messages import (
     Block,
@@ -29,6 +29,8 @@ from agentcli.core.tool_errors import wrapped
 
 MISSING_RESULT = wrapped("The call was interrupted before it had a result.")
 NO_OUTPUT = "(no output)"
+_MARK_DISTANCE = 64
+"""Messages from one mark to the next: at most so many are converted again without need."""
 EARLIER_LEFT_OUT = "(Earlier messages are not part of this request.)"
 
 
@@ -54,15 +56,29 @@ class _Draft:
             self.wire = _appended(self.wire, made)
 
 
+@frozen
+class _Mark:
+    """The state of a draft at some place, to go back to when a message behind it is shown otherwise."""
+
+    consumed: int
+    wire: int
+    last: Json
+    """The last message of `wire` then."""
+    calls: tuple[Message, ...]
+    role: str
+
+
 class NormaliseCache:
     """Cache of request messages for a growing log, so that each turn converts only new messages.
 
-    Equal prefixes of the log give the very same objects, so that encoding them can be remembered too.
+    Equal prefixes of the log give the very same objects, so that encoding them can be remembered too. Where a message
+    is shown otherwise than before, that and what follows is converted again, from the mark before it on.
     """
 
     def __init__(self) -> None:
         self.settled = _Draft()
         """Of all groups of one role but the last, to which the next message may still belong."""
+        self._marks: list[_Mark] = []
         self._newest: tuple[tuple[Message, ...], tuple[Message, ...], Json | None] = ((), (), None)
 
     def made(self, group: tuple[Message, ...], calls: tuple[Message, ...]) -> Json | None:
@@ -74,21 +90,43 @@ class NormaliseCache:
             self._newest = (group, calls, {"role": role, "content": content} if content else None)
         return self._newest[2]
 
+    def mark(self) -> None:
+        """Remember the settled draft as it is now, if the last mark is far from it."""
+        draft, last = self.settled, self._marks[-1].consumed if self._marks else 0
+        if len(draft.consumed) >= last + _MARK_DISTANCE and draft.wire:
+            self._marks.append(_Mark(len(draft.consumed), len(draft.wire), draft.wire[-1], draft.calls, draft.role))
+
+    def go_back(self, shown: Growing[Message]) -> None:
+        """Settle what these messages have in common with those before, up to the last mark. One step back at least."""
+        before = self.settled
+        same = min(before.consumed.shared_with(shown), len(before.consumed) - 1)
+        while self._marks:
+            mark = self._marks[-1]
+            if mark.consumed <= same and mark.wire <= len(before.wire) and before.wire[mark.wire - 1] is mark.last:
+                self.settled = _Draft(
+                    before.consumed.first(mark.consumed), before.wire.first(mark.wire), mark.calls, mark.role
+                )
+                return
+            self._marks.pop()
+        self.settled = _Draft()
+
 
 def normalise(messages: Sequence[Message], memory: NormaliseCache | None = None) -> Growing[Json]:
     memory = memory or NormaliseCache()
     shown = growing(messages)
     if not memory.settled.consumed.begins(shown):
-        memory.settled = _Draft()
+        memory.go_back(shown)
     sent = _sent(shown, len(memory.settled.consumed))
-    if sent and sent[0][1].role == memory.settled.role:
+    while sent and sent[0][1].role == memory.settled.role:
         # Another log with the same beginning: here the last settled group goes on.
-        memory.settled = _Draft()
-        sent = _sent(shown, 0)
+        memory.go_back(shown)
+        sent = _sent(shown, len(memory.settled.consumed))
     settled = memory.settled
     groups = [tuple(group) for _role, group in groupby(sent, key=lambda entry: entry[1].role)]
-    for group in groups[:-1]:
+    for group, following in pairwise(groups):
         settled.add(tuple(message for _place, message in group), memory)
+        settled.consumed = shown.first(following[0][0])
+        memory.mark()
     draft = settled.copy()
     if groups:
         settled.consumed = shown.first(groups[-1][0][0])

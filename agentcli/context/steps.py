@@ -7,6 +7,7 @@ log by every later request; it is carried out only if `worth_it` says so. Runnin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Protocol
 
 from agentcli.context.edits import ContextEdit
@@ -126,8 +127,8 @@ def still_cached(messages: Sequence[Message], place: int) -> int:
     while last > end and messages[last - 1].role == "assistant":
         last -= 1
     blocks = 0
-    for number in range(last - 1, end - 1, -1):
-        blocks += len(messages[number].content)
+    for message in islice(reversed(messages), len(messages) - last, len(messages) - end):
+        blocks += len(message.content)
         if blocks >= LOOKED_BACK:
             return 0
     return end

@@ -21,6 +21,9 @@ _MOST_DIGITS = 300
 """The range of a float."""
 
 
+_FLAT = frozenset((str, int, float, bool, type(None)))
+
+
 class JsonLimitError(ValueError):
     """Valid JSON beyond a limit; the message completes "the JSON …"."""
 
@@ -84,7 +87,8 @@ def is_too_deep(value: Any, text: str | bytes | None = None, *, deepest: int = D
             inner
             for outer in level
             for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, (dict, list))
+            # Most are one of these, and need no call.
+            if inner.__class__ not in _FLAT and isinstance(inner, (dict, list))
         ]
         if not level:
             return False

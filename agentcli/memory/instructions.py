@@ -188,7 +188,7 @@ class _Group:
 
     @property
     def fresh(self) -> bool:
-        return all(_stamp(path) == stamp for path, stamp in self.looked_at.items())
+        return [*map(_stamp, self.looked_at)] == [*self.looked_at.values()]
 
 
 class InstructionFiles:

@@ -233,11 +233,12 @@ class CacheWatch:
         before = self._last.sent if self._last is not None else None
         self._asked = _measured(request, self._asked or before)
         self._asked_at = now
-        self._break = None
+        self._break = self._known = None
+        # A compaction makes another conversation of it.
         if before is not None and not self._compactions:
             self._break = self._found(before.request, request)
-        # For `answered`, after which the next request is waited for.
-        self._known = (self._asked, before, _known_size(self._asked, before)) if before is not None else None
+            # For `answered`, after which the next request is waited for.
+            self._known = (self._asked, before, _known_size(self._asked, before))
         return self._break
 
     def answered(self, model: str, usage: Usage, now: float) -> list[ev.Event]:

@@ -7,6 +7,7 @@ user's last words are there whatever is left.
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
@@ -18,7 +19,7 @@ from agentcli.agent.updates.mentions import attached_paths
 from agentcli.agent.updates.skills import used_skills
 from agentcli.context import compact as words
 from agentcli.context.edits import block_id
-from agentcli.context.estimate import block_tokens, message_tokens
+from agentcli.context.estimate import block_tokens
 from agentcli.context.view import PROMPT_REPAIRS, ContextView
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
@@ -61,10 +62,12 @@ async def drafted(
     parts: CompactionDependencies, log: Sequence[Message], summary: str, signal: AbortSignal, *, manual: bool
 ) -> CompactionDraft:
     """`manual`: the user speaks next. Raises `Aborted`."""
+    # Each message was measured for requests; here that is looked up, and what is left is done in steps.
+    tokens = parts.view.estimator.message
     old, pending = words.split_pending(in_log(parts.view, log))
-    old_tokens = sum(map(message_tokens, old))
+    old_tokens = sum(map(tokens, old))
     pins = words.pinned_now(old, parts.pinned)
-    size = _beside(pins)
+    size = _beside(pins, tokens)
     budget = _budget(parts.window, old_tokens, old_tokens - sum(map(size, old)), summary)
     may_end_with_reply = manual or bool(pending)
     most = min(words.EXCHANGE_TOKENS, budget // 2)
@@ -75,7 +78,10 @@ async def drafted(
     pinned, pinned_meta = words.pinned_content(summarised, parts.pinned)
 
     kept_anyway = frozenset(words.original_id(message) for message in (*exchange, *pending))
-    said, last = words.user_messages(log, said_by(parts.view, log), kept_anyway)
+    await asyncio.sleep(0)
+    said_in = said_by(parts.view, log)
+    said, last = words.user_messages(log, said_in, kept_anyway)
+    await asyncio.sleep(0)
     least = int(min(words.LAST_WORDS_TOKENS, words.SHARE_OF_WINDOW * parts.window))
     prompts = words.word_for_word(said, max(0, min(words.PROMPT_TOKENS, budget)), last, least)
     said_tokens = block_tokens(TextBlock(prompts)) if prompts else 0
@@ -104,10 +110,12 @@ async def drafted(
         pieces=pieces,
         pins=pins,
         questions=words.question_ids(log),
-        said=said_by(parts.view, log),
+        said=said_in,
         restored=back.shares,
+        tokens=tokens,
     )
-    pending_tokens = sum(map(message_tokens, pending))
+    await asyncio.sleep(0)
+    pending_tokens = sum(map(tokens, pending))
     return CompactionDraft(
         words.compacted(pieces, parts.ids.new), old_tokens, pending_tokens, bool(pins), shares_of(material)
     )
@@ -162,14 +170,14 @@ def _budget(window: int, old_tokens: int, pinned_tokens: int, summary: str) -> i
     return max(0, int(min(words.SHARE_OF_WINDOW * window - pinned_tokens, words.SHARE_OF_FREED * freed)))
 
 
-def _beside(pins: AbstractSet[str]) -> Callable[[Message], int]:
+def _beside(pins: AbstractSet[str], tokens: Callable[[Message], int]) -> Callable[[Message], int]:
     """How large a message is without what of it is kept in any case."""
     if not pins:
-        return message_tokens
+        return tokens
 
     def size(message: Message) -> int:
         named = ((block_id(message, place), block) for place, block in enumerate(message.content))
-        return message_tokens(message) - sum(block_tokens(block) for name, block in named if name in pins)
+        return tokens(message) - sum(block_tokens(block) for name, block in named if name in pins)
 
     return size
 

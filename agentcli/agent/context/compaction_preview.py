@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 
 from agentcli.context import compact as words
 from agentcli.context.edits import block_id
-from agentcli.context.estimate import block_tokens, message_tokens, split_tokens
+from agentcli.context.estimate import block_tokens, split_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock, ToolResultBlock
 
@@ -93,6 +93,8 @@ class Material:
     said: Callable[[Message], str]
     """The user's own words in a message."""
     restored: Sequence[Share]
+    tokens: Callable[[Message], int]
+    """The size of a message."""
 
 
 def shares_of(material: Material) -> Shares:
@@ -104,7 +106,7 @@ def shares_of(material: Material) -> Shares:
         if message.origin.local:
             continue
         stays = _staying(message, material)
-        left = message_tokens(message) - sum(stays.values())
+        left = material.tokens(message) - sum(stays.values())
         kept.update(stays)
         if stays and not _has_more(message, material):
             kept[next(iter(stays))] += left
@@ -121,10 +123,10 @@ def shares_of(material: Material) -> Shares:
     if pieces.pinned:
         found.append(Share(f"{_counted(len(pieces.pinned), 'pinned item')}, word for word", kept["pinned"]))
     if pieces.exchange:
-        size = sum(map(message_tokens, pieces.exchange))
+        size = sum(map(material.tokens, pieces.exchange))
         found.append(Share(f"the last {_counted(len(pieces.exchange), 'message')} as they were", size))
     if pieces.pending:
-        found.append(Share("what has not been answered yet", sum(map(message_tokens, pieces.pending))))
+        found.append(Share("what has not been answered yet", sum(map(material.tokens, pieces.pending))))
     summary = Share("the summary", block_tokens(TextBlock(words.summary_text(pieces.summary))))
     goes = tuple(Share(_counted(counts[kind], kind), gone[kind]) for kind in counts)
     return Shares(tuple(found), goes, (summary, *material.restored))

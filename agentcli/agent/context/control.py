@@ -76,6 +76,7 @@ _NOUNS = {
 }
 
 Outcome = TypeVar("Outcome", DropEffect, RestoreEffect)
+_FOLLOWED = (ev.RequestStarted, ev.MessageAppended, ev.ContextEdited, ev.ContextCompacted)
 
 
 class ContextControl:
@@ -307,7 +308,7 @@ class ContextControl:
 
     def take(self, event: ev.Event) -> None:
         """Follow an event of the running submission, after it is in the log."""
-        if event.agent:
+        if event.agent or not isinstance(event, _FOLLOWED):
             return
         if isinstance(event, ev.ContextCompacted) and event.trigger in ("manual", "reactive"):
             self.change_count += 1

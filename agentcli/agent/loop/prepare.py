@@ -126,9 +126,10 @@ class Preparation:
     def _is_full(self) -> bool:
         """Whether the request does not fit and nothing later can make room."""
         dependencies, context = self._dependencies, self._dependencies.context_limits
+        if self.estimate < context.usable or context.auto_compact:
+            return False
         reactive = dependencies.limits.reactive_compact and not self.state.reactive_compact_attempted
-        can_shorten = context.auto_compact or reactive or dependencies.extensions.collapser.staged()
-        return not can_shorten and self.estimate >= context.usable
+        return not reactive and not dependencies.extensions.collapser.staged()
 
 
 def _recent_replies(messages: Sequence[Message]) -> int:

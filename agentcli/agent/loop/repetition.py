@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from itertools import islice
 from typing import Literal
 
 from agentcli.agent.questions import Questions, UserQuestion
@@ -118,16 +119,16 @@ class _Turns:
 
 def _backwards(messages: Sequence[Message], since: int) -> Iterator[_Turn]:
     results: dict[str, tuple[object, bool, bool]] = {}
-    for place in range(len(messages) - 1, since - 1, -1):
-        message = messages[place]
+    for message in islice(reversed(messages), max(0, len(messages) - since)):
         if message.is_copy:
             continue  # A compaction has said it again; nothing was done again.
         if message.origin in (Origin.PROMPT, Origin.QUEUED, Origin.SUMMARY):
             return
         if message.role == "assistant":
-            if not message.tool_uses:
+            uses = message.tool_uses
+            if not uses:
                 return
-            yield tuple((use.name, use.input, *results.get(use.id, (None, True, False))) for use in message.tool_uses)
+            yield tuple([(use.name, use.input, *results.get(use.id, (None, True, False))) for use in uses])
             results.clear()
         else:
             denied = message.meta.get(DENIED, ())

@@ -149,13 +149,13 @@ class Turn:
         async for item in self._merge:
             for event in [event for source in beside for event in source.take_events()]:
                 yield event
-            if isinstance(item, _Wake):
-                continue
-            if isinstance(item, model.Delta):
-                yield self._delta(item)
-            elif isinstance(item, tuple):
+            if isinstance(item, tuple):
                 for event in self._tool_event(*item):
                     yield event
+            elif isinstance(item, model.Delta):
+                yield self._delta(item)
+            elif isinstance(item, _Wake):
+                continue
             elif isinstance(item, model.Broken):
                 for event in await self._broken(item):
                     yield event

@@ -17,6 +17,7 @@ from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.ports import EmitEvent, Hooks, PostToolVerdict, PreToolVerdict, StopSource
 from agentcli.agent.questions import Questions
 from agentcli.agent.toolcalls.changed_paths import changed_paths
+from agentcli.agent.toolcalls.fitted_inputs import Fitted, FittedInputs, fit_input
 from agentcli.agent.toolcalls.network_offer import (
     MOST_OFFERS,
     declined_network,
@@ -47,7 +48,6 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.tool_errors import Content, wrapped_content
 from agentcli.tools.base import AgentStarter, Output, Progress, SmallModel, Tool, ToolContext
 from agentcli.tools.registry import Registry
-from agentcli.tools.schema import checked
 from agentcli.tools.titles import title_of
 from agentcli.workspace.base import Workspace
 
@@ -143,8 +143,7 @@ class ToolRunner:
     """Called when a denial also asks for the end of the submission."""
     render: Callable[[str, Json, Output], Awaitable[Output]] | None = None
     """Gives an output the display of a plugin's renderer for the tool of that name."""
-    _fitted_calls: dict[str, tuple[Tool, Json, Json, list[str]]] = field(default_factory=dict)
-    """By the ids of calls that have not begun: the tool, the model's input, and what `_fitted` said about both."""
+    inputs: FittedInputs = field(default_factory=FittedInputs)
 
     def is_safe(self, call: ToolUseBlock) -> bool:
         """Whether a call may run beside others and be thrown away: decided by its input (T3). Errors are safe."""
@@ -152,8 +151,7 @@ class ToolRunner:
         if tool is None or call.invalid_json is not None:
             return True
         try:
-            input, wrong = _fitted(tool, call.input)
-            self._fitted_calls[call.id] = (tool, call.input, input, wrong)
+            input, wrong = self.inputs.look(tool, call)
             return bool(wrong) or tool.is_safe(input)
         except Exception:  # noqa: BLE001 - a tool's bug must not start it beside others
             return False
@@ -225,7 +223,7 @@ class ToolRunner:
         self, call: ToolUseBlock, context: ToolContext, signal: AbortSignal, emit: EmitEvent
     ) -> _Approved:
         tool = self._find(call)
-        input = self._parse(tool, call.input, context, call.id)
+        input = self._checked(tool, self.inputs.take(tool, call), context)
         verdict, hooks = PreToolVerdict(), self.hooks.reporting_to(emit)
         if hooks.watches_tools:
             verdict = await signal.run(hooks.before_tool(call, input))
@@ -280,14 +278,11 @@ class ToolRunner:
             raise _Refused(f"{what}. It begins with: {shown}", "invalid input")
         return tool
 
-    def _parse(
-        self, tool: Tool, given: Json, context: ToolContext, call_id: str = "", *, answered: bool = False
-    ) -> Json:
-        known = self._fitted_calls.pop(call_id, None)
-        if known is not None and known[0] is tool and known[1] is given:
-            input, wrong = known[2:]
-        else:
-            input, wrong = _fitted(tool, given, answered=answered)
+    def _parse(self, tool: Tool, given: Json, context: ToolContext, *, answered: bool) -> Json:
+        return self._checked(tool, fit_input(tool, given, answered=answered), context)
+
+    def _checked(self, tool: Tool, fitted: Fitted, context: ToolContext) -> Json:
+        input, wrong = fitted
         if wrong:
             raise _Refused(unfit_input(tool, wrong), "invalid input")
         refused = tool.check(input, context)
@@ -557,16 +552,6 @@ class ToolRunner:
         if block.is_error:
             result = replace(result, outcome="interrupted" if aborted else "failed")
         return result if answer is None else replace(result, accepted_hunks=answer.accepted_hunks)
-
-
-def _fitted(tool: Tool, given: Json, *, answered: bool = False) -> tuple[Json, list[str]]:
-    """The input in the form of the tool's schema, and what is wrong with it. Some tools say that better themselves.
-
-    `answered`: it comes with the user's answer, in which a tool may take more than it takes from the model.
-    """
-    if getattr(tool, "validates_itself", False):
-        return given, []
-    return checked(getattr(tool, "answer_schema", tool.input_schema) if answered else tool.input_schema, given)
 
 
 async def _previewed(tool: Tool, input: Json, context: ToolContext) -> Json:
