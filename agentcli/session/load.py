@@ -165,6 +165,11 @@ def load_end_of_history(path: Path, window: int = 256 * 1024) -> list[Event]:
     return session.history if whole else session.history[next(prompts, 0) :]
 
 
+def load_last_messages(path: Path, window: int = 256 * 1024) -> list[Message]:
+    """The messages in the last bytes of the file. Raises OSError."""
+    return _read_end(path, window)[0].messages
+
+
 def _is_prompt(event: Event) -> bool:
     return isinstance(event, MessageAppended) and event.message.origin is Origin.PROMPT
 

@@ -271,10 +271,10 @@ class AppFrontEnd(FrontEnd):
 
 
 def last_lines_of(session: SessionInfo) -> list[str]:
-    from agentcli.session.load import load_session
+    from agentcli.session.load import load_last_messages
 
     lines: list[str] = []
-    for message in load_session(session.path).messages[-6:]:
+    for message in load_last_messages(session.path)[-6:]:
         who = "❯ " if message.origin.value in ("prompt", "queued") else "  "
         if text := plain_text(message.text).strip():
             lines += [f"{who}{line}" for line in text.splitlines()[:12]]
