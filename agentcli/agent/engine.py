@@ -285,8 +285,11 @@ class Engine:
         recent, part = self.take_recent_history(), self.earlier_part
         if not recent or part is None:
             return recent
+        from agentcli.session.load import no_garbage_collection
+
         try:
-            sections = [section.history for section in part.sections()]
+            with no_garbage_collection():
+                sections = [section.history for section in part.sections()]
         except OSError:
             return recent
         return [event for events in (*reversed(sections), recent) for event in events]

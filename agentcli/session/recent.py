@@ -49,8 +49,8 @@ _ASSISTANT, _REPLY_END = b'{"type":"assistant","uuid":"', b'{"type":"reply-end",
 _USER, _RESULTS_END = b'{"type":"user","uuid":"', b'{"type":"results-end","uuid":"'
 _SHOWN = b'{"type":"shown","uuid":"'
 _RESULT, _IS_PROMPT = b',"isSidechain":false,"origin":"tool_results"', b',"isSidechain":false,"origin":"prompt"'
-_WITH_META = (b'"meta":{',)
-_STARTED_SHELL = (b"in the background as bash_",)
+_META, _CALL = b'"meta":{', b'"name":"'
+_STARTED_SHELL = b"in the background as bash_"
 """In results of files that have no other record of background commands (`old_records`)."""
 _EVENTS = (
     b'"event":"ModeChanged"',
@@ -120,7 +120,7 @@ def _find_last(file: IO[bytes], pattern: re.Pattern[bytes], end: int) -> int:
         found = [match.start() for match in pattern.finditer(file.read(end - begin))]
         if found:
             return begin + found[-1] + 1
-        end = begin + _LONGEST_MATCH
+        end = begin and begin + _LONGEST_MATCH
     return 0
 
 
@@ -192,18 +192,18 @@ class _Skimmer:
         elif line.startswith(_ASSISTANT):
             if self._reply_ended:
                 self._flush()
-            self._wait(line, self._call_marks)
+            self._wait(line, _CALL)
         elif line.startswith(_REPLY_END):
             self._reply_ended = True
             self._ends += 1
-            self._wait(line, _WITH_META)
+            self._wait(line, _META)
         elif line.startswith(_USER) and _RESULT in line:
             self._wait(line, _STARTED_SHELL)
         elif line.startswith(_USER):
             self._take_message(line, position)
         elif line.startswith(_RESULTS_END):
             self._ends += 1
-            self._wait(line, _WITH_META)
+            self._wait(line, _META)
         elif not line.startswith(_SHOWN) or any(mark in line for mark in _EVENTS):
             self._take_other(line)
 
@@ -215,7 +215,7 @@ class _Skimmer:
             if position - self._cuts[-1] >= SECTION:
                 self._cuts.append(position)
         self._ends += 1
-        self._wait(line, _WITH_META)
+        self._wait(line, _META)
 
     def _take_other(self, line: bytes) -> None:
         record = decode_line(line)
@@ -246,9 +246,10 @@ class _Skimmer:
             case "ToolFinished" if by_user:
                 self._running.discard(str(event.get("tool_use_id")))
 
-    def _wait(self, line: bytes, marks: tuple[bytes, ...]) -> None:
+    def _wait(self, line: bytes, mark: bytes) -> None:
         self._waiting.append(line)
-        self._holds_state = self._holds_state or any(mark in line for mark in marks)
+        if mark in line:
+            self._holds_state |= mark is not _CALL or any(call in line for call in self._call_marks)
 
     def _flush(self) -> None:
         taken = self._waiting if self._holds_state else self._waiting_state

@@ -46,6 +46,7 @@ PREVIEW_LINES = 100
 AT_ONCE = 50
 """Events without a pause, about a millisecond: the event loop waits so long for the interpreter lock."""
 PAUSE_SECONDS = 0.001
+PAUSE_BESIDE_WORK = 0.01
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)+ *([A-Za-z0-9_+#.-]+)", re.MULTILINE)
 
 
@@ -161,7 +162,7 @@ class EarlierPast:
             return
         from agentcli.session.load import unreadable_lines
 
-        skipped, sections, messages = -part.skipped, part.sections(_with_pauses), list[list[Message]]()
+        skipped, sections, messages = -part.skipped, part.sections(self._paced), list[list[Message]]()
         while (read := await asyncio.to_thread(self._read_section, sections, len(messages))) is not None:
             section, items = read
             yield _above(items)
@@ -170,6 +171,13 @@ class EarlierPast:
         self._engine.put_earlier([message for section in reversed(messages) for message in section])
         if skipped > 0:
             yield Add(NoticeItem(id="earlier-lines", text=unreadable_lines(skipped), level="warning"))
+
+    def _paced(self, records: Iterator[Json]) -> Iterator[Json]:
+        """Records with pauses, longer ones while a submission runs: its requests come first."""
+        for number, record in enumerate(records, 1):
+            if number % AT_ONCE == 0:
+                time.sleep(PAUSE_BESIDE_WORK if self._engine.running else PAUSE_SECONDS)
+            yield record
 
     def _read_section(self, sections: Iterator[LoadedSession], number: int) -> tuple[LoadedSession, list[Item]] | None:
         """The next section, with its blocks compressed, and its items; None after the last, or if there is no file."""

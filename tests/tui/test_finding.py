@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -12,12 +13,14 @@ from textual.strip import Strip
 
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.model import AnswerItem, NoticeItem
+from agentcli.tui.model import Add, AnswerItem, NoticeItem
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.copying import cut, select, selected_text, snap, word_at
-from agentcli.tui.transcript.finding import Query, Spot, TranscriptSearch, hidden_in, matches_in, parse_query
+from agentcli.tui.transcript.finding import Finder, Query, Spot, TranscriptSearch, hidden_in, matches_in, parse_query
+from agentcli.tui.transcript.items import TranscriptItems
 from agentcli.tui.transcript.painting import paint
 from agentcli.tui.transcript.stack import Stack, StackEntry, place
+from agentcli.tui.transcript.view import Viewport
 
 PLAIN = Style.null()
 MARK = Style(reverse=True)
@@ -28,6 +31,14 @@ class Folding(Block):
 
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         return wrap([(self.source if self.expanded else self.source.split("\n")[0], PLAIN)], width)
+
+
+class Recorded(Folding):
+    laid_out: ClassVar[list[str]] = []
+
+    def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
+        self.laid_out.append(self.item.id)
+        return super().layout(width, palette)
 
 
 def query(text: str) -> Query:
@@ -83,6 +94,24 @@ def test_an_answer_without_the_word_is_not_laid_out_for_the_search() -> None:
     answer = Folding(AnswerItem(id="a", text="some **bold** words"))
     assert query("bold words").may_be_in(answer)
     assert not query("bolder words").may_be_in(answer)
+
+
+def test_blocks_that_have_the_words_are_searched_before_all_others() -> None:
+    items = TranscriptItems(Recorded, Palette())
+    items.set_width(40)
+    items.apply([Add(NoticeItem(id=str(n), text="the needle" if n in (2, 12) else "hay")) for n in range(30)])
+    view = Viewport(items)
+    view.height = 4
+    view.settle()
+    finder = Finder(items, view)
+    finder.start(query("needle"))
+    Recorded.laid_out.clear()
+    while finder.searching:
+        finder.search(0.0)
+    order = list(dict.fromkeys(Recorded.laid_out))
+    assert order.index("12") < order.index("2") < order.index("20")
+    assert {"0", "20"} <= set(order), "words that are shown need not be in the source"
+    assert finder.count == 2
 
 
 def test_stepping_visits_all_matches_and_wraps_around() -> None:

@@ -28,6 +28,7 @@ from agentcli.core.events import (
 from agentcli.core.ids import SequentialIds, SystemClock
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
+from agentcli.session import recent as recent_part
 from agentcli.session.base import SessionContext
 from agentcli.session.find import describe_session
 from agentcli.session.load import load_end_of_history, load_session
@@ -37,6 +38,7 @@ from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import Above, Add, AnswerItem, Clear, Item, NoticeItem, Remove, ToolItem
 from agentcli.tui.resume import (
     PREVIEW_LINES,
+    EarlierPast,
     earlier_items,
     end_of_session,
     last_lines_of,
@@ -356,3 +358,50 @@ async def test_the_first_request_finds_the_messages_of_a_resumed_session_prepare
     assert len(transport.requests[0]["messages"]) > 160
     assert len(converted) < 10
     assert len(measured) < 10
+
+
+def test_the_part_that_was_not_read_is_shown_in_sections_from_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, 20)
+    add_compaction(path)
+    damaged = path.read_bytes().replace(b"what is in file 3", b"what is in \xff 3")
+    path.write_bytes(damaged)
+    whole = replayed(load_session(path).history, lambda name, _input: name)
+    for name, value in (("LEAST_EARLIER", 1), ("BEFORE_COMPACTION", 0), ("SECTION", 8_000)):
+        monkeypatch.setattr(recent_part, name, value)
+
+    async def main() -> None:
+        environ = {"HOME": str(tmp_path), "AGENTCLI_STATE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+        given = Options(cwd=tmp_path, environ=environ, provider=provider_on(transport_for()), resume=path.stem)
+        async with build_engine(replace(given, interactive=True, sandbox="off")) as engine:
+            shown, earlier = past_of(engine)
+            pieces = [operation async for operation in EarlierPast(engine, earlier).operations()]
+            assert engine.messages == tuple(load_session(path).messages)
+        assert pieces[-1] == Add(
+            NoticeItem(
+                id="earlier-lines",
+                text="1 unreadable line of this session was skipped; they stay in the file.",
+                level="warning",
+            )
+        )
+        above = [piece.items for piece in pieces[:-1] if isinstance(piece, Above) and piece.is_earlier]
+        assert len(above) > 2
+        items = [item for piece in reversed(above) for item in piece] + shown
+        assert list(map(told, items)) == list(map(told, whole))
+
+    asyncio.run(main())
+
+
+def told(item: Item) -> tuple[str, str]:
+    return type(item).__name__, str(getattr(item, "text", getattr(item, "output", "")))
+
+
+def add_compaction(path: Path) -> None:
+    ids = SequentialIds(9_000)
+    store, _loaded = SessionStore.resume(SessionContext(path.parent, path.parent, SystemClock(), ids, "test"), path)
+    summary = Message("user", (TextBlock("What was before"),), ids.new(), Origin.SUMMARY)
+    boundary = Message("user", (), ids.new(), Origin.BOUNDARY, meta={"trigger": "auto", "messages": [summary.id]})
+    for event in (MessageAppended(message=boundary), MessageAppended(message=summary), *turn_of(ids, 99)):
+        store.record(event)
+    store.close()

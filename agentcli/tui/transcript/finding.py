@@ -7,6 +7,7 @@ layout and scrolling.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
@@ -51,6 +52,12 @@ class Query:
             return True
         source = block.source
         return all(word.search(source) for word in self.words)
+
+    def is_likely_in(self, block: Block) -> bool:
+        """Whether a block's source has all words, which takes a hundredth of a layout. Not all shown words are in the
+        source, so blocks without them are only searched later."""
+        source = block.source.lower()
+        return all(part in source for part in self.text.lower().split())
 
 
 def parse_query(text: str) -> Query | None:
@@ -130,6 +137,10 @@ class TranscriptSearch:
         self.hidden: set[StackEntry] = set()
         """Folded blocks with hidden matches; opened when the search reaches them."""
         self.current: tuple[StackEntry, int] | None = None
+        self.due: deque[StackEntry] = deque()
+        """Blocks to search next, the nearest first."""
+        self.unlikely: deque[StackEntry] = deque()
+        """Blocks to search after those: their source does not have all words."""
         self._looked: dict[StackEntry, int] = {}
         """Searched version of each block's lines; keeping the lines themselves would take much memory."""
 
@@ -233,7 +244,10 @@ class Finder:
     @property
     def searching(self) -> bool:
         search = self._search
-        return search is not None and not all(search.has_looked(entry) for entry in self._items.stack)
+        if search is None:
+            return False
+        waiting = bool(search.due or search.unlikely)
+        return waiting or not all(search.has_looked(entry) for entry in self._items.stack)
 
     @property
     def count(self) -> int:
@@ -264,22 +278,36 @@ class Finder:
             if entry is not kept and entry.alive and not self._items.details:
                 self._items.expand(entry, False)
 
-    def search(self, deadline: float) -> None:
-        search = self._search
+    def search(self, deadline: float) -> bool:
+        """Search until the deadline: first the blocks that are likely to have a match, then the others. Returns whether
+        anything may look different."""
+        search, has_looked = self._search, False
         if search is None:
-            return
-        for entry in self._view.nearest():
-            if search.has_looked(entry):
+            return False
+        if not search.due and not search.unlikely:
+            # The first time; then what has come or changed meanwhile.
+            search.due.extend(entry for entry in self._view.nearest() if not search.has_looked(entry))
+        while search.due or search.unlikely:
+            is_first = bool(search.due)
+            entry = (search.due or search.unlikely).popleft()
+            if search.has_looked(entry) or self._items.stack.get(entry.block.item.id) is not entry:
                 continue
-            if search.query.may_be_in(entry.block):
-                search.look(entry, self._items.layouts.lines(entry))
-                if search.current is None and (entry in search.found or entry in search.hidden):
-                    search.enter(entry, -1)
-                    self._show(search, -1)
+            if is_first and not search.query.is_likely_in(entry.block):
+                search.unlikely.append(entry)
+            elif is_first or search.query.may_be_in(entry.block):
+                self._look(search, entry)
+                has_looked = True
             else:
                 search.skip(entry)
             if perf_counter() >= deadline:
                 break
+        return has_looked or not self.searching
+
+    def _look(self, search: TranscriptSearch, entry: StackEntry) -> None:
+        search.look(entry, self._items.layouts.lines(entry))
+        if search.current is None and (entry in search.found or entry in search.hidden):
+            search.enter(entry, -1)
+            self._show(search, -1)
 
     def step(self, direction: int) -> None:
         search = self._search

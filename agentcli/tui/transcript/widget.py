@@ -264,7 +264,8 @@ class Transcript(ScrollView):
             if self._items.measure(self._view.nearest(MEASURED_ROWS), deadline):
                 self._settle()
         elif self._finder.searching:
-            self._search(deadline)
+            if self._finder.search(deadline):
+                self._found()
         else:
             self._pause(self._rest)
 
@@ -504,7 +505,8 @@ class Transcript(ScrollView):
             self.clear_find()
             return 0
         self._finder.start(query)
-        self._search(perf_counter() + SLICE)
+        self._finder.search(perf_counter() + SLICE)
+        self._found()
         self._request_frame()
         return self._finder.count
 
@@ -519,10 +521,6 @@ class Transcript(ScrollView):
         """End the search and fold the blocks that it opened."""
         self._finder.stop()
         self._request_frame()
-
-    def _search(self, deadline: float) -> None:
-        self._finder.search(deadline)
-        self._found()
 
     def _found(self) -> None:
         self._settle()

@@ -1,0 +1,150 @@
+"""A long session is resumed without its earlier part: requests, compactions and commands see no difference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentcli.agent.context.compaction_undo import UNREADABLE
+from agentcli.agent.engine import Engine
+from agentcli.assemble import Options, build_engine
+from agentcli.core import events as ev
+from agentcli.core.messages import Message
+from agentcli.session import recent
+from tests.support.fakes import collect, result_of
+from tests.support.scripts import call, provider_on, reply, transport_for
+
+pytestmark = pytest.mark.anyio
+
+LATE_TASKS = [{"content": "Write the tests", "status": "in_progress"}]
+USED = {"input_tokens": 4_000}
+
+
+class Sessions:
+    """One session in a folder, whose requests are kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environ = {"HOME": str(folder / "home"), "PATH": "/usr/bin:/bin"}
+        (folder / "home").mkdir()
+        self.requests: list[dict[str, Any]] = []
+
+    def engine(self, *answers: Any, **options: Any) -> Engine:
+        transport = transport_for(*answers)
+        self.requests = transport.requests
+        given = {"sandbox": "off", "continue_latest": True, **options}
+        return build_engine(Options(cwd=self.folder, environ=self.environ, provider=provider_on(transport), **given))
+
+    @property
+    def file(self) -> Path:
+        (path,) = (self.folder / "home").rglob("*.jsonl")
+        return path
+
+
+@pytest.fixture
+async def sessions(tmp_path: Path) -> Sessions:
+    """With a task list and four prompts before its compaction, and one behind it."""
+    made = Sessions(tmp_path)
+    tasks = reply(call("TodoWrite", todos=LATE_TASKS), usage=USED)
+    earlier = [tasks, "Listed.", *(reply(f"Answer {number}. " + "word " * 300, usage=USED) for number in range(3))]
+    async with made.engine(*earlier, "A summary.", reply("Since.", usage=USED), continue_latest=False) as engine:
+        for number in range(4):
+            await collect(engine.submit(f"Prompt {number}"))
+        await collect(engine.compact())
+        await collect(engine.submit("Afterwards"))
+    return made
+
+
+@pytest.fixture
+def cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent, "LEAST_EARLIER", 1)
+    monkeypatch.setattr(recent, "BEFORE_COMPACTION", 0)
+
+
+def is_cut_off(engine: Engine) -> bool:
+    return len(engine.recent_messages) < engine.message_count
+
+
+async def resumed_request(sessions: Sessions) -> dict[str, Any]:
+    async with sessions.engine("Done.", persist=False) as engine:
+        await collect(engine.submit("Go on"))
+    return sessions.requests[0]
+
+
+async def whole_log(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> tuple[Message, ...]:
+    with monkeypatch.context() as patch:
+        patch.setattr(recent, "LEAST_EARLIER", 1 << 40)
+        async with sessions.engine(persist=False) as engine:
+            assert not is_cut_off(engine)
+            return engine.messages
+
+
+async def test_the_request_is_the_same(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = await resumed_request(sessions)
+    monkeypatch.setattr(recent, "LEAST_EARLIER", 1)
+    monkeypatch.setattr(recent, "BEFORE_COMPACTION", 0)
+    assert await resumed_request(sessions) == whole
+
+
+@pytest.mark.usefixtures("cut_off")
+async def test_the_state_of_the_earlier_part_is_there(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = await whole_log(sessions, monkeypatch)
+    async with sessions.engine(persist=False) as engine:
+        assert is_cut_off(engine)
+        assert [todo["content"] for todo in engine.todos] == ["Write the tests"]
+        assert engine.message_count == len(whole)
+        assert engine.messages == whole
+
+
+@pytest.mark.usefixtures("cut_off")
+async def test_a_compaction_keeps_prompts_of_the_earlier_part(sessions: Sessions) -> None:
+    async with sessions.engine("Another summary.", "Done.") as engine:
+        assert is_cut_off(engine)
+        await collect(engine.compact())
+        await collect(engine.submit("Go on"))
+    assert "Prompt 0" in str(sessions.requests[-1]["messages"])
+
+
+@pytest.mark.usefixtures("cut_off")
+async def test_a_compaction_is_undone_with_messages_of_the_earlier_part(sessions: Sessions) -> None:
+    async with sessions.engine("Done.") as engine:
+        await collect(engine.perform(engine.context.undo_compaction()))
+        await collect(engine.submit("Go on"))
+        assert not is_cut_off(engine)
+    said = [block.get("text") for message in sessions.requests[0]["messages"] for block in message["content"]]
+    assert [text for text in said if text][:1] == ["Prompt 0"]
+    assert await resumed_request(sessions), "an undone compaction ends nothing: the file is read whole"
+    assert "Prompt 0" in str(sessions.requests[0]["messages"])
+
+
+@pytest.mark.usefixtures("cut_off")
+async def test_a_removed_file_is_reported_by_an_undo(sessions: Sessions) -> None:
+    async with sessions.engine(persist=False) as engine:
+        sessions.file.unlink()
+        events = await collect(engine.perform(engine.context.undo_compaction()))
+    assert result_of(events).errors == [UNREADABLE]
+
+
+@pytest.mark.usefixtures("cut_off")
+async def test_messages_that_a_front_end_has_read_join_the_log_with_the_next_prompt(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = await whole_log(sessions, monkeypatch)
+    async with sessions.engine("Done.", persist=False) as engine:
+        part = engine.earlier_part
+        assert part is not None
+        engine.put_earlier(part.messages())
+        assert is_cut_off(engine)
+        await collect(engine.submit("Go on"))
+        assert not is_cut_off(engine)
+        assert engine.messages[: len(whole)] == whole
+
+
+@pytest.mark.usefixtures("cut_off")
+async def test_the_whole_history_can_be_shown(sessions: Sessions) -> None:
+    async with sessions.engine(persist=False, interactive=True) as engine:
+        history = engine.take_history()
+    prompts = [event.message.text for event in history if isinstance(event, ev.MessageAppended)]
+    assert [text for text in prompts if text.startswith("Prompt")] == [f"Prompt {number}" for number in range(4)]
