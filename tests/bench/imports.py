@@ -19,7 +19,7 @@ sys.stdout.write(str(sum(name.startswith(tuple(f"{top}." for top in tops)) or na
 _HEADLESS = "import os; from agentcli.cli.main import main; main(['-p', 'hi', '--output-format', 'json'], os.environ)"
 
 
-OWN_MODULES = 330
+OWN_MODULES = 333
 """How many modules of agentcli, and of h11, may be imported before the request of a headless run is sent."""
 BEFORE_REQUEST = """import os, sys
 from agentcli.providers.encode import BodyEncoder

@@ -38,7 +38,7 @@ async def test_a_server_ends_after_its_session_was_killed(tmp_path: Path) -> Non
             await until((tmp_path / "pid").exists)
             server = int((tmp_path / "pid").read_text())
             # The notice about the wait comes two seconds after the start of the server.
-            assert b"Waiting up to 30 s" in errors.readline()
+            assert b"Waiting up to 10 s" in errors.readline()
             assert runs(server)
         finally:
             session.kill()

@@ -29,7 +29,6 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import shown_path
-from agentcli.tools.files.diff import diff_display
 from agentcli.tools.files.disk import LARGEST_LOADED, load_from_memory, load_now
 from agentcli.tools.files.encoding import decode
 from agentcli.tools.files.read_cache import CommandRun, ReadCache, Seen, digest_of
@@ -405,6 +404,8 @@ def _differing(change: FileUpdate, before: bytes | None, most: int) -> FileUpdat
         return _described(change, "changed, and is binary or in an unknown encoding")
     if not change.data:
         return _described(change, "is empty now")
+    from agentcli.tools.files.diff import diff_display
+
     difference = str(diff_display("", then.text, now.text)["diff"])
     if not difference:
         return _described(change, "changed only in its line ends, its encoding or the like")

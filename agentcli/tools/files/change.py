@@ -20,7 +20,6 @@ from agentcli.core.plaintext import visible_text
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, os_failure, shown_path
-from agentcli.tools.files.diff import diff_display
 from agentcli.tools.files.disk import LARGEST_LOADED, Refusal, inspect, load_now, near_names
 from agentcli.tools.files.encoding import Decoded, decode
 from agentcli.tools.files.file_kinds import binary_name
@@ -213,6 +212,8 @@ def _knows_all(target: _Target, context: ToolContext) -> bool:
 def _display(present: Present, change: PlannedChange, target: _Target) -> Json:
     if change.display is not None:
         return {"kind": "diff", **change.display, "path": target.heading}
+    from agentcli.tools.files.diff import diff_display
+
     display = {**diff_display(target.shown, present.text, change.text), "path": target.heading}
     return {**display, "language": language_of(target.path)}
 
@@ -274,6 +275,8 @@ def _stale(data: bytes, digest: str, intent: Intent, target: _Target, context: T
     then, now = decode(context.read_cache.content(target.real) or b""), decode(data)
     if not context.read_cache.content(target.real) or then is None or now is None:
         return _Outcome(failure(f"{message} Read it again, then try again.", summary="stale"))
+    from agentcli.tools.files.diff import diff_display
+
     difference = str(diff_display(target.shown, then.text, now.text)["diff"])
     complete = 0 < len(difference) <= _LONGEST_DIFFERENCE
     if not difference:
