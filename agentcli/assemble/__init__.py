@@ -115,7 +115,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             log=tuple(session.log),
             history=session.history,
             earlier_part=session.earlier,
-            recorded_mode=earlier_rights(session.shown_rights)[0] or PermissionMode.DEFAULT.value,
+            recorded_mode=earlier_rights(session.shown_rights)[0] or _unrecorded_mode(env),
             last_reply_at=session.last_reply_at,
             last_front=session.front,
             earlier=totals_from(session.spent),
@@ -159,6 +159,12 @@ def _permissions(env: Environment, session: OpenedSession, parts: RightsBuilder,
     if env.options.interactive and (text := resumed_rights_notice(earlier, rules, mode, is_restored=is_restored)):
         env.notices.append(NoticeRaised(text=text, level="info", code="resumed_rights"))
     return permissions
+
+
+def _unrecorded_mode(env: Environment) -> str:
+    """The mode of a session whose file has none: default mode, but "" where the settings would resume it in another."""
+    mode = PermissionMode.DEFAULT.value
+    return mode if env.settings.text("permissions.defaultMode") in ("", mode) else ""
 
 
 def _reread_project(env: Environment, definitions: Library, news: list[str]) -> Hooks:

@@ -81,3 +81,14 @@ async def test_auto_mode_without_a_sandbox_and_a_default_that_was_never_left_are
         await session.run()
     lost = "Not restored from the earlier session: mode auto. The mode is now default."
     assert await resumed(project, resume=name) == ("default", [lost])
+
+
+async def test_default_mode_is_restored_where_the_settings_have_another_one(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    accepts = json.dumps({"sandbox": {"mode": "off"}, "permissions": {"defaultMode": "acceptEdits"}})
+    async with Assembled(project, ["Hello."], options={"settings": accepts}) as session:  # with the flag for default mode
+        await session.run()
+        name = session.engine.session_id
+    restored = "Permission mode default is restored from the earlier session."
+    assert await resumed(project, resume=name, settings=accepts) == ("default", [restored])
