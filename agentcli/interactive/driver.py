@@ -141,12 +141,14 @@ class SessionDriver:
             self.stuck = bool(pending)
         self._running = self._guard = self._watching = self._abort_reason = None
         is_exit = reason not in ("clear", "resume")
-        if engine is not None:
-            await engine.aclose(reason, ends_servers=is_exit)
-            if engine.mcp is not None and not is_exit:
+        try:
+            if engine is not None:
+                await engine.aclose(reason, ends_servers=is_exit)
+        finally:
+            if engine is not None and engine.mcp is not None and not is_exit:
                 await self._end_servers(engine.mcp)
-        if is_exit and self._ending:
-            await asyncio.wait(self._ending)
+            if is_exit and self._ending:
+                await asyncio.wait(self._ending)
 
     async def _end_servers(self, servers: McpServers) -> None:
         """End the MCP servers of a session that another one replaces. One that does not obey is ended meanwhile."""

@@ -343,3 +343,22 @@ async def test_a_stubborn_server_is_ended_beside_the_next_session_and_awaited_at
         driven.driver.open(bench("Hello.", mcp=fake_servers(servers[1])).engine)
     assert [server.ended for server in servers] == [True, True]
     assert loop.time() - began == pytest.approx(SERVER_END_SECONDS + 4)
+
+
+@played
+async def test_servers_are_ended_also_when_the_session_before_cannot_be_closed() -> None:
+    class Server(FakeServer):
+        ended = False
+
+        async def close(self) -> None:
+            self.ended = True
+
+    class Failing(Hooks):
+        async def after_session(self, reason: str) -> None:
+            raise OSError("no space")
+
+    server = Server("one")
+    async with Driven("Hello.", mcp=fake_servers(server), extensions=Extensions(hooks=Failing())) as driven:
+        with pytest.raises(OSError, match="no space"):
+            await driven.driver.close("clear")
+        assert server.ended
