@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
+from agentcli.core.aio import CLEANUP_SECONDS
 from agentcli.core.permission import Answer
 from agentcli.interactive.pending_questions import PendingQuestions
 from agentcli.interactive.submission import is_prompt, needs_model, submission_events
@@ -137,7 +138,8 @@ class SessionDriver:
         if tasks := list(self._tasks):
             for task in tasks:
                 task.cancel()
-            _done, pending = await asyncio.wait(tasks, timeout=1.0)
+            # Tools that clean up write their results to the session file, which is closed after that.
+            _done, pending = await asyncio.wait(tasks, timeout=CLEANUP_SECONDS + CANCEL_GRACE_SECONDS)
             self.stuck = bool(pending)
         self._running = self._guard = self._watching = self._abort_reason = None
         is_exit = reason not in ("clear", "resume")
@@ -361,6 +363,10 @@ class SessionDriver:
                     return
                 task.cancel()
                 done, _pending = await asyncio.wait([task], timeout=CANCEL_GRACE_SECONDS)
+            if not done:
+                # A tool may still be cleaning up; its time for that began with the first attempt.
+                left = CLEANUP_SECONDS - (CANCEL_ATTEMPTS - 1) * CANCEL_GRACE_SECONDS
+                done, _pending = await asyncio.wait([task], timeout=left)
             if not done:
                 text = "The running task did not stop. Quit with Ctrl+C twice, then continue with agentcli -c."
                 self.note(text, "error")
