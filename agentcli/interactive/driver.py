@@ -54,6 +54,8 @@ class SessionDriver:
         """Everything that `close` ends: the submission, its guard, the background watch, work beside it."""
         self._ending: set[asyncio.Task[None]] = set()
         """MCP servers of earlier sessions that are being ended."""
+        self._earlier_servers: McpServers | None = None
+        """Those of the session before the next one, if some of earlier sessions have not ended."""
         self._running: asyncio.Task[None] | None = None
         self._guard: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -97,6 +99,9 @@ class SessionDriver:
         from agentcli.commands.registry import reserve_names
 
         self._engine = engine
+        if engine.mcp is not None and self._earlier_servers is not None:
+            engine.mcp.follow(self._earlier_servers)
+            self._earlier_servers = None
         reserve_names(engine)
         self._view.show_opened(engine)
         for notice in engine.take_notices():
@@ -158,6 +163,7 @@ class SessionDriver:
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
         await asyncio.wait([task], timeout=SERVER_END_SECONDS)
+        self._earlier_servers = servers if self._ending else None
 
     def note(self, text: str, level: str = "info") -> None:
         """Show a line of the front end's own, which a resumed session shows again."""

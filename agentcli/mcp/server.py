@@ -64,6 +64,8 @@ class McpServer:
         """How long after its failure it is started again; None if it is not."""
         """Why it failed; one line or more, as the server or the system said it."""
         self._offers = ServerOffers()
+        self.predecessor: McpServer | None = None
+        """The same server of an earlier session, which is being closed: its program may have locked a file or port."""
         self._first_tools: dict[str, ToolOffer] = {}
         """Each tool as this session has seen it first."""
         self.log: deque[str] = deque(maxlen=_LOG_LINES)
@@ -138,6 +140,13 @@ class McpServer:
         """Disconnect for good: nothing starts it again."""
         self._is_closed = True
         await self.stop()
+
+    async def end(self) -> None:
+        """Close it, and wait for its predecessors too."""
+        await self.close()
+        if self.predecessor is not None:
+            await self.predecessor.end()
+            self.predecessor = None
 
     async def reconnect(self) -> None:
         """Disconnect and connect again, from any state but `unapproved`."""
@@ -259,6 +268,9 @@ class McpServer:
         self._on_change()
 
     async def _run(self) -> None:
+        if self.predecessor is not None and self.config.kind == "stdio":
+            await self.predecessor.end()
+        self.predecessor = None
         failures = 0
         while True:
             end = await self._live()

@@ -335,7 +335,7 @@ async def test_a_stubborn_server_is_ended_beside_the_next_session_and_awaited_at
             await asyncio.sleep(4)
             self.ended = True
 
-    servers = [Stubborn("one"), Stubborn("two")]
+    servers = [Stubborn("one"), Stubborn("one")]
     loop = asyncio.get_running_loop()
     async with Driven("Hello.", mcp=fake_servers(servers[0])) as driven:
         began = loop.time()
@@ -343,6 +343,7 @@ async def test_a_stubborn_server_is_ended_beside_the_next_session_and_awaited_at
         assert loop.time() - began == pytest.approx(SERVER_END_SECONDS)
         assert not servers[0].ended
         driven.driver.open(bench("Hello.", mcp=fake_servers(servers[1])).engine)
+        assert servers[1].predecessor is servers[0]
     assert [server.ended for server in servers] == [True, True]
     assert loop.time() - began == pytest.approx(SERVER_END_SECONDS + 4)
 
