@@ -67,7 +67,7 @@ class McpServer:
         self.predecessor: McpServer | None = None
         """The same server of an earlier session, which is being closed: its program may have locked a file or port."""
         self._first_tools: dict[str, ToolOffer] = {}
-        """Each tool as this session has seen it first."""
+        """Each tool as this session has seen it first, of as many as a server may have at once."""
         self.log: deque[str] = deque(maxlen=_LOG_LINES)
         """The last lines of its stderr and of its log messages."""
         self.disabled_tools: frozenset[str] = frozenset()
@@ -97,7 +97,8 @@ class McpServer:
     def offers(self, offers: ServerOffers) -> None:
         self._offers = offers
         for tool in offers.tools:
-            self._first_tools.setdefault(tool.name, tool)
+            if len(self._first_tools) < self._limits.tools:
+                self._first_tools.setdefault(tool.name, tool)
 
     def has_changed(self, tool: ToolOffer) -> bool:
         """Whether a tool's description or arguments are others than when this session saw it first."""

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from agentcli.mcp.client_duties import ClientDuties
+from agentcli.mcp.limits import ServerLimits
+from agentcli.mcp.offers import ServerOffers
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.servers import McpServers
 from agentcli.mcp.transport import ServerSurroundings
+from tests.support.mcp_fakes import tool_offer
 from tests.support.virtual import run_virtual
 
 pytestmark = pytest.mark.anyio
@@ -48,6 +51,14 @@ async def test_a_server_without_approval_stays_so_when_it_is_stopped_or_started(
         await change()
         servers.start()
         assert server.state == "unapproved"
+
+
+def test_a_server_with_ever_new_tools_does_not_fill_the_memory(tmp_path: Path) -> None:
+    server = McpServer(small(), ServerSurroundings(tmp_path), ClientDuties(), ServerLimits(tools=3))
+    for number in range(10):
+        server.offers = ServerOffers(tools=(tool_offer(f"new {number}"), tool_offer("first", f"Version {number}")))
+    assert server.has_changed(tool_offer("first", "Version 9"))
+    assert len(server._first_tools) == 3
 
 
 class SlowToEnd(McpServer):
