@@ -101,7 +101,8 @@ async def test_default_mode_is_restored_where_the_settings_have_another_one(tmp_
     project = tmp_path / "project"
     project.mkdir()
     accepts = json.dumps({"sandbox": {"mode": "off"}, "permissions": {"defaultMode": "acceptEdits"}})
-    async with Assembled(project, ["Hello."], options={"settings": accepts}) as session:  # with the flag for default mode
+    options: dict[str, object] = {"settings": accepts, "permission_mode": PermissionMode.DEFAULT}
+    async with Assembled(project, ["Hello."], options=options) as session:
         await session.run()
         name = session.engine.session_id
     restored = "Permission mode default is restored from the earlier session."
