@@ -144,7 +144,9 @@ class SessionDriver:
             for task in tasks:
                 task.cancel()
             # Tools that clean up write their results to the session file, which is closed after that.
-            _done, pending = await asyncio.wait(tasks, timeout=CLEANUP_SECONDS + CANCEL_GRACE_SECONDS)
+            is_working = self._running is not None and not self._running.done()
+            seconds = CLEANUP_SECONDS + CANCEL_GRACE_SECONDS if is_working else 1.0
+            _done, pending = await asyncio.wait(tasks, timeout=seconds)
             self.stuck = bool(pending)
         self._running = self._guard = self._watching = self._abort_reason = None
         is_exit = reason not in ("clear", "resume")
