@@ -74,7 +74,7 @@ class EngineSetup:
     earlier_part: EarlierPart | None = None
     """The beginning of a long resumed session, which is not in `history`, and of which `log` has only some messages."""
     recorded_mode: str = PermissionMode.DEFAULT.value
-    """The last permission mode in the session file."""
+    """The last permission mode in the session file; "": it has none, and the first one is recorded whatever it is."""
     last_reply_at: str = ""
     """When the last reply in it came, as a timestamp; "" if that is not known."""
     last_front: Front | None = None

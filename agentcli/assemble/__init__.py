@@ -115,7 +115,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             log=tuple(session.log),
             history=session.history,
             earlier_part=session.earlier,
-            recorded_mode=earlier_rights(session.shown_rights)[0] or PermissionMode.DEFAULT.value,
+            recorded_mode=earlier_rights(session.shown_rights)[0] or _unrecorded_mode(env),
             last_reply_at=session.last_reply_at,
             last_front=session.front,
             earlier=totals_from(session.spent),
@@ -153,12 +153,19 @@ def _permissions(env: Environment, session: OpenedSession, parts: RightsBuilder,
     mode = rights.policy.mode
     # Without a flag a session continues as it was left. A non-interactive run has the rights that it is given.
     if env.options.interactive and session.log and env.options.permission_mode is None:
-        mode = restored_mode(earlier, rights)
+        is_elsewhere = session.began_in != str(env.cwd)
+        mode = restored_mode(earlier, rights, is_elsewhere=is_elsewhere)
     permissions = LivePermissions(rights.policy.with_mode(mode), parts.rule_keeper(), reread=reread)
     is_restored = mode is not rights.policy.mode
     if env.options.interactive and (text := resumed_rights_notice(earlier, rules, mode, is_restored=is_restored)):
         env.notices.append(NoticeRaised(text=text, level="info", code="resumed_rights"))
     return permissions
+
+
+def _unrecorded_mode(env: Environment) -> str:
+    """The mode of a session whose file has none: default mode, but "" where the settings would resume it in another."""
+    mode = PermissionMode.DEFAULT.value
+    return mode if env.settings.text("permissions.defaultMode") in ("", mode) else ""
 
 
 def _reread_project(env: Environment, definitions: Library, news: list[str]) -> Hooks:
@@ -221,6 +228,7 @@ def sandbox_for(options: Options) -> tuple[Launcher, str]:
 
 
 _RESTORED = frozenset(mode.value for mode in PermissionMode if mode is not PermissionMode.BYPASS)
+_RESTORED_ANYWHERE = _RESTORED - {PermissionMode.ACCEPT_EDITS.value, PermissionMode.AUTO.value}
 MARKER = "auto-mode-offered"
 OFFER = (
     "Auto mode is available: project edits and sandboxed commands run without approval. Network access, paths outside "
@@ -257,10 +265,13 @@ def earlier_rights(history: Iterable[ev.Event]) -> tuple[str, int]:
     return mode, len(rules)
 
 
-def restored_mode(earlier: str, rights: Rights) -> PermissionMode:
+def restored_mode(earlier: str, rights: Rights, *, is_elsewhere: bool = False) -> PermissionMode:
     """The mode in which a resumed session continues: the earlier one, except bypass, which only a flag or a setting can
-    turn on, and auto where the sandbox does not work."""
-    if earlier not in _RESTORED or (earlier == PermissionMode.AUTO.value and rights.context.launcher.uncontained):
+    turn on, and auto where the sandbox does not work. `is_elsewhere`: the session was started in another folder, and
+    what it allowed without approval was meant for that one."""
+    if earlier not in (_RESTORED_ANYWHERE if is_elsewhere else _RESTORED):
+        return rights.policy.mode
+    if earlier == PermissionMode.AUTO.value and rights.context.launcher.uncontained:
         return rights.policy.mode
     return PermissionMode(earlier)
 

@@ -80,8 +80,8 @@ def make_servers(env: Environment, found: FoundServers, duties: ClientDuties) ->
 
     state_dir = env.paths.state_dir
     usual = ServerLimits()
-    start = _seconds(env, "MCP_TIMEOUT", usual.start_seconds)
-    first = usual.first_prompt_seconds if start == usual.start_seconds else start
+    chosen = _seconds(env, "MCP_TIMEOUT", 0.0)
+    start, first = chosen or usual.start_seconds, chosen or usual.first_prompt_seconds
     return McpServers(
         found.configs,
         ServerSurroundings(env.cwd, env.environ, tuple(env.working_dirs), state_dir, env.options.interactive),

@@ -70,6 +70,8 @@ class OpenedSession:
     """Token usage per model of each process that worked on the session."""
     directory: str = ""
     """Last directory of Bash; "" for the project's root."""
+    began_in: str = ""
+    """Folder in which a resumed session was started; "" if unknown."""
     folders: Sequence[str] = ()
     """Lines of the recorded system context about folders."""
     style: Json | None = None
@@ -168,6 +170,7 @@ class SessionBuilder:
         opened = OpenedSession(store, *past, view, *contexts, forked_from, elsewhere, loaded.pinned)
         front = front_from(loaded.front, loaded.front_version)
         opened = replace(opened, directory=loaded.directory, background=loaded.background, folders=loaded.folders)
+        opened = replace(opened, began_in=loaded.cwd)
         opened = replace(opened, style=loaded.style, server_tools=loaded.server_tools, earlier=loaded.earlier)
         return replace(opened, last_reply_at=loaded.last_reply_at, seen=loaded.seen, spent=loaded.spent, front=front)
 

@@ -15,13 +15,15 @@ T = TypeVar("T")
 
 CLEANUP_SECONDS = 5.0
 """Time for a task that is cancelled already to clean up, before it is cancelled again."""
+_LOOK_SECONDS = 0.05
 
 
 async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait until each has ended; their exceptions are ignored.
 
     If the caller is cancelled meanwhile, the tasks are still awaited before the cancellation continues. A task that
-    was cancelled before is in its cleanup, which a second cancellation would interrupt: it gets `CLEANUP_SECONDS`.
+    was cancelled before is in its cleanup, which a second cancellation would interrupt: it gets `CLEANUP_SECONDS`. If
+    it was only a time limit of its own (`asyncio.timeout`), the task goes on after that and is cancelled then.
     """
     pending = [task for task in tasks if not task.done()]
     cleaning = [task for task in pending if task.cancelling()]
@@ -29,7 +31,18 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
         if task not in cleaning:
             task.cancel()
     loop = asyncio.get_running_loop()
-    timers = [loop.call_later(CLEANUP_SECONDS, task.cancel) for task in cleaning]
+    end = loop.time() + CLEANUP_SECONDS
+    timers: list[asyncio.TimerHandle] = []
+
+    def look_at(task: asyncio.Task[Any]) -> None:
+        left = end - loop.time()
+        if left <= 0 or not task.cancelling():
+            task.cancel()
+        else:
+            timers.append(loop.call_later(min(left, _LOOK_SECONDS), look_at, task))
+
+    for task in cleaning:
+        look_at(task)
     try:
         await wait_uncancelled(pending)
     finally:

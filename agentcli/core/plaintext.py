@@ -114,10 +114,13 @@ def plain_bytes(data: bytes) -> bytes | None:
     Most output has none or only colours, and a look at its bytes is several times as fast as one at its text.
     """
     controls = data.translate(None, _PLAIN_BYTES)
-    if controls.strip(b"\x1b") or (b"\xc2" in data and _C1_BYTES.search(data)):
+    if controls.strip(b"\x1b"):
         return None
     plain = _CSI_BYTES.sub(b"", data) if controls else data
-    return None if controls and b"\x1b" in plain else plain
+    if controls and b"\x1b" in plain:
+        return None
+    # Not before: without a colour between them, the bytes around it may be one character.
+    return None if b"\xc2" in plain and _C1_BYTES.search(plain) else plain
 
 
 def plain_text(text: str) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
+from agentcli.core.aio import CLEANUP_SECONDS
 from agentcli.core.permission import Answer
 from agentcli.interactive.pending_questions import PendingQuestions
 from agentcli.interactive.submission import is_prompt, needs_model, submission_events
@@ -53,6 +54,8 @@ class SessionDriver:
         """Everything that `close` ends: the submission, its guard, the background watch, work beside it."""
         self._ending: set[asyncio.Task[None]] = set()
         """MCP servers of earlier sessions that are being ended."""
+        self._earlier_servers: McpServers | None = None
+        """Those of the session before the next one, if some of earlier sessions have not ended."""
         self._running: asyncio.Task[None] | None = None
         self._guard: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -96,6 +99,9 @@ class SessionDriver:
         from agentcli.commands.registry import reserve_names
 
         self._engine = engine
+        if engine.mcp is not None and self._earlier_servers is not None:
+            engine.mcp.follow(self._earlier_servers)
+            self._earlier_servers = None
         reserve_names(engine)
         self._view.show_opened(engine)
         for notice in engine.take_notices():
@@ -137,16 +143,21 @@ class SessionDriver:
         if tasks := list(self._tasks):
             for task in tasks:
                 task.cancel()
-            _done, pending = await asyncio.wait(tasks, timeout=1.0)
+            # Tools that clean up write their results to the session file, which is closed after that.
+            is_working = self._running is not None and not self._running.done()
+            seconds = CLEANUP_SECONDS + CANCEL_GRACE_SECONDS if is_working else 1.0
+            _done, pending = await asyncio.wait(tasks, timeout=seconds)
             self.stuck = bool(pending)
         self._running = self._guard = self._watching = self._abort_reason = None
         is_exit = reason not in ("clear", "resume")
-        if engine is not None:
-            await engine.aclose(reason, ends_servers=is_exit)
-            if engine.mcp is not None and not is_exit:
+        try:
+            if engine is not None:
+                await engine.aclose(reason, ends_servers=is_exit)
+        finally:
+            if engine is not None and engine.mcp is not None and not is_exit:
                 await self._end_servers(engine.mcp)
-        if is_exit and self._ending:
-            await asyncio.wait(self._ending)
+            if is_exit and self._ending:
+                await asyncio.wait(self._ending)
 
     async def _end_servers(self, servers: McpServers) -> None:
         """End the MCP servers of a session that another one replaces. One that does not obey is ended meanwhile."""
@@ -154,6 +165,7 @@ class SessionDriver:
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
         await asyncio.wait([task], timeout=SERVER_END_SECONDS)
+        self._earlier_servers = servers if self._ending else None
 
     def note(self, text: str, level: str = "info") -> None:
         """Show a line of the front end's own, which a resumed session shows again."""
@@ -359,6 +371,10 @@ class SessionDriver:
                     return
                 task.cancel()
                 done, _pending = await asyncio.wait([task], timeout=CANCEL_GRACE_SECONDS)
+            if not done:
+                # A tool may still be cleaning up; its time for that began with the first attempt.
+                left = CLEANUP_SECONDS - (CANCEL_ATTEMPTS - 1) * CANCEL_GRACE_SECONDS
+                done, _pending = await asyncio.wait([task], timeout=left)
             if not done:
                 text = "The running task did not stop. Quit with Ctrl+C twice, then continue with agentcli -c."
                 self.note(text, "error")

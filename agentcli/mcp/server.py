@@ -64,8 +64,10 @@ class McpServer:
         """How long after its failure it is started again; None if it is not."""
         """Why it failed; one line or more, as the server or the system said it."""
         self._offers = ServerOffers()
+        self.predecessor: McpServer | None = None
+        """The same server of an earlier session, which is being closed: its program may have locked a file or port."""
         self._first_tools: dict[str, ToolOffer] = {}
-        """Each tool as this session has seen it first."""
+        """Each tool as this session has seen it first, of as many as a server may have at once."""
         self.log: deque[str] = deque(maxlen=_LOG_LINES)
         """The last lines of its stderr and of its log messages."""
         self.disabled_tools: frozenset[str] = frozenset()
@@ -95,7 +97,8 @@ class McpServer:
     def offers(self, offers: ServerOffers) -> None:
         self._offers = offers
         for tool in offers.tools:
-            self._first_tools.setdefault(tool.name, tool)
+            if len(self._first_tools) < self._limits.tools:
+                self._first_tools.setdefault(tool.name, tool)
 
     def has_changed(self, tool: ToolOffer) -> bool:
         """Whether a tool's description or arguments are others than when this session saw it first."""
@@ -138,6 +141,13 @@ class McpServer:
         """Disconnect for good: nothing starts it again."""
         self._is_closed = True
         await self.stop()
+
+    async def end(self) -> None:
+        """Close it, and wait for its predecessors too."""
+        await self.close()
+        if self.predecessor is not None:
+            await self.predecessor.end()
+            self.predecessor = None
 
     async def reconnect(self) -> None:
         """Disconnect and connect again, from any state but `unapproved`."""
@@ -259,6 +269,9 @@ class McpServer:
         self._on_change()
 
     async def _run(self) -> None:
+        if self.predecessor is not None and self.config.kind == "stdio":
+            await self.predecessor.end()
+        self.predecessor = None
         failures = 0
         while True:
             end = await self._live()

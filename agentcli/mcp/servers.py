@@ -79,6 +79,12 @@ class McpServers:
         for server in self:
             server.start()
 
+    def follow(self, before: McpServers) -> None:
+        """Start no program before the one of the same name of an earlier session has ended. To be called before
+        `start`."""
+        for server in self:
+            server.predecessor = before.get(server.name)
+
     async def settle(self, seconds: float) -> None:
         """Wait until no server is connecting any more, at most so long."""
         try:

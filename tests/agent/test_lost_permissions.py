@@ -68,6 +68,20 @@ async def test_every_way_to_choose_a_mode_is_restored_but_bypass_never(tmp_path:
     assert (await resumed(project, resume=name, permission_mode=PermissionMode.DEFAULT))[0] == "default"
 
 
+@pytest.mark.parametrize(("mode", "restored"), [("acceptEdits", "default"), ("plan", "plan")])
+async def test_in_another_folder_no_mode_is_restored_that_allows_more(tmp_path: Path, mode: str, restored: str) -> None:
+    project, other = tmp_path / "project", tmp_path / "other"
+    project.mkdir()
+    other.mkdir()
+    options = {"permission_mode": PermissionMode(mode)}
+    async with Assembled(project, ["Hello."], options=options) as session:
+        await session.run()
+        name = session.engine.session_id
+    assert (await resumed(other, resume=name, fork_session=True))[0] == restored
+    assert (await resumed(other, resume=name))[0] == restored
+    assert (await resumed(project, resume=name))[0] == mode
+
+
 async def test_auto_mode_without_a_sandbox_and_a_default_that_was_never_left_are_not_restored(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
@@ -81,3 +95,15 @@ async def test_auto_mode_without_a_sandbox_and_a_default_that_was_never_left_are
         await session.run()
     lost = "Not restored from the earlier session: mode auto. The mode is now default."
     assert await resumed(project, resume=name) == ("default", [lost])
+
+
+async def test_default_mode_is_restored_where_the_settings_have_another_one(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    accepts = json.dumps({"sandbox": {"mode": "off"}, "permissions": {"defaultMode": "acceptEdits"}})
+    options: dict[str, object] = {"settings": accepts, "permission_mode": PermissionMode.DEFAULT}
+    async with Assembled(project, ["Hello."], options=options) as session:
+        await session.run()
+        name = session.engine.session_id
+    restored = "Permission mode default is restored from the earlier session."
+    assert await resumed(project, resume=name, settings=accepts) == ("default", [restored])

@@ -269,6 +269,9 @@ async def test_time_limits_come_from_the_environment(project: Path) -> None:
         assert engine.mcp is not None
         assert engine.mcp.limits.start_seconds == engine.mcp.limits.first_prompt_seconds == 1.5
         assert engine.mcp.limits.call_seconds == 600
+    async with engine_for(project, environ=environ(project) | {"MCP_TIMEOUT": "30000"}) as engine:
+        assert engine.mcp is not None
+        assert engine.mcp.limits.first_prompt_seconds == 30
     async with engine_for(project) as engine:
         assert engine.mcp is not None
         assert (engine.mcp.limits.start_seconds, engine.mcp.limits.first_prompt_seconds) == (30, 10)

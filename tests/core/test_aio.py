@@ -123,6 +123,33 @@ def test_cancel_and_wait_waits_for_slow_cleanup_even_when_cancelled() -> None:
     assert run_virtual(main) == ["cleaned"]
 
 
+def test_a_task_whose_time_limit_is_just_over_is_cancelled_soon() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        async def work() -> None:
+            try:
+                async with asyncio.timeout_at(10):
+                    await asyncio.sleep(100)
+            except TimeoutError:
+                await asyncio.sleep(100)
+
+        async def cancel() -> None:
+            over = loop.create_future()
+            loop.call_at(10, over.set_result, None)
+            await over
+            assert task.cancelling(), "by its time limit"
+            await cancel_and_wait([task])
+
+        cancelling = asyncio.create_task(cancel())
+        task = asyncio.create_task(work())
+        await cancelling
+        assert task.cancelled()
+        assert loop.time() < 11
+
+    run_virtual(main)
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_cancelled_work_in_a_thread_is_still_awaited(times: int) -> None:
     began, released, ended = threading.Event(), threading.Event(), threading.Event()

@@ -54,6 +54,11 @@ def test_colours_need_no_stripper() -> None:
     assert plain_bytes("\x1b[1;32m✓\x1b[0m ©\tok\n".encode()) == "✓ ©\tok\n".encode()
 
 
+def test_removed_colours_join_no_bytes_to_a_control_character() -> None:
+    assert plain_bytes(b"\xc2\x1b[m\x9b31m") is None
+    assert plain_bytes(b"\xc2\x1b[m\xa9") == "©".encode()
+
+
 def test_of_a_row_that_is_started_again_the_last_state_stays() -> None:
     assert last_states("10%\r20%\r30%\nnext\r\r\n1\r") == "30%\nnext\r\n1\r"
     assert continued_output("a\nold", "\rnew\nrow\rlast") == "a\nnew\nlast"

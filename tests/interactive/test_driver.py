@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any, Self
 
 import pytest
@@ -11,10 +11,12 @@ import pytest
 from agentcli.agent.engine import Engine
 from agentcli.agent.ports import Extensions, Hooks
 from agentcli.core import events as ev
+from agentcli.core.aio import CLEANUP_SECONDS
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.driver import ABORT_GRACE_SECONDS, SERVER_END_SECONDS, SessionDriver
 from agentcli.interactive.view import Question, Sent, View
+from agentcli.tools.base import Output
 from tests.support.fakes import Bench, FakeTool, bench
 from tests.support.mcp_fakes import FakeServer, fake_servers
 from tests.support.scripts import call, pause, reply, say
@@ -333,7 +335,7 @@ async def test_a_stubborn_server_is_ended_beside_the_next_session_and_awaited_at
             await asyncio.sleep(4)
             self.ended = True
 
-    servers = [Stubborn("one"), Stubborn("two")]
+    servers = [Stubborn("one"), Stubborn("one")]
     loop = asyncio.get_running_loop()
     async with Driven("Hello.", mcp=fake_servers(servers[0])) as driven:
         began = loop.time()
@@ -341,5 +343,62 @@ async def test_a_stubborn_server_is_ended_beside_the_next_session_and_awaited_at
         assert loop.time() - began == pytest.approx(SERVER_END_SECONDS)
         assert not servers[0].ended
         driven.driver.open(bench("Hello.", mcp=fake_servers(servers[1])).engine)
+        assert servers[1].predecessor is servers[0]
     assert [server.ended for server in servers] == [True, True]
     assert loop.time() - began == pytest.approx(SERVER_END_SECONDS + 4)
+
+
+@played
+async def test_servers_are_ended_also_when_the_session_before_cannot_be_closed() -> None:
+    class Server(FakeServer):
+        ended = False
+
+        async def close(self) -> None:
+            self.ended = True
+
+    class Failing(Hooks):
+        async def after_session(self, reason: str) -> None:
+            raise OSError("no space")
+
+    server = Server("one")
+    async with Driven("Hello.", mcp=fake_servers(server), extensions=Extensions(hooks=Failing())) as driven:
+        with pytest.raises(OSError, match="no space"):
+            await driven.driver.close("clear")
+        assert server.ended
+
+
+class Tidying(FakeTool):
+    """Ignores an abort, and cleans up for `cleanup_seconds` when it is cancelled."""
+
+    cleanup_seconds = 0.0
+
+    async def run(self, input: Any, context: Any, signal: Any) -> AsyncGenerator[Output, None]:
+        try:
+            await asyncio.sleep(500)
+            yield Output("looked")
+        finally:
+            await asyncio.sleep(self.cleanup_seconds)
+            self.ended.append("cleaned up")
+
+
+@pytest.mark.parametrize("ending", ["esc", "exit"])
+@pytest.mark.parametrize(("seconds", "ended"), [(4.0, ["cleaned up"]), (60.0, [])])
+def test_a_stopped_tool_may_clean_up_for_some_seconds(seconds: float, ended: list[str], ending: str) -> None:
+    async def main() -> None:
+        tool, loop = Tidying(), asyncio.get_running_loop()
+        tool.cleanup_seconds = seconds
+        async with Driven(reply(call("Look")), "Hello.", tools=[tool]) as driven:
+            driven.send("go")
+            await asyncio.sleep(1)
+            began = loop.time()
+            if ending == "esc":
+                driven.driver.interrupt()
+                await driven.idle()
+                assert not any("did not stop. Quit" in line for line in driven.record.log)
+            else:
+                await driven.driver.close()
+            assert loop.time() - began <= ABORT_GRACE_SECONDS + CLEANUP_SECONDS + 0.1
+            assert not driven.driver.stuck
+        assert tool.ended == ended
+
+    run_virtual(main)

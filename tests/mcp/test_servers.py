@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentcli.mcp.client_duties import ClientDuties
+from agentcli.mcp.limits import ServerLimits
+from agentcli.mcp.offers import ServerOffers
+from agentcli.mcp.server import McpServer
 from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.servers import McpServers
 from agentcli.mcp.transport import ServerSurroundings
+from tests.support.mcp_fakes import tool_offer
+from tests.support.virtual import run_virtual
 
 pytestmark = pytest.mark.anyio
 SCRIPT = Path(__file__).parents[1] / "support" / "mcp_server.py"
@@ -44,3 +51,51 @@ async def test_a_server_without_approval_stays_so_when_it_is_stopped_or_started(
         await change()
         servers.start()
         assert server.state == "unapproved"
+
+
+def test_a_server_with_ever_new_tools_does_not_fill_the_memory(tmp_path: Path) -> None:
+    server = McpServer(small(), ServerSurroundings(tmp_path), ClientDuties(), ServerLimits(tools=3))
+    for number in range(10):
+        server.offers = ServerOffers(tools=(tool_offer(f"new {number}"), tool_offer("first", f"Version {number}")))
+    assert server.has_changed(tool_offer("first", "Version 9"))
+    assert len(server._first_tools) == 3
+
+
+class SlowToEnd(McpServer):
+    """Needs four seconds to end."""
+
+    began: float | None = None
+
+    async def _live(self) -> Any:
+        loop = asyncio.get_running_loop()
+        self.began = loop.time()
+        try:
+            await asyncio.sleep(1_000)
+        finally:
+            await asyncio.sleep(4)
+
+
+@pytest.mark.parametrize("in_between", [False, True])
+def test_a_program_starts_when_that_of_the_earlier_session_has_ended(in_between: bool, tmp_path: Path) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        servers = [SlowToEnd(small(), ServerSurroundings(tmp_path), ClientDuties()) for _session in range(3)]
+        servers[0].start()
+        await asyncio.sleep(1)
+        ending = asyncio.create_task(servers[0].close())
+        await asyncio.sleep(1)
+        last, servers[1].predecessor = servers[1], servers[0]
+        last.start()
+        if in_between:
+            await asyncio.sleep(1)
+            await last.close()
+            assert loop.time() == pytest.approx(3), "it has no program to wait for"
+            last, servers[2].predecessor = servers[2], last
+            last.start()
+        await asyncio.sleep(10)
+        assert ending.done()
+        assert last.began == pytest.approx(5)
+        assert last.predecessor is None
+        await last.close()
+
+    run_virtual(main)

@@ -257,8 +257,9 @@ async def test_work_that_does_not_stop_is_reported_and_a_waiting_prompt_can_be_w
     class Stubborn(FakeTool):
         async def run(self, input: Any, context: Any, signal: Any) -> Any:
             self.runs.append(input)
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.sleep(600)
+            for _cancellation in range(2):
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(600)
             await asyncio.sleep(60)
             yield Output("over")
 

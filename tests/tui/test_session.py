@@ -296,8 +296,9 @@ async def test_work_that_cannot_be_cancelled_is_reported_with_advice() -> None:
     class Stubborn(FakeTool):
         async def run(self, input: Any, context: Any, signal: Any) -> Any:
             self.runs.append(input)
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.sleep(600)
+            for _cancellation in range(2):
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(600)
             await asyncio.sleep(60)
             yield Output("over")
 
