@@ -154,6 +154,7 @@ def tmp_path(
 def _nothing_is_left_behind() -> Iterator[None]:
     children, sockets = _children(), set(_sockets())
     yield
+    _forget_ended_tasks()
     leaks = _until_gone(lambda: [f"child process {pid}" for pid in _children() - children])
     leaks += _until_gone(lambda: _connections(sockets))
     if leaks:
@@ -180,6 +181,14 @@ def _checked_for_tasks(test: Callable[..., Any]) -> Callable[..., Any]:
         pytest.fail(f"the test left tasks behind: {left}")
 
     return checked
+
+
+def _forget_ended_tasks() -> None:
+    """Every look at all tasks also passes those of earlier tests, which stay until the next garbage collection: that
+    took as long as a short test itself."""
+    known = getattr(asyncio.tasks, "_all_tasks", None)
+    for task in [task for task in known or () if task.done()]:
+        known.discard(task)
 
 
 def _until_gone(look: Callable[[], list[str]]) -> list[str]:

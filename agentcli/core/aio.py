@@ -13,7 +13,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-CLEANUP_SECONDS = 5.0
+CLEANUP_SECONDS = 2.0
 """Time for a task that is cancelled already to clean up, before it is cancelled again."""
 _LOOK_SECONDS = 0.05
 

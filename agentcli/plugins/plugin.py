@@ -162,7 +162,7 @@ class Plugin:
         `safe`: it only reads, so it may run in parallel and without approval.
 
         Three seconds after Esc a call that still runs is cancelled. What it awaits in `finally` is not interrupted for
-        five more seconds.
+        two more seconds.
         """
 
         def register(target: F) -> F:

@@ -233,7 +233,7 @@ def test_the_hooks_that_report_are_asked_about_a_call() -> None:
     play(main)
 
 
-@pytest.mark.parametrize(("seconds", "ended"), [(4.0, ["cleaned up"]), (60.0, [])])
+@pytest.mark.parametrize(("seconds", "ended"), [(1.5, ["cleaned up"]), (60.0, [])])
 def test_cleanup_that_outlasts_the_grace_period_has_some_seconds_when_the_consumer_leaves(
     seconds: float, ended: list[str]
 ) -> None:

@@ -382,7 +382,7 @@ class Tidying(FakeTool):
 
 
 @pytest.mark.parametrize("ending", ["esc", "exit"])
-@pytest.mark.parametrize(("seconds", "ended"), [(4.0, ["cleaned up"]), (60.0, [])])
+@pytest.mark.parametrize(("seconds", "ended"), [(1.5, ["cleaned up"]), (60.0, [])])
 def test_a_stopped_tool_may_clean_up_for_some_seconds(seconds: float, ended: list[str], ending: str) -> None:
     async def main() -> None:
         tool, loop = Tidying(), asyncio.get_running_loop()
