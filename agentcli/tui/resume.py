@@ -6,7 +6,6 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncGenerator, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
@@ -163,8 +162,12 @@ class EarlierPast:
         from agentcli.session.load import unreadable_lines
 
         skipped, sections, messages = -part.skipped, part.sections(self._paced), list[list[Message]]()
-        while (read := await asyncio.to_thread(self._read_section, sections, len(messages))) is not None:
-            section, items = read
+        for number in range(len(part.cuts) - 1):
+            try:
+                section, items = await asyncio.to_thread(self._read_section, sections, number)
+            except OSError:
+                # The engine keeps what it has.
+                return
             yield _above(items)
             messages.append(section.messages)
             skipped += section.skipped
@@ -179,15 +182,13 @@ class EarlierPast:
                 time.sleep(PAUSE_BESIDE_WORK if self._engine.running else PAUSE_SECONDS)
             yield record
 
-    def _read_section(self, sections: Iterator[LoadedSession], number: int) -> tuple[LoadedSession, list[Item]] | None:
-        """The next section, with its blocks compressed, and its items; None after the last, or if there is no file."""
-        with suppress(OSError):
-            for section in sections:
-                items = earlier_items(section.history, self._engine.title_of, f"earlier-{number}-")
-                for block in _with_pauses(block for message in section.messages for block in message.content):
-                    pack_block(block)
-                return section, items
-        return None
+    def _read_section(self, sections: Iterator[LoadedSession], number: int) -> tuple[LoadedSession, list[Item]]:
+        """The next section, with its blocks compressed, and its items. Raises OSError."""
+        section = next(sections)
+        items = earlier_items(section.history, self._engine.title_of, f"earlier-{number}-")
+        for block in _with_pauses(block for message in section.messages for block in message.content):
+            pack_block(block)
+        return section, items
 
 
 def _above(items: list[Item]) -> Above:

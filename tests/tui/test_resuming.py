@@ -393,6 +393,30 @@ def test_the_part_that_was_not_read_is_shown_in_sections_from_its_end(
     asyncio.run(main())
 
 
+def test_a_part_that_cannot_be_read_to_its_beginning_does_not_replace_what_stands_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, 20)
+    add_compaction(path)
+    for name, value in (("LEAST_EARLIER", 1), ("BEFORE_COMPACTION", 0), ("SECTION", 8_000)):
+        monkeypatch.setattr(recent_part, name, value)
+
+    async def main() -> None:
+        environ = {"HOME": str(tmp_path), "AGENTCLI_STATE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+        given = Options(cwd=tmp_path, environ=environ, provider=provider_on(transport_for()), resume=path.stem)
+        async with build_engine(replace(given, interactive=True, sandbox="off", persist=False)) as engine:
+            _shown, earlier = past_of(engine)
+            pieces = EarlierPast(engine, earlier).operations()
+            assert isinstance(await anext(pieces), Above)
+            content = path.read_bytes()
+            path.write_bytes(content[:1_000])
+            assert [operation async for operation in pieces] == []
+            path.write_bytes(content)
+            assert engine.messages == tuple(load_session(path).messages)
+
+    asyncio.run(main())
+
+
 def told(item: Item) -> tuple[str, str]:
     return type(item).__name__, str(getattr(item, "text", getattr(item, "output", "")))
 
