@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.messages import Message
 from agentcli.session import recent
+from agentcli.session.recent import EarlierPart
+from tests.commands.test_front_end import Recorder, reported
 from tests.support.fakes import collect, result_of
 from tests.support.scripts import call, provider_on, reply, transport_for
 
@@ -148,3 +151,26 @@ async def test_the_whole_history_can_be_shown(sessions: Sessions) -> None:
         history = engine.take_history()
     prompts = [event.message.text for event in history if isinstance(event, ev.MessageAppended)]
     assert [text for text in prompts if text.startswith("Prompt")] == [f"Prompt {number}" for number in range(4)]
+
+
+@pytest.mark.usefixtures("cut_off")
+@pytest.mark.parametrize("command", ["copy 2", "skills"])
+async def test_commands_read_the_earlier_part_in_a_thread(
+    command: str, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    read = EarlierPart.messages
+
+    def reading(part: EarlierPart) -> list[Message]:
+        threads.append(threading.current_thread())
+        return read(part)
+
+    monkeypatch.setattr(EarlierPart, "messages", reading)
+    skill = sessions.folder / "home/.agentcli/skills/greet/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: greet\ndescription: Greets\n---\nGreet.")
+    async with sessions.engine(persist=False) as engine:
+        await reported(engine, command, Recorder())
+        assert await engine.message("an unknown one") is None
+    assert len(threads) == 1, "read once"
+    assert threading.main_thread() not in threads
