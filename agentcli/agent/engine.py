@@ -113,12 +113,9 @@ class Engine:
         """As `messages`, without blocking: an earlier part is read in a thread."""
         return await self._state.log.whole(self._state.log.messages)
 
-    async def message(self, message_id: str) -> Message | None:
-        """The message with this id."""
-        recent = (message for message in reversed(self.recent_messages) if message.id == message_id)
-        if (found := next(recent, None)) is not None:
-            return found
-        return next((message for message in await self.all_messages() if message.id == message_id), None)
+    async def messages_with(self, message_id: str) -> Sequence[Message]:
+        """Messages that have the one with this id, if there is one, and all that came after it."""
+        return await self._state.log.holding([message_id])
 
     @property
     def recent_messages(self) -> Sequence[Message]:

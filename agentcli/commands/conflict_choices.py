@@ -88,7 +88,8 @@ class ConflictChoices:
         chosen |= dict.fromkeys(plan.doubtful, "replace" if asking.answer.behavior == "allow" else "keep")
 
     async def _display(self, plan: UndoPlan, conflict: Conflict) -> Json:
-        prompt = await self._engine.message(plan.prompt_id)
+        messages = await self._engine.messages_with(plan.prompt_id)
+        prompt = next((message for message in messages if message.id == plan.prompt_id), None)
         name = f"“{plain_line(prompt.text, 60)}”" if prompt is not None else "the prompt"
         when = f"after {name}" if self._again else f"before {name}"
         clashes = conflict.clashes
@@ -199,9 +200,7 @@ async def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
 
 async def _named_prompts(engine: Engine, prompt_id: str) -> str:
     """The prompt whose changes are meant, and those that were sent while it ran: its changes include theirs."""
-    messages = engine.recent_messages
-    if all(message.id != prompt_id for message in messages):
-        messages = await engine.all_messages()
+    messages = await engine.messages_with(prompt_id)
     texts = [f"“{plain_line(text, 60)}”" for text in prompts_of_submission(messages, prompt_id)]
     if not texts:
         return ""

@@ -13,6 +13,7 @@ from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.messages import Message
+from agentcli.core.permission import PermissionMode
 from agentcli.session import recent
 from agentcli.session.recent import EarlierPart
 from tests.commands.test_front_end import Recorder, reported
@@ -171,6 +172,27 @@ async def test_commands_read_the_earlier_part_in_a_thread(
     skill.write_text("---\nname: greet\ndescription: Greets\n---\nGreet.")
     async with sessions.engine(persist=False) as engine:
         await reported(engine, command, Recorder())
-        assert await engine.message("an unknown one") is None
+        assert await engine.messages_with("an unknown one") == engine.messages
     assert len(threads) == 1, "read once"
     assert threading.main_thread() not in threads
+
+
+@pytest.mark.usefixtures("cut_off")
+async def test_the_model_gets_the_prompts_of_an_undo_in_the_earlier_part(tmp_path: Path) -> None:
+    made = Sessions(tmp_path)
+    file = tmp_path / "list.txt"
+    file.write_text("old")
+    read = reply(call("Read", file_path=str(file)), usage=USED)
+    edit = reply(call("Edit", file_path=str(file), old_string="old", new_string="new"), usage=USED)
+    answers = [reply(f"Answer {number}", usage=USED) for number in range(3)]
+    replies = [read, edit, *answers, "A summary.", "Since."]
+    async with made.engine(*replies, continue_latest=False, permission_mode=PermissionMode.ACCEPT_EDITS) as engine:
+        for prompt in ("Edit the list", "Prompt 1", "Prompt 2"):
+            await collect(engine.submit(prompt))
+        await collect(engine.compact())
+        await collect(engine.submit("Afterwards"))
+    async with made.engine("Done.") as engine:
+        assert is_cut_off(engine)
+        assert (await engine.files.undo()).restored == (str(file),)
+        await collect(engine.submit("Go on"))
+    assert "files for “Edit the list”" in str(made.requests[0]["messages"])
