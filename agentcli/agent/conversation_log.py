@@ -71,6 +71,8 @@ class ConversationLog:
                 self._with_effects.clear()
         elif isinstance(event, ev.ModeChanged):
             self._mode = event.mode
+        elif isinstance(event, ev.LoopEnded):
+            self._store.write_due()
         self._old_content.take(event, self.messages)
 
     def begin_effects(self, call_id: str) -> None:
