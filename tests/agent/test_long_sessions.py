@@ -124,6 +124,27 @@ async def test_a_compaction_is_undone_with_messages_of_the_earlier_part(sessions
 
 
 @pytest.mark.usefixtures("cut_off")
+async def test_edits_are_known_where_they_were_made_if_a_compaction_was_undone(
+    tmp_path: Path,
+) -> None:
+    made = Sessions(tmp_path)
+    answers = [reply(f"Answer {number}. " + "word " * 300, usage=USED) for number in range(4)]
+    async with made.engine(*answers, "A summary.", reply("Since.", usage=USED), continue_latest=False) as engine:
+        await collect(engine.submit("Prompt 0"))
+        await collect(engine.submit("Prompt 1"))
+        assert not isinstance(engine.context.drop(f"{engine.messages[1].id}:0"), str)
+        made_after = engine.messages[-1].id
+        await collect(engine.submit("Prompt 2"))
+        await collect(engine.submit("Prompt 3"))
+        await collect(engine.compact())
+        await collect(engine.submit("Afterwards"))
+        await collect(engine.perform(engine.context.undo_compaction()))
+    async with made.engine(persist=False) as engine:
+        assert not is_cut_off(engine)
+        assert made_after in {after for after, _target, _freed in engine._state.conversation.view._freed}
+
+
+@pytest.mark.usefixtures("cut_off")
 async def test_a_removed_file_is_reported_by_an_undo(sessions: Sessions) -> None:
     async with sessions.engine(persist=False) as engine:
         sessions.file.unlink()
