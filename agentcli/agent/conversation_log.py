@@ -71,6 +71,8 @@ class ConversationLog:
                 self._with_effects.clear()
         elif isinstance(event, ev.ModeChanged):
             self._mode = event.mode
+        elif isinstance(event, ev.LoopEnded):
+            self._store.write_due()
         self._old_content.take(event, self.messages)
 
     def begin_effects(self, call_id: str) -> None:
@@ -113,6 +115,12 @@ class ConversationLog:
         if self._part is not None and self._earlier is None:
             self._earlier = await in_thread(_read, self._part)
         return self._with_earlier(messages)
+
+    async def holding(self, message_ids: Collection[str]) -> Sequence[Message]:
+        """Messages that have those with these ids, and all that came after them."""
+        recent = self.messages if self._part is None else self.messages[self._stand_ins :]
+        found = {message.id for message in recent}
+        return recent if all(one in found for one in message_ids) else await self.whole(self.messages)
 
     def read_whole(self) -> Sequence[Message]:
         """All messages. Blocking for seconds if the earlier part of a long session is not read yet."""

@@ -102,17 +102,20 @@ class Engine:
     @property
     def messages(self) -> tuple[Message, ...]:
         """All messages. The first time in a long resumed session, its earlier part may have to be read for that, which
-        blocks for seconds: `message_count` and `recent_messages` never do."""
+        blocks for seconds: `all_messages`, `message_count` and `recent_messages` never do."""
         return tuple(self._state.log.read_whole())
 
     @property
     def message_count(self) -> int:
         return self._state.log.count
 
-    def message(self, message_id: str) -> Message | None:
-        """The message with this id; blocking as `messages`, unless it is a recent one."""
-        recent = (message for message in reversed(self.recent_messages) if message.id == message_id)
-        return next(recent, None) or next((message for message in self.messages if message.id == message_id), None)
+    async def all_messages(self) -> Sequence[Message]:
+        """As `messages`, without blocking: an earlier part is read in a thread."""
+        return await self._state.log.whole(self._state.log.messages)
+
+    async def messages_with(self, message_id: str) -> Sequence[Message]:
+        """Messages that have the one with this id, if there is one, and all that came after it."""
+        return await self._state.log.holding([message_id])
 
     @property
     def recent_messages(self) -> Sequence[Message]:

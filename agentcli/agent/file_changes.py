@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from agentcli.agent.updates.changed_files import ChangedFiles
@@ -15,6 +15,8 @@ from agentcli.workspace.base import DiffScope, FileChange, UndoChoices, UndoPlan
 
 if TYPE_CHECKING:
     from agentcli.tools.search.file_index import FileIndex
+
+FindMessages = Callable[[Collection[str]], Awaitable[Sequence[Message]]]
 
 
 class FileChanges:
@@ -69,8 +71,9 @@ class FileChanges:
 
         return FileIndex(self._context())
 
-    async def take_undo_note(self, log: Sequence[Message]) -> UserActionNote | None:
-        """One note for the model about undos and redos since the last prompt; None if they cancel each other out."""
+    async def take_undo_note(self, find: FindMessages) -> UserActionNote | None:
+        """One note for the model about undos and redos since the last prompt; None if they cancel each other out.
+        `find` returns the messages that have those with these ids, and all that came after them."""
         news = await self._workspace.take_undo_news()
         paths, self._rewritten = self._rewritten, set()
         paths.update(path for one in news for path in (*one.restored, *one.deleted))
@@ -78,7 +81,7 @@ class FileChanges:
             await in_thread(forget_changed, paths, self._context().read_cache)
         if not news:
             return None
-        return undo_note(news, log)
+        return undo_note(news, await find([one.prompt_id for one in news]))
 
     def _noted(self, report: UndoReport) -> UndoReport:
         self._rewritten.update(report.touched)

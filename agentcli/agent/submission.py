@@ -183,7 +183,7 @@ class Submission:
                 if isinstance(event, ev.LoopEnded):
                     return
         prompt = self._prompt
-        if prompt is not None and (note := await state.files.take_undo_note(state.log.messages)):
+        if prompt is not None and (note := await state.files.take_undo_note(state.log.holding)):
             state.user_notes.add(note)
         for message in state.user_notes.take():
             yield ev.MessageAppended(message=message)

@@ -101,6 +101,17 @@ def _is_recent(boundary: Message | None, loaded: LoadedSession) -> bool:
     return any(message is boundary for message in loaded.messages[first:])
 
 
+def _view_of(loaded: LoadedSession) -> ContextView:
+    view = ContextView()
+    for redaction in loaded.redactions:
+        view.repair(redaction.repair, redaction.through)
+    for after, edit in loaded.edits:
+        with suppress(KeyError, ValueError, TypeError):
+            # An edit of a newer version is skipped: the content it hid is shown.
+            view.edit([edit_from_dict(edit)], after)
+    return view
+
+
 class SessionBuilder:
     def __init__(self, env: Environment) -> None:
         self._env = env
@@ -150,16 +161,10 @@ class SessionBuilder:
             store, loaded = SessionStore.fork(workplace, path, new_id, with_history=with_history)
         else:
             store, loaded = SessionStore.resume(workplace, path, with_history=with_history, state_calls=STATE_CALLS)
-        view = ContextView()
-        for redaction in loaded.redactions:
-            view.repair(redaction.repair, redaction.through)
-        for after, edit in loaded.edits:
-            with suppress(KeyError, ValueError, TypeError):
-                # An edit of a newer version is skipped: the content it hid is shown.
-                view.edit([edit_from_dict(edit)], after)
+        view = _view_of(loaded)
         if loaded.earlier is not None and not _is_recent(view.edits.boundary(loaded.messages), loaded):
-            whole = load_session(path, with_history=with_history)
-            loaded.messages, loaded.history, loaded.earlier = whole.messages, whole.history, None
+            loaded = load_session(path, with_history=with_history)
+            view = _view_of(loaded)
         if options.name:
             store.set_title(options.name)
         forked_from = path.stem if options.persist and options.fork_session else ""

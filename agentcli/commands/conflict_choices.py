@@ -49,7 +49,7 @@ class ConflictChoices:
                 return
             plan = await self._engine.files.undo_plan(self._again, UndoChoices(chosen))
         for conflict in plan.conflicts[:_MOST_ASKED]:
-            display = self._display(plan, conflict)
+            display = await self._display(plan, conflict)
             title = f"{'Redo' if self._again else 'Undo'}: you changed {short_name(self._engine, conflict.path)} too"
             asking = self._engine.question(title, str(display["text"]), display)
             if asking is None:
@@ -87,8 +87,9 @@ class ConflictChoices:
             return
         chosen |= dict.fromkeys(plan.doubtful, "replace" if asking.answer.behavior == "allow" else "keep")
 
-    def _display(self, plan: UndoPlan, conflict: Conflict) -> Json:
-        prompt = self._engine.message(plan.prompt_id)
+    async def _display(self, plan: UndoPlan, conflict: Conflict) -> Json:
+        messages = await self._engine.messages_with(plan.prompt_id)
+        prompt = next((message for message in messages if message.id == plan.prompt_id), None)
         name = f"“{plain_line(prompt.text, 60)}”" if prompt is not None else "the prompt"
         when = f"after {name}" if self._again else f"before {name}"
         clashes = conflict.clashes
@@ -143,7 +144,7 @@ async def put_back(engine: Engine, arguments: str, again: bool) -> AsyncGenerato
         choices = asked.choices
     report = await (engine.files.redo(choices) if again else engine.files.undo(choices))
     if report.done:
-        yield say(undo_text(engine, report, again=again))
+        yield say(await undo_text(engine, report, again=again))
         return
     is_known = again or engine.message_count
     hint = "" if is_known else " This is a new session; --continue opens the last one in this folder."
@@ -161,9 +162,9 @@ def short_name(engine: Engine, path: str) -> str:
     return plain_line(name.encode("utf-8", "replace").decode(), 300)
 
 
-def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
+async def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
     """What an undo or redo did, file by file. Signs say what happened to the files just now."""
-    about = _named_prompts(engine, report.prompt_id)
+    about = await _named_prompts(engine, report.prompt_id)
     recreated = frozenset(report.recreated)
     alone = [kept for kept in report.kept if kept.kind is None]
     uncopied = [(kept, _DONE[kept.kind]) for kept in report.kept if kept.kind is not None]
@@ -197,11 +198,9 @@ def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
     return "\n".join(lines)
 
 
-def _named_prompts(engine: Engine, prompt_id: str) -> str:
+async def _named_prompts(engine: Engine, prompt_id: str) -> str:
     """The prompt whose changes are meant, and those that were sent while it ran: its changes include theirs."""
-    messages = engine.recent_messages
-    if all(message.id != prompt_id for message in messages):
-        messages = engine.messages
+    messages = await engine.messages_with(prompt_id)
     texts = [f"“{plain_line(text, 60)}”" for text in prompts_of_submission(messages, prompt_id)]
     if not texts:
         return ""

@@ -30,7 +30,7 @@ async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> Non
     found = _ARGUMENTS.fullmatch(arguments)
     if found is None:
         raise UsageError("/copy takes a number, code, or code and a number: /copy code 2")
-    messages = engine.messages if engine is not None else ()
+    messages = await engine.all_messages() if engine is not None else ()
     pieces = [text for answer in answers(messages) if (text := plain_text(answer).strip("\n"))]
     what = "answer"
     if found[1]:

@@ -33,7 +33,7 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
     if not found:
         yield fail(f"No skill matches {plain_line(wanted)!r}. /skills lists all {len(known)}.")
         return
-    uses = skill_uses(engine.messages)
+    uses = skill_uses(await engine.all_messages())
     if not wanted and front_end.has_pages:
         choices = [Choice(skill.name, f"/{skill.name}  {_facts(skill, uses)}", skill.description) for skill in found]
         if (name := await front_end.choose("Skills", choices)) is not None:

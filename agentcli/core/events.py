@@ -178,6 +178,8 @@ class UsageReported(Event):
 
     model: str
     usage: Usage
+    estimated_tokens: int = 0
+    """Output tokens in `usage` that were not reported: an estimate for a reply that was stopped."""
     cost_usd: float | None
     """None: the price of this model is unknown."""
     purpose: str = "turn"

@@ -1,9 +1,11 @@
-"""The end of a conversation that is resumed, so that the user knows where it stopped. Pure."""
+"""The end of a conversation that is resumed, so that the user knows where it stopped."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Origin
@@ -13,8 +15,16 @@ from agentcli.interactive.wording import is_entered
 from agentcli.plain.pieces import Gap, Piece, line
 from agentcli.plain.printer import Printer, Titles, prompt_lines
 
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+
 PROMPTS_SHOWN = 2
 _LASTING = (ev.Result, ev.SessionResumed, ev.ModeChanged)
+
+
+async def past_of(engine: Engine, *, verbose: bool = False) -> list[Piece]:
+    """The end of what an engine's conversation has shown. In a thread: a long one is read for seconds."""
+    return await asyncio.to_thread(lambda: replayed(engine.take_history(), engine.title_of, verbose=verbose))
 
 
 def replayed(history: Sequence[ev.Event], title_of: Titles, *, verbose: bool = False) -> list[Piece]:

@@ -319,9 +319,9 @@ class Plain:
 
         past: list[Piece] = []
         if engine.message_count:
-            from agentcli.plain.replay import replayed
+            from agentcli.plain.replay import past_of
 
-            past = replayed(engine.take_history(), engine.title_of, verbose=self._start.verbose)
+            past = await past_of(engine, verbose=self._start.verbose)
         self.session.open(engine, past)
         self.welcoming.engine_changed()
         if self.welcoming.nobody_answers:

@@ -16,6 +16,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
+from errno import EIO
 from os import SEEK_END
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -215,6 +216,8 @@ def scan(path: Path, session: LoadedSession, begin: int = 0, end: int | None = N
                 session.skipped += bool(line.strip())
             else:
                 session.torn = True
+    if end is not None and position < end:
+        raise OSError(EIO, "The file is shorter than before", str(path))
     session.ending = FileEnd(position, whole)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from os import SEEK_END
 from pathlib import Path
@@ -43,13 +44,15 @@ Pace = Callable[[Iterator[Json]], Iterator[Json]]
 
 _PIECE = 1024 * 1024
 _BOUNDARY = re.compile(rb'\n\{"type":"boundary","uuid":"')
-_PROMPT = re.compile(rb'\n\{"type":"user","uuid":"[^\n]{1,2000}?,"isSidechain":false,"origin":"prompt"')
+_PROMPT = re.compile(
+    rb'\n\{"type":"user","uuid":"(?:(?!,"isSidechain":)[^\n]){1,2000},"isSidechain":false,"origin":"prompt"'
+)
 _LONGEST_MATCH = 2_200
 _ASSISTANT, _REPLY_END = b'{"type":"assistant","uuid":"', b'{"type":"reply-end","uuid":"'
 _USER, _RESULTS_END = b'{"type":"user","uuid":"', b'{"type":"results-end","uuid":"'
 _SHOWN = b'{"type":"shown","uuid":"'
 _RESULT, _IS_PROMPT = b',"isSidechain":false,"origin":"tool_results"', b',"isSidechain":false,"origin":"prompt"'
-_META, _CALL = b'"meta":{', b'"name":"'
+_META, _CALL, _IS_CALL = b'"meta":{', b'"name":"', b'"type":"tool_use"'
 _STARTED_SHELL = b"in the background as bash_"
 """In results of files that have no other record of background commands (`old_records`)."""
 _EVENTS = (
@@ -142,7 +145,9 @@ class _Skimmer:
         self._reader = RecordReader(LoadedSession(path, path.stem), self._rights)
         self._waiting: list[bytes | Json] = []
         self._waiting_state: list[Json] = []
-        self._holds_state = self._reply_ended = False
+        self._holds_state = self._reply_ended = self._has_calls = False
+        self._is_open = False
+        """The waiting lines have a reply, or calls, whose end was never written."""
         self._dropped = self._ends = 0
         self._running: set[str] = set()
         """Agents, and commands of the user, that have begun and not ended."""
@@ -175,6 +180,8 @@ class _Skimmer:
         """The session with what follows the cut; None if that is not all that requests may need."""
         reader, session = self._reader, self._reader.session
         reader.settle()
+        # A usage also counts messages that are not among these.
+        session.messages = [replace(message, usage=None) if message.usage else message for message in session.messages]
         kept, skipped = len(session.messages), session.skipped
         session.last_reply_at = ""
         reader.use_history(HistoryReader() if with_history else NoHistory())
@@ -192,9 +199,11 @@ class _Skimmer:
         elif line.startswith(_ASSISTANT):
             if self._reply_ended:
                 self._flush()
+            self._is_open = True
             self._wait(line, _CALL)
         elif line.startswith(_REPLY_END):
             self._reply_ended = True
+            self._is_open = self._has_calls
             self._ends += 1
             self._wait(line, _META)
         elif line.startswith(_USER) and _RESULT in line:
@@ -202,6 +211,7 @@ class _Skimmer:
         elif line.startswith(_USER):
             self._take_message(line, position)
         elif line.startswith(_RESULTS_END):
+            self._is_open = False
             self._ends += 1
             self._wait(line, _META)
         elif not line.startswith(_SHOWN) or any(mark in line for mark in _EVENTS):
@@ -248,19 +258,26 @@ class _Skimmer:
 
     def _wait(self, line: bytes, mark: bytes) -> None:
         self._waiting.append(line)
-        if mark in line:
-            self._holds_state |= mark is not _CALL or any(call in line for call in self._call_marks)
+        if mark not in line:
+            return
+        if mark is _CALL:
+            self._has_calls |= _IS_CALL in line
+            self._holds_state |= any(call in line for call in self._call_marks)
+        else:
+            self._holds_state = True
 
     def _flush(self) -> None:
-        taken = self._waiting if self._holds_state else self._waiting_state
+        # What is open gets an end by being read.
+        is_read = self._holds_state or self._is_open
+        taken = self._waiting if is_read else self._waiting_state
         for line in taken:
             record = decode_line(line) if isinstance(line, bytes) else line
             if record is None:
                 raise _OtherForm
             self._reader.take(record)
-        self._dropped += 0 if self._holds_state else self._ends
+        self._dropped += 0 if is_read else self._ends
         self._waiting, self._waiting_state = [], []
-        self._holds_state = self._reply_ended = False
+        self._holds_state = self._reply_ended = self._has_calls = self._is_open = False
         self._ends = 0
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message, Origin, pack_block
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from agentcli.session.load import LoadedSession
 
 T = TypeVar("T")
+Pace = Callable[[Iterable[Any]], Iterator[Any]]
 
 NEAR_THE_END = 12
 RECENT_EVENTS = 2_000
@@ -136,13 +136,26 @@ def split_history(history: list[ev.Event], recent: int) -> tuple[list[ev.Event],
     return history[:cut], history[cut:]
 
 
-def earlier_items(earlier: list[ev.Event], title_of: Titles, prefix: str = "earlier-") -> list[Item]:
+def _with_pauses(entries: Iterable[T]) -> Iterator[T]:
+    for number, entry in enumerate(entries, 1):
+        if number % AT_ONCE == 0:
+            time.sleep(PAUSE_SECONDS)
+        yield entry
+
+
+def earlier_items(
+    earlier: list[ev.Event], title_of: Titles, prefix: str = "earlier-", pace: Pace = _with_pauses
+) -> list[Item]:
     """The items of what was before the end of a long conversation, already packed. For a thread: it pauses often, since
     the first request is prepared meanwhile."""
-    items = replayed(_with_pauses(earlier), title_of, prefix)
-    for item in _with_pauses(items):
+    items = replayed(pace(earlier), title_of, prefix)
+    for item in pace(items):
         pack_item(item)
     return items
+
+
+class _NobodyWaits(Exception):
+    """Ends a thread whose result is not needed: the program waits for it before it ends."""
 
 
 class EarlierPast:
@@ -153,18 +166,31 @@ class EarlierPast:
         """`earlier` as returned by `past_of`."""
         self._engine = engine
         self._earlier = earlier
+        self._is_left = False
 
     async def operations(self) -> AsyncGenerator[Operation, None]:
+        try:
+            async for operation in self._operations():
+                yield operation
+        finally:
+            self._is_left = True
+
+    async def _operations(self) -> AsyncGenerator[Operation, None]:
         if self._earlier:
-            yield _above(await asyncio.to_thread(earlier_items, self._earlier, self._engine.title_of))
+            given = self._earlier, self._engine.title_of, "earlier-", self._paced
+            yield _above(await asyncio.to_thread(earlier_items, *given))
         part = self._engine.earlier_part
         if part is None:
             return
         from agentcli.session.load import unreadable_lines
 
         skipped, sections, messages = -part.skipped, part.sections(self._paced), list[list[Message]]()
-        while (read := await asyncio.to_thread(self._read_section, sections, len(messages))) is not None:
-            section, items = read
+        for number in range(len(part.cuts) - 1):
+            try:
+                section, items = await asyncio.to_thread(self._read_section, sections, number)
+            except OSError:
+                # The engine keeps what it has.
+                return
             yield _above(items)
             messages.append(section.messages)
             skipped += section.skipped
@@ -172,33 +198,26 @@ class EarlierPast:
         if skipped > 0:
             yield Add(NoticeItem(id="earlier-lines", text=unreadable_lines(skipped), level="warning"))
 
-    def _paced(self, records: Iterator[Json]) -> Iterator[Json]:
-        """Records with pauses, longer ones while a submission runs: its requests come first."""
-        for number, record in enumerate(records, 1):
+    def _paced(self, entries: Iterable[T]) -> Iterator[T]:
+        """Entries with pauses, longer ones while a submission runs: its requests come first."""
+        for number, entry in enumerate(entries, 1):
             if number % AT_ONCE == 0:
                 time.sleep(PAUSE_BESIDE_WORK if self._engine.running else PAUSE_SECONDS)
-            yield record
+                if self._is_left:
+                    raise _NobodyWaits
+            yield entry
 
-    def _read_section(self, sections: Iterator[LoadedSession], number: int) -> tuple[LoadedSession, list[Item]] | None:
-        """The next section, with its blocks compressed, and its items; None after the last, or if there is no file."""
-        with suppress(OSError):
-            for section in sections:
-                items = earlier_items(section.history, self._engine.title_of, f"earlier-{number}-")
-                for block in _with_pauses(block for message in section.messages for block in message.content):
-                    pack_block(block)
-                return section, items
-        return None
+    def _read_section(self, sections: Iterator[LoadedSession], number: int) -> tuple[LoadedSession, list[Item]]:
+        """The next section, with its blocks compressed, and its items. Raises OSError."""
+        section = next(sections)
+        items = earlier_items(section.history, self._engine.title_of, f"earlier-{number}-", self._paced)
+        for block in self._paced(block for message in section.messages for block in message.content):
+            pack_block(block)
+        return section, items
 
 
 def _above(items: list[Item]) -> Above:
     return Above(tuple(items), is_earlier=True)
-
-
-def _with_pauses(entries: Iterable[T]) -> Iterator[T]:
-    for number, entry in enumerate(entries, 1):
-        if number % AT_ONCE == 0:
-            time.sleep(PAUSE_SECONDS)
-        yield entry
 
 
 def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -135,15 +136,18 @@ class Undoable(Workspace):
 
 
 def test_the_model_gets_one_note_about_an_undo() -> None:
+    async def find(message_ids: Collection[str]) -> list[Message]:
+        return [user_message("Fix it", message_id, Origin.PROMPT) for message_id in message_ids]
+
     async def main() -> None:
         context = ToolContext(Path("/w"), (Path("/w"),))
         files = FileChanges(Undoable(), lambda: context)
         assert (await files.undo()).done
-        note = await files.take_undo_note([user_message("Fix it", "p", Origin.PROMPT)])
+        note = await files.take_undo_note(find)
         assert note is not None
         assert "“Fix it”" in note.text
         assert "/w/a" in note.text
-        assert await files.take_undo_note([]) is None
+        assert await files.take_undo_note(find) is None
 
     asyncio.run(main())
 

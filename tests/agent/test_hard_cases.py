@@ -374,11 +374,11 @@ def test_answers_that_name_a_mode_change_it() -> None:
     play(main)
 
 
-def test_what_has_come_of_a_stopped_reply_is_counted_by_estimate() -> None:
-    """The API says only at the end how much it wrote."""
+def usage_when_stopped(*steps: Json) -> ev.UsageReported:
+    """Of a reply that is stopped a second after its first text."""
 
     async def main() -> list[ev.Event]:
-        b = bench(reply(say("Many words. " * 100), pause(60), say("The rest.")))
+        b = bench(reply(say("Many words. " * 100), *steps, pause(60), say("The rest.")))
         events: list[ev.Event] = []
         async with b.engine, aclosing(b.engine.submit("Tell me a lot")) as submission:
             async for happened in submission:
@@ -388,4 +388,18 @@ def test_what_has_come_of_a_stopped_reply_is_counted_by_estimate() -> None:
         return events
 
     (used,) = only(run_virtual(main), ev.UsageReported)
+    assert isinstance(used, ev.UsageReported)
+    return used
+
+
+def test_what_has_come_of_a_stopped_reply_is_counted_by_estimate() -> None:
+    """The API says only at the end how much it wrote."""
+    used = usage_when_stopped()
     assert used.usage.output_tokens >= 200
+    assert used.estimated_tokens == used.usage.output_tokens - 1
+
+
+def test_a_stopped_reply_counts_as_reported_if_its_usage_has_come() -> None:
+    used = usage_when_stopped(event({"type": "message_delta", "delta": {}, "usage": {"output_tokens": 77}}))
+    assert used.usage.output_tokens == 77
+    assert used.estimated_tokens == 0

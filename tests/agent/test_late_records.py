@@ -68,8 +68,8 @@ def test_a_call_that_may_change_something_is_recorded_before_it_runs_and_its_res
                     after_result.extend(kinds_in(file))
 
     run_virtual(main)
-    assert tool.seen == ["user"] if is_safe else ["user", "assistant"]
-    assert after_result == ["user", "assistant"] if is_safe else ["user", "assistant", "reply-end", "user"]
+    assert tool.seen == (["user"] if is_safe else ["user", "assistant"])
+    assert after_result == (["user", "assistant"] if is_safe else ["user", "assistant", "reply-end", "user"])
     assert kinds_in(file) == [
         *("user", "assistant", "reply-end", "user", "results-end"),
         *("assistant", "reply-end", "submission-end"),
@@ -94,6 +94,22 @@ def test_records_that_wait_are_written_when_the_next_request_has_been_sent(tmp_p
 
     run_virtual(main)
     assert seen == ["user", "assistant", "reply-end", "user", "results-end"]
+
+
+def test_the_last_reply_is_recorded_before_the_end_of_the_work_is_shown(tmp_path: Path) -> None:
+    """No request follows that it could wait for, and nothing after it would report that it cannot be saved."""
+    store, file = new_store(tmp_path)
+    seen: list[str] = []
+
+    async def main() -> None:
+        b = bench("Done.", store=store)
+        async with b.engine, aclosing(b.engine.submit("go")) as events:
+            async for event in events:
+                if isinstance(event, ev.LoopEnded):
+                    seen.extend(kinds_in(file))
+
+    run_virtual(main)
+    assert seen == ["user", "assistant", "reply-end"]
 
 
 def test_a_result_that_comes_while_the_reply_streams_is_recorded_before_it_is_shown(tmp_path: Path) -> None:

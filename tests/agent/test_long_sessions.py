@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.messages import Message
+from agentcli.core.permission import PermissionMode
 from agentcli.session import recent
+from agentcli.session.recent import EarlierPart
+from tests.commands.test_front_end import Recorder, reported
 from tests.support.fakes import collect, result_of
 from tests.support.scripts import call, provider_on, reply, transport_for
 
@@ -120,6 +124,27 @@ async def test_a_compaction_is_undone_with_messages_of_the_earlier_part(sessions
 
 
 @pytest.mark.usefixtures("cut_off")
+async def test_edits_are_known_where_they_were_made_if_a_compaction_was_undone(
+    tmp_path: Path,
+) -> None:
+    made = Sessions(tmp_path)
+    answers = [reply(f"Answer {number}. " + "word " * 300, usage=USED) for number in range(4)]
+    async with made.engine(*answers, "A summary.", reply("Since.", usage=USED), continue_latest=False) as engine:
+        await collect(engine.submit("Prompt 0"))
+        await collect(engine.submit("Prompt 1"))
+        assert not isinstance(engine.context.drop(f"{engine.messages[1].id}:0"), str)
+        made_after = engine.messages[-1].id
+        await collect(engine.submit("Prompt 2"))
+        await collect(engine.submit("Prompt 3"))
+        await collect(engine.compact())
+        await collect(engine.submit("Afterwards"))
+        await collect(engine.perform(engine.context.undo_compaction()))
+    async with made.engine(persist=False) as engine:
+        assert not is_cut_off(engine)
+        assert made_after in {after for after, _target, _freed in engine._state.conversation.view._freed}
+
+
+@pytest.mark.usefixtures("cut_off")
 async def test_a_removed_file_is_reported_by_an_undo(sessions: Sessions) -> None:
     async with sessions.engine(persist=False) as engine:
         sessions.file.unlink()
@@ -148,3 +173,47 @@ async def test_the_whole_history_can_be_shown(sessions: Sessions) -> None:
         history = engine.take_history()
     prompts = [event.message.text for event in history if isinstance(event, ev.MessageAppended)]
     assert [text for text in prompts if text.startswith("Prompt")] == [f"Prompt {number}" for number in range(4)]
+
+
+@pytest.mark.usefixtures("cut_off")
+@pytest.mark.parametrize("command", ["copy 2", "skills"])
+async def test_commands_read_the_earlier_part_in_a_thread(
+    command: str, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    read = EarlierPart.messages
+
+    def reading(part: EarlierPart) -> list[Message]:
+        threads.append(threading.current_thread())
+        return read(part)
+
+    monkeypatch.setattr(EarlierPart, "messages", reading)
+    skill = sessions.folder / "home/.agentcli/skills/greet/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: greet\ndescription: Greets\n---\nGreet.")
+    async with sessions.engine(persist=False) as engine:
+        await reported(engine, command, Recorder())
+        assert await engine.messages_with("an unknown one") == engine.messages
+    assert len(threads) == 1, "read once"
+    assert threading.main_thread() not in threads
+
+
+@pytest.mark.usefixtures("cut_off")
+async def test_the_model_gets_the_prompts_of_an_undo_in_the_earlier_part(tmp_path: Path) -> None:
+    made = Sessions(tmp_path)
+    file = tmp_path / "list.txt"
+    file.write_text("old")
+    read = reply(call("Read", file_path=str(file)), usage=USED)
+    edit = reply(call("Edit", file_path=str(file), old_string="old", new_string="new"), usage=USED)
+    answers = [reply(f"Answer {number}", usage=USED) for number in range(3)]
+    replies = [read, edit, *answers, "A summary.", "Since."]
+    async with made.engine(*replies, continue_latest=False, permission_mode=PermissionMode.ACCEPT_EDITS) as engine:
+        for prompt in ("Edit the list", "Prompt 1", "Prompt 2"):
+            await collect(engine.submit(prompt))
+        await collect(engine.compact())
+        await collect(engine.submit("Afterwards"))
+    async with made.engine("Done.") as engine:
+        assert is_cut_off(engine)
+        assert (await engine.files.undo()).restored == (str(file),)
+        await collect(engine.submit("Go on"))
+    assert "files for “Edit the list”" in str(made.requests[0]["messages"])

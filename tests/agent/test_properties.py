@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentcli.agent.loop_state import EndReason, LoopState
@@ -284,9 +284,15 @@ def test_a_consumer_that_leaves_leaves_nothing_running(setup: Setup, after: int,
         run_virtual(lambda: main(Path(folder)))
 
 
+stopped_reply = Setup(
+    [_reply([say("x" * 40, 3), call("Ask")], [fault("stall")], None, 3)], [], Bounds(), Tuning(), ["never"]
+)
+
+
 @given(setups)
+@example(stopped_reply)
 def test_totals_equal_the_usage_of_all_responses(setup: Setup) -> None:
-    """I8, against a tally taken where the responses arrive."""
+    """I8, against a tally taken where the responses arrive: what they report, and the estimates for stopped replies."""
 
     async def main() -> None:
         b = setup.bench(setup.tools(), bounds=replace(setup.bounds, max_budget_usd=None))
@@ -309,10 +315,14 @@ def test_totals_equal_the_usage_of_all_responses(setup: Setup) -> None:
         async with b.engine:
             events: list[ev.Event] = []
             await submit(b, setup, "one", events)
-        total = sum(said, Usage())
+        reported = only(events, ev.UsageReported)
+        estimated = sum(e.estimated_tokens for e in reported)
+        if "never" not in setup.answers:
+            assert not estimated, "nothing was stopped"
+        total = sum(said, Usage()) + Usage(output_tokens=estimated)
         assert b.engine.costs.totals.usage == total
         assert result_of(events).usage == total
-        assert sum((e.usage for e in only(events, ev.UsageReported)), Usage()) == total
+        assert sum((e.usage for e in reported), Usage()) == total
 
     run_virtual(main)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+import threading
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +23,12 @@ from agentcli.core.permission import PermissionMode
 from agentcli.plain import replay
 from agentcli.plain.session import PlainSession
 from agentcli.plain.writer import BareWriter
+from agentcli.session import recent
 from agentcli.session.history import NOT_KEPT
+from agentcli.session.load import LoadedSession
+from agentcli.session.recent import EarlierPart
 from tests.plain.asked import ScriptedReader
+from tests.support.fakes import collect
 from tests.support.scripts import call, fails, provider_on, reply, think, transport_for
 
 PARSER = "def head(text, end):\n    return text[0 : end - 1]\n"
@@ -216,3 +221,37 @@ def test_only_the_end_of_a_long_session_is_formatted(tmp_path: Path) -> None:
     assert shown == live[live.index("> prompt 4") :]
     assert "in all)" in "".join(shown)
     assert set(titles) <= {"4.txt", "5.txt"}
+
+
+def test_a_long_session_is_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "project").mkdir()
+    used = {"input_tokens": 4_000}
+    answers = [reply(f"Answer {number}. " + "word " * 300, usage=used) for number in range(2)]
+    replies = [*answers, "A summary.", reply("Since.", usage=used)]
+    threads: list[threading.Thread] = []
+    sections = EarlierPart.sections
+
+    def reading(part: EarlierPart) -> Iterator[LoadedSession]:
+        threads.append(threading.current_thread())
+        return sections(part)
+
+    async def run() -> list[str]:
+        engine = build_engine(options(tmp_path, *replies))
+        async with engine:
+            for prompt in ("first", "second"):
+                await collect(engine.submit(prompt))
+            await collect(engine.compact())
+            await collect(engine.submit("third"))
+        printed: list[str] = []
+        async with build_engine(options(tmp_path, resume=engine.session_id)) as resumed:
+            BareWriter(printed.append).write(await replay.past_of(resumed))
+        return printed
+
+    for name, value in (("LEAST_EARLIER", 1), ("BEFORE_COMPACTION", 0)):
+        monkeypatch.setattr(recent, name, value)
+    monkeypatch.setattr(EarlierPart, "sections", reading)
+    monkeypatch.setattr(replay, "PROMPTS_SHOWN", 100)
+    printed = "".join(asyncio.run(run()))
+    assert "> first" in printed
+    assert len(threads) == 1
+    assert threading.main_thread() not in threads

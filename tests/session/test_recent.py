@@ -101,7 +101,7 @@ def test_messages_that_hold_state_stand_for_the_earlier_part(
     for message in part.messages():
         calls = [use for use in message.tool_uses if use.name == "Bash"]
         if message.meta or calls or message.origin is Origin.BOUNDARY:
-            assert message in kept
+            assert replace(message, usage=None) in kept
 
 
 @GENERATED
@@ -186,3 +186,58 @@ def test_a_call_that_holds_state_is_kept_with_its_result(tmp_path: Path) -> None
 
 def test_the_calls_that_hold_state_are_of_tools_that_exist() -> None:
     assert set(STATE_CALLS) <= set(BUILTIN_NAMES)
+
+
+def test_a_reply_that_never_ended_counts_as_one_that_was_read(tmp_path: Path) -> None:
+    made = Conversation(random.Random(5))
+    made.say()
+    answer(made, "Cut short")
+    made.say()
+    made.turn(blocks=[ToolUseBlock("toolu_1", "Look", {})])
+    made.say()
+    compact(made)
+    path = write(tmp_path, made)
+    lines = path.read_bytes().splitlines(keepends=True)
+    first = next(place for place, line in enumerate(lines) if b'"type":"reply-end"' in line)
+    results = next(place for place, line in enumerate(lines) if b'"type":"results-end"' in line)
+    path.write_bytes(b"".join(line for place, line in enumerate(lines) if place not in (first, results)))
+    loaded, whole = load_recent(path), load_session(path)
+    assert part_of(loaded).cuts[-1] > 0
+    assert loaded.message_count == len(whole.messages)
+
+
+def test_replies_that_stand_for_an_earlier_part_have_no_usage(tmp_path: Path) -> None:
+    """It counts messages that are not there: compared with the next one it would teach a wrong density."""
+    made = Conversation(random.Random(5))
+    made.say()
+    made.turn(blocks=[ToolUseBlock("toolu_1", "TodoWrite", {"todos": []})])
+    made.say()
+    compact(made)
+    loaded = load_recent(write(tmp_path, made), state_calls=STATE_CALLS)
+    part = part_of(loaded)
+    assert any(message.usage for message in part.messages())
+    assert not any(message.usage for message in loaded.messages[: part.stand_ins])
+
+
+def test_a_result_that_looks_like_a_prompt_is_no_cut(tmp_path: Path) -> None:
+    """What tools return for programs is JSON of any form."""
+    made = Conversation(random.Random(5))
+    made.say()
+    answer(made, "One")
+    made.say()
+    made.turn(blocks=[ToolUseBlock("toolu_1", "Look", {})])
+    compact(made)
+    path = write(tmp_path, made)
+    mark = b',"isSidechain":false,"origin":"tool_results"'
+    line = next(line for line in path.read_bytes().splitlines() if mark in line)
+    fake = line[:-1] + b',"toolUseResult":{"a":1,"isSidechain":false,"origin":"prompt"}}'
+    path.write_bytes(path.read_bytes().replace(line, fake))
+    assert_is_the_same(load_recent(path), load_session(path))
+
+
+def test_a_file_that_became_shorter_cannot_be_read(tmp_path: Path) -> None:
+    path = write(tmp_path, compacted_conversation(3))
+    part = part_of(load_recent(path))
+    path.write_bytes(path.read_bytes()[: part.cuts[-1] // 2])
+    with pytest.raises(OSError, match="shorter"):
+        part.messages()

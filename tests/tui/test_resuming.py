@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from textual.app import App, ComposeResult
@@ -391,6 +392,61 @@ def test_the_part_that_was_not_read_is_shown_in_sections_from_its_end(
         assert list(map(told, items)) == list(map(told, whole))
 
     asyncio.run(main())
+
+
+def test_a_part_that_cannot_be_read_to_its_beginning_does_not_replace_what_stands_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, 20)
+    add_compaction(path)
+    for name, value in (("LEAST_EARLIER", 1), ("BEFORE_COMPACTION", 0), ("SECTION", 8_000)):
+        monkeypatch.setattr(recent_part, name, value)
+
+    async def main() -> None:
+        environ = {"HOME": str(tmp_path), "AGENTCLI_STATE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+        given = Options(cwd=tmp_path, environ=environ, provider=provider_on(transport_for()), resume=path.stem)
+        async with build_engine(replace(given, interactive=True, sandbox="off", persist=False)) as engine:
+            _shown, earlier = past_of(engine)
+            pieces = EarlierPast(engine, earlier).operations()
+            assert isinstance(await anext(pieces), Above)
+            content = path.read_bytes()
+            path.write_bytes(content[:1_000])
+            assert [operation async for operation in pieces] == []
+            path.write_bytes(content)
+            assert engine.messages == tuple(load_session(path).messages)
+
+    asyncio.run(main())
+
+
+def test_reading_ends_when_nobody_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program waits for its threads before it ends."""
+    path = write(tmp_path, 20)
+    add_compaction(path)
+    for name, value in (("LEAST_EARLIER", 1), ("BEFORE_COMPACTION", 0)):
+        monkeypatch.setattr(recent_part, name, value)
+    pauses: list[float] = []
+    has_begun, may_go_on = threading.Event(), threading.Event()
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        has_begun.set()
+        may_go_on.wait()
+
+    async def main() -> None:
+        environ = {"HOME": str(tmp_path), "AGENTCLI_STATE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+        given = Options(cwd=tmp_path, environ=environ, provider=provider_on(transport_for()), resume=path.stem)
+        async with build_engine(replace(given, interactive=True, sandbox="off", persist=False)) as engine:
+            past_of(engine)
+            monkeypatch.setattr(resume, "AT_ONCE", 1)
+            monkeypatch.setattr(resume, "time", SimpleNamespace(sleep=pause))
+            reading = asyncio.ensure_future(anext(EarlierPast(engine, []).operations()))
+            await asyncio.to_thread(has_begun.wait)
+            reading.cancel()
+            await asyncio.wait([reading])
+            may_go_on.set()
+
+    asyncio.run(main())
+    assert len(pauses) == 1
 
 
 def told(item: Item) -> tuple[str, str]:

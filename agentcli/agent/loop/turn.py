@@ -214,7 +214,7 @@ class Turn:
                 yield self._block_closed(item)
             case model.Failed(failure, usage, name):
                 is_aborted = failure.kind is model.FailureKind.ABORTED
-                yield from self._usage(name, self._with_output_so_far(usage) if is_aborted else usage)
+                yield from self._usage(name, usage, self._unreported_output(usage) if is_aborted else 0)
                 if not is_aborted:
                     self.outcome = replace(self.outcome, failure=failure)
                 self._executor.close()
@@ -327,21 +327,26 @@ class Turn:
             for one in gone
         ]
 
-    def _with_output_so_far(self, usage: Usage) -> Usage:
-        """The usage of a reply that was stopped. The API says only at the end how much it wrote: until then what has
-        come counts, by estimate."""
-        if not usage or self._reply is None:
-            return usage
-        return replace(usage, output_tokens=max(usage.output_tokens, self._reply.estimated_tokens))
+    def _unreported_output(self, usage: Usage) -> int:
+        """Tokens of a stopped reply that its usage lacks, by estimate. The API says only at the end how much it wrote;
+        what it has said then is exact."""
+        if not usage or self._reply is None or usage.output_tokens != self._reply.usage.output_tokens:
+            return 0
+        return max(0, self._reply.estimated_tokens - usage.output_tokens)
 
-    def _usage(self, name: str, usage: Usage) -> Iterator[ev.Event]:
+    def _usage(self, name: str, usage: Usage, estimated: int = 0) -> Iterator[ev.Event]:
+        """`estimated`: output tokens that the usage lacks."""
         if usage:
+            if estimated:
+                usage = replace(usage, output_tokens=usage.output_tokens + estimated)
             elapsed = int((self._dependencies.clock.monotonic() - self._began) * 1000)
             cost = self._dependencies.price(name, usage)
             if cost is None:
                 # A gateway may call the model by another name than the one it was asked for.
                 cost = self._dependencies.price(self._asked_model, usage)
-            yield ev.UsageReported(model=name, usage=usage, cost_usd=cost, duration_ms=elapsed)
+            yield ev.UsageReported(
+                model=name, usage=usage, estimated_tokens=estimated, cost_usd=cost, duration_ms=elapsed
+            )
         self._began = self._dependencies.clock.monotonic()
 
     # -------------------------------------------------------------------------------------------- the tools' side
