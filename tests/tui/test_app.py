@@ -131,6 +131,24 @@ def test_esc_folds_what_the_search_opened_unless_enter_chose_it(tmp_path: Path) 
     Desk(tmp_path, reply(think("first this\nthen a needle"), "Well.")).play(script)
 
 
+def test_a_search_that_was_closed_is_made_again_with_enter_or_by_the_command(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "look around")
+        await idle(pilot, app)
+        await pilot.press("ctrl+f", *"well")
+        await until(pilot, lambda: "1 of 1" in shown(app))
+        await pilot.press("escape", "ctrl+f")
+        await until(pilot, lambda: "Find well" in shown(app))
+        assert "1 of 1" not in shown(app), "nothing is searched yet"
+        await pilot.press("enter")
+        await until(pilot, lambda: "1 of 1" in shown(app))
+        await pilot.press("escape")
+        app.chat.finder.open("well")
+        await until(pilot, lambda: "1 of 1" in shown(app))
+
+    Desk(tmp_path, "All is well.").play(script)
+
+
 def test_the_screen_reads_like_this(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "look around")
