@@ -34,6 +34,8 @@ class FindBar(Horizontal):
         self._input.cursor_blink = False
         self._searches = False
         """Whether the transcript has been searched for the text: not if it is left over from the last time."""
+        self._found = (0, 0, True)
+        self._expects_more = False
 
     @property
     def is_open(self) -> bool:
@@ -82,7 +84,14 @@ class FindBar(Horizontal):
         elif self._input.value:
             self._search()
 
+    def expect_more(self, expected: bool) -> None:
+        """Set whether earlier parts of the conversation are still being read: no search is complete before that."""
+        self._expects_more = expected
+        self.show(*self._found)
+
     def show(self, count: int, position: int, done: bool) -> None:
+        self._found = (count, position, done)
+        done = done and not self._expects_more
         if self._searches:
             more = "" if done else "…"
             words = f"{position:,} of {count:,}{more}" if position else f"{count:,}{more}" if count else "no match"
