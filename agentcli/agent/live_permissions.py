@@ -24,7 +24,7 @@ from agentcli.tools.base import ToolContext
 
 BEHAVIORS: tuple[Behavior, ...] = ("deny", "ask", "allow")
 EDITABLE: tuple[SaveTo, ...] = ("session", "local", "project", "user")
-_SESSION = "your answer"
+_SESSION = "this session"
 _POLL_SECONDS = 2.0
 """Three `stat` calls: cheaper than a watcher, and it finds files in folders that do not exist yet."""
 

@@ -17,6 +17,8 @@ from agentcli.core.usage import ModelTotals, Totals, Usage
 
 MANUAL = Manual("Lists tokens and cost per model, prompt and tool.", (("/cost", "show tokens and cost so far"),))
 
+UNUSED = "Nothing has been used yet."
+UNUSED_SINCE_RESUME = "Nothing has been used since the session was resumed."
 _MOST_PROMPTS = 10
 _MOST_TOOLS = 15
 _NAME_LIMIT = 40
@@ -30,7 +32,8 @@ async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> AsyncGene
         return
     totals = engine.costs.totals
     if not totals.by_model:
-        yield say(f"Nothing has been used yet. {before(engine)}".strip())
+        earlier = before(engine)
+        yield say(f"{UNUSED_SINCE_RESUME} {earlier}" if earlier else UNUSED)
         return
     yield say("\n\n".join([_summary(engine), _by_name("model", totals, WIDTH), *details(engine.costs.spending)]))
 
@@ -86,8 +89,9 @@ def before(engine: Engine) -> str:
     if not earlier.by_model:
         return ""
     more = "" if earlier.fully_priced else ", plus requests of unknown price"
+    in_all = f"; in all {money(whole.cost_usd)}" if engine.costs.totals.by_model else ""
     return (
-        f"Before it was resumed the session had cost {money(earlier.cost_usd)}{more}; in all {money(whole.cost_usd)}, "
+        f"Before it was resumed the session had cost {money(earlier.cost_usd)}{more}{in_all}, "
         f"with {cached(whole.usage)} of the input from the cache."
     )
 

@@ -105,7 +105,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("budget", "Show, set or remove the budget of this session", "[dollars|off]", beside=True),
     Command("todos", "Show the task list", beside=True),
     Command("tasks", "List sub-agents and background commands", beside=True, pages=("",)),
-    Command("agents", "List sub-agents: those there are and those that run", beside=True),
+    Command("agents", "List available and running sub-agents", beside=True),
     Command("plugins", "List Python plugins, or load changed ones", "[reload]", beside=True, completes=("reload",)),
     Command(
         "mcp",

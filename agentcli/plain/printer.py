@@ -354,7 +354,7 @@ class Printer:
         if event.turns > 1:
             words.append(counted(event.turns, "turn"))
         if event.total_cost_usd > 0:
-            whole = f" ({money(event.total_cost_usd)} in all)" if event.total_cost_usd - cost > 1e-9 else ""
+            whole = f" ({money(event.total_cost_usd)} so far)" if event.total_cost_usd - cost > 1e-9 else ""
             words.append(f"{money(cost)}{whole}")
         words.append(self._aside())
         return [line(" · ".join(filter(None, words)), "quiet", "= ")]

@@ -43,11 +43,15 @@ if TYPE_CHECKING:
     from prompt_toolkit.buffer import Buffer
     from prompt_toolkit.completion import Completer
     from prompt_toolkit.input import Input
+    from prompt_toolkit.key_binding.key_processor import KeyProcessor
     from prompt_toolkit.output import Output
 
 PROMPT = "❯ "
 _ESCAPE_SECONDS = 0.05
 """How long an Esc may be the beginning of another key; a slow line needs that long for one."""
+_SEQUENCE_SECONDS = 1.0
+"""How long the first key of a sequence such as Ctrl+X Ctrl+E waits for the second. An Esc does not wait that long: it
+would take the next character that is typed with it."""
 _PAUSE_SECONDS = 0.8
 """Nobody may have typed for so long before a question takes keys for an answer: who types on answers nothing."""
 _BUFFER = "DEFAULT_BUFFER"
@@ -117,6 +121,7 @@ class PromptReader:
         )
         for session in (self._session, self._question, self._secret):
             session.app.ttimeoutlen = _ESCAPE_SECONDS
+        self._session.app.key_processor.after_key_press += self._limit_sequence
         self._changed = changed
         self._session.default_buffer.on_text_changed += lambda buffer: changed(buffer.text)
         self._typed = ""
@@ -163,6 +168,7 @@ class PromptReader:
             self._enable_paste(False)
             if self._flushing is not None:
                 self._flushing.cancel()
+            self._input.flush_keys()  # an Esc at the very end would make the next key one with Alt
 
     def take_typed(self) -> str:
         typed, self._typed = self._typed, ""
@@ -313,6 +319,10 @@ class PromptReader:
             event.app.create_background_task(self._edit_prompt(event))
 
         return keys
+
+    def _limit_sequence(self, processor: KeyProcessor) -> None:
+        is_escape = [press.key for press in processor.key_buffer] == [Keys.Escape]
+        self._session.app.timeoutlen = _ESCAPE_SECONDS if is_escape else _SEQUENCE_SECONDS
 
     def _clear(self, buffer: Buffer) -> None:
         buffer.reset()

@@ -245,7 +245,9 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         if engine.plugins is not None:
             engine.plugins.on_change = self._plugins_changed
         self.engine_ready.set()
-        if earlier or engine.earlier_part is not None:
+        has_more = bool(earlier) or engine.earlier_part is not None
+        self.chat.finder.expect_more(has_more)
+        if has_more:
             self.run_worker(self._show_earlier(engine, earlier), exit_on_error=False, group="earlier")
         await self._files.use(IndexedFiles(engine.files.index))
         self.run_worker(self._warm(engine, first), exit_on_error=False, group="warm")
@@ -258,6 +260,8 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
             if self.chat.session.engine is not engine:
                 return
             self.chat.apply([operation])
+        if self.chat.session.engine is engine:
+            self.chat.finder.expect_more(False)
 
     async def _warm(self, engine: Engine, first: bool) -> None:
         from agentcli.tui.blocks.answer import warm_up

@@ -53,7 +53,8 @@ async def test_each_process_that_worked_on_a_session_counts_once(tmp_path: Path)
         assert engine.costs.earlier.cost_usd == pytest.approx(first.total_cost_usd + second.total_cost_usd)
         assert engine.costs.earlier.usage.prompt_tokens == 3_000
         said = result_of(await collect(run_command(engine, "cost", "")))
-        assert f"had cost {money(engine.costs.earlier.cost_usd)}" in said.text
+        assert said.text.startswith("Nothing has been used since the session was resumed. Before it was resumed ")
+        assert f"had cost {money(engine.costs.earlier.cost_usd)}, with " in said.text
 
 
 async def test_a_budget_counts_from_now_on(tmp_path: Path) -> None:

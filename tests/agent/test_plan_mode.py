@@ -209,7 +209,9 @@ async def test_the_user_may_edit_the_plan_and_choose_the_mode(project: Path) -> 
         assert session.engine.permissions.mode is PermissionMode.ACCEPT_EDITS
     assert session.results[0].endswith("\n\nOnly step 1")
     assert plan_text(session.engine.messages).endswith("\nOnly step 1")
-    assert {event.mode for event in only(events, ev.ModeChanged)} == {"acceptEdits"}
+    changed = only(events, ev.ModeChanged)
+    assert {event.mode for event in changed} == {"acceptEdits"}
+    assert changed[0].reason == "your answer"
 
 
 async def test_a_plan_cannot_be_approved_in_a_noninteractive_session(project: Path) -> None:

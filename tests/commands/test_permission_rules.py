@@ -67,6 +67,13 @@ async def test_the_list_names_scopes_and_when_a_rule_last_decided_and_no_raw_dat
         assert sum(entry.count for entry in engine.permissions.entries()) == 1, "a test decides nothing"
 
 
+async def test_a_denied_call_names_a_rule_that_was_added_for_the_session(tmp_path: Path) -> None:
+    async with interactive(tmp_path, reply(call("Bash", command="make")), "Done.") as engine:
+        await said(engine, "/permissions add deny 'Bash(make *)'")
+        results = only(await collect(engine.submit("go")), ev.ToolFinished)
+    assert "Denied by rule Bash(make *) from this session." in results[0].result.text
+
+
 async def test_an_invalid_rule_is_explained_and_changes_nothing(tmp_path: Path) -> None:
     async with interactive(tmp_path, allowed_tools=("Bash(ls)",)) as engine:
         assert "Not a permission rule" in await refused(engine, "/permissions add allow 'Bash(x'")

@@ -330,7 +330,7 @@ def test_the_last_line_has_time_turns_and_cost() -> None:
     printed = Printed(aside=lambda: "3% of the context")
     first = printed.show(result(turns=2, duration_ms=3_200, total_cost_usd=0.5))
     assert first == "= 3.2 s · 2 turns · $0.50 · 3% of the context\n"
-    assert "$0.25 ($0.75 in all)" in printed.show(result(total_cost_usd=0.75))
+    assert "$0.25 ($0.75 so far)" in printed.show(result(total_cost_usd=0.75))
     assert printed.show(result(turns=0)) == ""
 
 

@@ -219,7 +219,7 @@ def test_only_the_end_of_a_long_session_is_formatted(tmp_path: Path) -> None:
     first, *shown = lines("".join(again))
     assert first == "… 12 messages before"
     assert shown == live[live.index("> prompt 4") :]
-    assert "in all)" in "".join(shown)
+    assert "so far)" in "".join(shown)
     assert set(titles) <= {"4.txt", "5.txt"}
 
 

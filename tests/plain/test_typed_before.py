@@ -7,6 +7,7 @@ import os
 import pty
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from prompt_toolkit.completion import DummyCompleter
@@ -14,7 +15,7 @@ from prompt_toolkit.history import DummyHistory
 
 from agentcli.plain.lines import LineReader
 from agentcli.plain.reader import PromptReader
-from agentcli.plain.reading import Left
+from agentcli.plain.reading import Left, Listener
 from agentcli.plain.terminal import Keyboard
 
 pytestmark = pytest.mark.anyio
@@ -71,3 +72,41 @@ async def test_any_number_of_keys_before_a_question_is_set_aside(
         os.write(typing, b"sk-ant-unseen")
         reader._keep_typed(forget=True)
         assert reader.take_typed() == ""
+
+
+async def test_an_esc_does_not_take_the_next_character_with_it(
+    terminal: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typing, reading = terminal
+    monkeypatch.setattr("agentcli.plain.reader._SEQUENCE_SECONDS", 1_000)
+    with os.fdopen(os.dup(reading)) as file:
+        monkeypatch.setattr("sys.stdin", file)
+        nothing = (lambda: "", lambda: None, lambda _text: None)
+        reader = PromptReader(DummyHistory(), DummyCompleter(), *nothing, environ={}, cwd=Path("/"))
+        asking = asyncio.get_running_loop().create_task(reader.prompt())
+        reader._session.app.timeoutlen = 1_000
+        keys = reader._session.app.key_processor
+        os.write(typing, b"a\x1b")
+        async with asyncio.timeout(30):
+            while not keys.key_buffer:
+                await asyncio.sleep(0)
+            while keys.key_buffer:
+                await asyncio.sleep(0)
+        os.write(typing, b"/b\r")
+        assert await asking == "a/b"
+
+
+async def test_an_esc_at_the_very_end_of_the_work_does_not_take_the_next_character_with_it(
+    terminal: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typing, reading = terminal
+    with os.fdopen(os.dup(reading)) as file, Keyboard(reading).quiet():
+        monkeypatch.setattr("sys.stdin", file)
+        nothing = (lambda: "", lambda: None, lambda _text: None)
+        reader = PromptReader(DummyHistory(), DummyCompleter(), *nothing, environ={}, cwd=Path("/"))
+        with reader.working(Mock(spec=Listener)):
+            os.write(typing, b"\x1b")
+            while reader._flushing is None:
+                await asyncio.sleep(0)
+        os.write(typing, b"/b\r")
+        assert await reader.prompt() == "/b"

@@ -131,6 +131,24 @@ def test_esc_folds_what_the_search_opened_unless_enter_chose_it(tmp_path: Path) 
     Desk(tmp_path, reply(think("first this\nthen a needle"), "Well.")).play(script)
 
 
+def test_a_search_that_was_closed_is_made_again_with_enter_or_by_the_command(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "look around")
+        await idle(pilot, app)
+        await pilot.press("ctrl+f", *"well")
+        await until(pilot, lambda: "1 of 1" in shown(app))
+        await pilot.press("escape", "ctrl+f")
+        await until(pilot, lambda: "Find well" in shown(app))
+        assert "1 of 1" not in shown(app), "nothing is searched yet"
+        await pilot.press("enter")
+        await until(pilot, lambda: "1 of 1" in shown(app))
+        await pilot.press("escape")
+        app.chat.finder.open("well")
+        await until(pilot, lambda: "1 of 1" in shown(app))
+
+    Desk(tmp_path, "All is well.").play(script)
+
+
 def test_the_screen_reads_like_this(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "look around")
@@ -290,6 +308,36 @@ def test_what_was_before_the_end_of_a_long_session_is_shown_above_it(
         assert prompts == ["first words", "second words", "third words"]
 
     Desk(tmp_path, "One.", "Two.", "Three.").play(script)
+
+
+def test_a_search_is_not_over_before_all_of_a_long_session_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_finish, make_items = threading.Event(), resume.earlier_items
+
+    def made_late(*arguments: Any) -> list[Item]:
+        may_finish.wait(20)
+        return make_items(*arguments)
+
+    monkeypatch.setattr(resume, "RECENT_EVENTS", 1)
+    monkeypatch.setattr(resume, "earlier_items", made_late)
+
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        for words in ("first words", "second words"):
+            await sends(pilot, app, words)
+            await idle(pilot, app)
+        session = app.chat.session
+        old = session.engine.session_id if session.engine else ""
+        await sends(pilot, app, "/clear")
+        await until(pilot, lambda: session.engine is not None and session.engine.session_id != old)
+        await sends(pilot, app, f"/resume {old}")
+        await until(pilot, lambda: "second words" in shown(app))
+        await pilot.press("ctrl+f", *"third")
+        await until(pilot, lambda: any(row.startswith(" Find third") and row.endswith("…") for row in rows(app)))
+        may_finish.set()
+        await until(pilot, lambda: any(row.startswith(" Find third") and row.endswith("no match") for row in rows(app)))
+
+    Desk(tmp_path, "One.", "Two.").play(script)
 
 
 def test_all_of_a_long_session_stays_on_the_terminal_also_when_it_is_left_early(

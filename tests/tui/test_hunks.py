@@ -430,6 +430,16 @@ def test_the_current_hunk_stays_visible_with_many_hunks_and_small_screens(folder
     assert text.split("\n")[-2] == "   1 Apply 7 of 40 hunks"
 
 
+def test_the_current_hunk_stays_visible_when_the_terminal_gets_smaller() -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "down down")
+        await pilot.resize_terminal(60, 14)
+        await settled(pilot)
+        assert any(row.startswith(" ❯ ✓ accepted  Hunk 3 of 3") for row in shown(host))
+
+    play(review(), script, (120, 40))
+
+
 def test_a_very_long_change_can_be_reviewed(tmp_path: Path) -> None:
     old = "".join(f"line {number} {'x' * 40}\n" for number in range(4_000))
     (tmp_path / "a").write_text(old)

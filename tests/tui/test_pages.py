@@ -223,6 +223,8 @@ def test_a_budget_and_earlier_costs_are_shown_beside_the_spending() -> None:
 
 def test_an_empty_cost_page_has_a_message() -> None:
     assert "Nothing has been used yet." in look(CostPage(Totals()))
+    resumed = look(CostPage(Totals(), notes=CostNotes(before="It had cost $1.")))
+    assert " Nothing has been used since the session was resumed.\n\n Before   It had cost $1.\n" in resumed
 
 
 # ------------------------------------------------------------------------------------------------------------- context

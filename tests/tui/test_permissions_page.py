@@ -9,7 +9,7 @@ from tests.tui.sheet_host import PAUSE, UNANSWERED, answer, look, play, through_
 USER = "/home/me/.config/agentcli/settings.json"
 ENTRIES = [
     RuleEntry("deny", "Read(.env)", USER, "user"),
-    RuleEntry("allow", "Bash(make *)", "your answer", "session", 3, 0.0),
+    RuleEntry("allow", "Bash(make *)", "this session", "session", 3, 0.0),
     RuleEntry("ask", "Bash(git push *)", "--settings", "flags"),
 ]
 
@@ -22,7 +22,7 @@ def test_rules_are_grouped_by_scope_with_coverage_and_last_use() -> None:
     text = look(page())
     assert text.index("This session") < text.index("All your projects") < text.index("Command line")
     assert "Allow: make with any arguments" in text
-    assert "your answer · 3 times, last at " in text
+    assert "this session · 3 times, last at " in text
     assert "mode default" in text
 
 

@@ -271,6 +271,25 @@ def test_requesting_everything_loads_everything() -> None:
     asyncio.run(run())
 
 
+def test_a_user_at_the_start_is_taken_to_the_start_of_what_is_read_later() -> None:
+    async def run() -> None:
+        app = Host()
+        async with app.run_test(size=(40, 10)):
+            transcript = app.transcript
+            transcript.apply([Above(notices(500, 200))])
+            transcript.home()
+            transcript.apply([Above(notices(100, 400), is_earlier=True)])
+            finish(transcript)
+            assert "notice 100" in transcript.shown_rows()[0]
+            transcript.page_down()
+            before = transcript.shown_rows()
+            transcript.apply([Above(notices(0, 100), is_earlier=True)])
+            finish(transcript)
+            assert transcript.shown_rows() == before, "a user who reads on is not moved"
+
+    asyncio.run(run())
+
+
 def test_a_preview_is_replaced_by_the_whole_session() -> None:
     async def run() -> None:
         app = Host()

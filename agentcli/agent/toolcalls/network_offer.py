@@ -24,8 +24,8 @@ def host_rule(host: str) -> str:
 
 def network_reason(hosts: Sequence[str]) -> str:
     if not hosts:
-        return "it failed without network. It would run again with access to the whole network"
-    return f"it tried to reach {_listed(hosts)}. It would run again with access to {_those(hosts)} only"
+        return "It failed without network. It would run again with access to the whole network."
+    return f"It tried to reach {_listed(hosts)}. It would run again with access to {_those(hosts)} only."
 
 
 def declined_network(output: Output, has_words: bool) -> Output:

@@ -391,7 +391,7 @@ class ToolRunner:
             await emit(ev.RulesLearned(rules=list(answer.rules), where=where, tool_use_id=question.tool_use_id))
         if answer.behavior == "allow" and answer.mode is not None:
             self.permissions.set_mode(answer.mode)
-            await emit(ev.ModeChanged(mode=answer.mode.value, reason="the answer to a question"))
+            await emit(ev.ModeChanged(mode=answer.mode.value, reason="your answer"))
         return answer
 
     async def _with_network(

@@ -11,7 +11,7 @@ from typing import Unpack
 
 from rich.segment import Segment
 from rich.style import Style
-from textual import work
+from textual import events, work
 from textual.strip import Strip
 
 from agentcli.core.bounded_read import Reason, Unread, read_bounded
@@ -55,6 +55,10 @@ class HunkReview(RequestDialog):
     def on_mount(self) -> None:
         # The base class does its own part of this: Textual calls both.
         self._load()
+
+    def on_resize(self, event: events.Resize) -> None:
+        # The base class lays out the rows for the new size after this.
+        self.call_after_refresh(lambda: self._set(self.accepted, self.current))
 
     @work(group="hunks")
     async def _load(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from rich.cells import cell_len
 from rich.style import Style
 
-from agentcli.commands.cost import counts_of, price, together
+from agentcli.commands.cost import UNUSED, UNUSED_SINCE_RESUME, counts_of, price, together
 from agentcli.core.format import about_money, money, percent, token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.plural import counted
@@ -55,8 +55,9 @@ class CostPage(Page[None]):
 
     def lines(self, width: int) -> Sequence[Runs]:
         if not self._totals.by_model:
-            rows: list[Runs] = [[("Nothing has been used yet.", self.palette.muted)]]
-            if before := self._notes.before:
+            before = self._notes.before
+            rows: list[Runs] = [[(UNUSED_SINCE_RESUME if before else UNUSED, self.palette.muted)]]
+            if before:
                 rows += [[], *self._labelled("Before", [(before, self.palette.text)], width)]
             return rows
         table = self._table(width, exact=True) or self._table(width, exact=False) or self._stack()

@@ -32,6 +32,10 @@ class FindBar(Horizontal):
         self._count = Static("", markup=False)
         self._input = Input(placeholder="Search the transcript", select_on_focus=True)
         self._input.cursor_blink = False
+        self._searches = False
+        """Whether the transcript has been searched for the text: not if it is left over from the last time."""
+        self._found = (0, 0, True)
+        self._expects_more = False
 
     @property
     def is_open(self) -> bool:
@@ -44,13 +48,15 @@ class FindBar(Horizontal):
 
     def open(self, query: str = "") -> None:
         self.add_class("-open")
-        if query:
+        if query and query == self._input.value:
+            self._search()  # the same text is no change
+        elif query:
             self._input.value = query
         self._input.focus()
 
     def close(self) -> None:
         self.remove_class("-open")
-        self._transcript.clear_find()
+        self._end_search()
         from agentcli.tui.prompt.box import PromptBox
 
         self.screen.query_one(PromptBox).focus_editor()
@@ -59,13 +65,34 @@ class FindBar(Horizontal):
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
         if event.value:
-            self._transcript.find(event.value)
+            self._search()
         else:
-            self._transcript.clear_find()
-            self._count.update("")
+            self._end_search()
+
+    def _search(self) -> None:
+        self._searches = True
+        self._transcript.find(self._input.value)
+
+    def _end_search(self) -> None:
+        self._searches = False
+        self._transcript.clear_find()
+        self._count.update("")
+
+    def _step(self, direction: int, *, keep: bool = False) -> None:
+        if self._searches:
+            self._transcript.find_step(direction, keep=keep)
+        elif self._input.value:
+            self._search()
+
+    def expect_more(self, expected: bool) -> None:
+        """Set whether earlier parts of the conversation are still being read: no search is complete before that."""
+        self._expects_more = expected
+        self.show(*self._found)
 
     def show(self, count: int, position: int, done: bool) -> None:
-        if self._input.value:
+        self._found = (count, position, done)
+        done = done and not self._expects_more
+        if self._searches:
             more = "" if done else "…"
             words = f"{position:,} of {count:,}{more}" if position else f"{count:,}{more}" if count else "no match"
             self._count.update(words if done or count else "…")
@@ -73,13 +100,13 @@ class FindBar(Horizontal):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._transcript.find_step(1, keep=True)
+        self._step(1, keep=True)
 
     def action_next(self) -> None:
-        self._transcript.find_step(1)
+        self._step(1)
 
     def action_previous(self) -> None:
-        self._transcript.find_step(-1)
+        self._step(-1)
 
     def action_close(self) -> None:
         self.close()

@@ -90,6 +90,8 @@ class Transcript(ScrollView):
         self._active_timers: set[Timer] = set()
         self._older: list[Item] = []
         """Earlier items without blocks yet: thousands of blocks are not made at once."""
+        self._keeps_start = False
+        """Whether the user went to the start: earlier items that arrive later are shown from their start, too."""
         self._dirty = True
         self._told = (True, False)
         self._canvas = Canvas()
@@ -115,6 +117,7 @@ class Transcript(ScrollView):
     def _change(self, operations: Iterable[Operation]) -> None:
         operations = list(operations)
         place = None
+        self._keeps_start &= not any(isinstance(operation, Clear) for operation in operations)
         for operation in operations:
             if isinstance(operation, Above) and operation.is_earlier:
                 self._older[:0] = operation.items
@@ -124,7 +127,7 @@ class Transcript(ScrollView):
         if self._items.apply(operation for operation in operations if not isinstance(operation, Above)):
             self._view.unseen |= not self._view.following
         self._put_older(OLDER_AT_ONCE)
-        if place is not None:
+        if place is not None and not self._keeps_start:
             self._stand_at(*place)
         if any(isinstance(operation, Clear) for operation in operations):
             self._view.follow()
@@ -139,6 +142,8 @@ class Transcript(ScrollView):
         if self._older:
             self._items.put_above(self._older[cut:])
             del self._older[cut:]
+            if self._keeps_start:
+                self._view.look_at_row(0)
 
     def _put_all(self) -> None:
         self._put_older(len(self._older))
@@ -280,6 +285,7 @@ class Transcript(ScrollView):
             return
         self._view.height = height = content.height
         top = self._view.settle()
+        self._keeps_start &= not top
         total = self._items.stack.height
         self.set_reactive(Widget.virtual_size, Size(content.width, total))
         if round(self.scroll_y) != top:  # a drag beyond the edge moves by fractions of a row, which are kept
@@ -415,6 +421,7 @@ class Transcript(ScrollView):
         if self._items.layouts.width:
             self._put_all()
             self._view.look_at_row(0)
+            self._keeps_start = True
             self._settle()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
