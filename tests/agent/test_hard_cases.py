@@ -190,18 +190,25 @@ class Tidying(FakeTool):
             self.ended.append("cleaned up")
 
 
+async def leave_after_abort(tool: Tidying, seconds: float) -> float:
+    """Abort while the tool runs, and leave so many seconds later. Returns how long leaving took."""
+    b = bench(reply(call("Look")), tools=[tool])
+    stream = b.engine.submit("go")
+    async for happened in stream:
+        if isinstance(happened, ev.ToolStarted):
+            break
+    b.engine.abort()
+    await asyncio.sleep(seconds)
+    began = asyncio.get_running_loop().time()
+    await stream.aclose()
+    await b.engine.aclose()
+    return asyncio.get_running_loop().time() - began
+
+
 def test_cleanup_after_an_abort_is_not_interrupted_when_the_consumer_leaves() -> None:
     async def main() -> None:
         tool = Tidying()
-        b = bench(reply(call("Look")), tools=[tool])
-        stream = b.engine.submit("go")
-        async for happened in stream:
-            if isinstance(happened, ev.ToolStarted):
-                break
-        b.engine.abort()
-        await asyncio.sleep(1)
-        await stream.aclose()
-        await b.engine.aclose()
+        await leave_after_abort(tool, 1)
         assert tool.ended == ["cleaned up"]
 
     play(main)
@@ -240,18 +247,9 @@ def test_cleanup_that_outlasts_the_grace_period_has_some_seconds_when_the_consum
     async def main() -> None:
         tool = Tidying()
         tool.seconds = seconds
-        b = bench(reply(call("Look")), tools=[tool])
-        stream = b.engine.submit("go")
-        async for happened in stream:
-            if isinstance(happened, ev.ToolStarted):
-                break
-        b.engine.abort()
-        await asyncio.sleep(ABORT_GRACE_SECONDS + 1)
-        began = asyncio.get_running_loop().time()
-        await stream.aclose()
-        await b.engine.aclose()
+        left_in = await leave_after_abort(tool, ABORT_GRACE_SECONDS + 1)
         assert tool.ended == ended
-        assert asyncio.get_running_loop().time() - began <= CLEANUP_SECONDS
+        assert left_in <= CLEANUP_SECONDS
 
     play(main)
 
