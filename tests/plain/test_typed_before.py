@@ -7,6 +7,7 @@ import os
 import pty
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 from unittest.mock import Mock
 
 import pytest
@@ -58,14 +59,18 @@ async def test_a_terminal_that_goes_away_before_a_question_ends_it() -> None:
     os.close(source)
 
 
+def reader_of(file: IO[str], monkeypatch: pytest.MonkeyPatch) -> PromptReader:
+    monkeypatch.setattr("sys.stdin", file)
+    nothing = (lambda: "", lambda: None, lambda _text: None)
+    return PromptReader(DummyHistory(), DummyCompleter(), *nothing, environ={}, cwd=Path("/"))
+
+
 async def test_any_number_of_keys_before_a_question_is_set_aside(
     terminal: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typing, reading = terminal
     with os.fdopen(os.dup(reading)) as file, Keyboard(reading).quiet():
-        monkeypatch.setattr("sys.stdin", file)
-        nothing = (lambda: "", lambda: None, lambda _text: None)
-        reader = PromptReader(DummyHistory(), DummyCompleter(), *nothing, environ={}, cwd=Path("/"))
+        reader = reader_of(file, monkeypatch)
         os.write(typing, b"x" * 2_000 + b"\ry\r")
         reader._keep_typed(forget=False)
         assert reader.take_typed() == "x" * 2_000 + "\ny\n"
@@ -80,9 +85,7 @@ async def test_an_esc_does_not_take_the_next_character_with_it(
     typing, reading = terminal
     monkeypatch.setattr("agentcli.plain.reader._SEQUENCE_SECONDS", 1_000)
     with os.fdopen(os.dup(reading)) as file:
-        monkeypatch.setattr("sys.stdin", file)
-        nothing = (lambda: "", lambda: None, lambda _text: None)
-        reader = PromptReader(DummyHistory(), DummyCompleter(), *nothing, environ={}, cwd=Path("/"))
+        reader = reader_of(file, monkeypatch)
         asking = asyncio.get_running_loop().create_task(reader.prompt())
         reader._session.app.timeoutlen = 1_000
         keys = reader._session.app.key_processor
@@ -101,9 +104,7 @@ async def test_an_esc_at_the_very_end_of_the_work_does_not_take_the_next_charact
 ) -> None:
     typing, reading = terminal
     with os.fdopen(os.dup(reading)) as file, Keyboard(reading).quiet():
-        monkeypatch.setattr("sys.stdin", file)
-        nothing = (lambda: "", lambda: None, lambda _text: None)
-        reader = PromptReader(DummyHistory(), DummyCompleter(), *nothing, environ={}, cwd=Path("/"))
+        reader = reader_of(file, monkeypatch)
         with reader.working(Mock(spec=Listener)):
             os.write(typing, b"\x1b")
             while reader._flushing is None:
