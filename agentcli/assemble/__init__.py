@@ -82,7 +82,8 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     profile = models.profile(session.last_model)
     bounds = models.bounds(profile)
     provider, key_source = models.provider()
-    permissions = _permissions(env, session, parts, rights)
+    earlier_mode, session_rules = earlier_rights(session.shown_rights)
+    permissions = _permissions(env, session, parts, rights, earlier_mode, session_rules)
     shells = resumed_shells(session.log, session.background)
     style = sessions.style(session, definitions)
     system = sessions.system(session, style)
@@ -115,7 +116,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             log=tuple(session.log),
             history=session.history,
             earlier_part=session.earlier,
-            recorded_mode=earlier_rights(session.shown_rights)[0] or _unrecorded_mode(env),
+            recorded_mode=earlier_mode or _unrecorded_mode(env),
             last_reply_at=session.last_reply_at,
             last_front=session.front,
             earlier=totals_from(session.spent),
@@ -145,11 +146,14 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     )
 
 
-def _permissions(env: Environment, session: OpenedSession, parts: RightsBuilder, rights: Rights) -> LivePermissions:
+def _permissions(
+    env: Environment, session: OpenedSession, parts: RightsBuilder, rights: Rights, earlier: str, rules: int
+) -> LivePermissions:
+    """`earlier`, `rules`: as `earlier_rights` returns them."""
+
     def reread() -> LatePolicy:
         return RightsBuilder(_environment_now(env)).policy(rights.registry)
 
-    earlier, rules = earlier_rights(session.shown_rights)
     mode = rights.policy.mode
     # Without a flag a session continues as it was left. A non-interactive run has the rights that it is given.
     if env.options.interactive and session.log and env.options.permission_mode is None:
