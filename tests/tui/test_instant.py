@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentcli.core.plaintext import TAB
+from agentcli.tui.terminal import instant
 from agentcli.tui.terminal.instant import DEFAULT_LOOK, EchoedLine, Painter, begin, colourless, load_look, save_look
 from tests.tui.pty_program import PtyProgram
 
@@ -281,3 +283,7 @@ def test_a_resize_redraws_the_prompt_in_its_new_place() -> None:
         os.kill(program.process.pid, signal.SIGWINCH)
         program.until(lambda: program.screen.display[8].startswith("❯ text"))
         program.until(lambda: program.text.strip("\n") == "─" * 30 + "\n❯ text\nstate")
+
+
+def test_the_first_frame_has_the_tab_stops_of_the_app() -> None:
+    assert instant._TAB == TAB
