@@ -7,27 +7,20 @@ from dataclasses import fields
 from typing import Any
 
 from agentcli.core.events import EVENT_TYPES, Event
-from agentcli.core.messages import (
-    Json,
-    block_from_dict,
-    block_to_dict,
-    message_from_dict,
-    message_to_dict,
-    usage_from_dict,
-    usage_to_dict,
-)
+from agentcli.core.messages import Json, block_from_dict, block_to_dict, message_from_dict, message_to_dict
+from agentcli.core.usage import Usage
 
 _ENCODE: Mapping[str, Callable[[Any], Any]] = {
     "message": message_to_dict,
     "block": block_to_dict,
     "result": block_to_dict,
-    "usage": usage_to_dict,
+    "usage": Usage.to_wire,
 }
 _DECODE: Mapping[str, Callable[[Any], Any]] = {
     "message": message_from_dict,
     "block": block_from_dict,
     "result": block_from_dict,
-    "usage": usage_from_dict,
+    "usage": Usage.from_wire,
 }
 
 

@@ -27,17 +27,6 @@ class _LazyPattern:
     def __getattr__(self, name: str) -> Any:
         compiled = re.compile(*self._made_from)
         # From now on they are found without this method.
-        for method in (
-            "fullmatch",
-            "match",
-            "search",
-            "sub",
-            "subn",
-            "split",
-            "findall",
-            "finditer",
-            "pattern",
-            "flags",
-        ):
+        for method in _USUAL:
             self.__dict__[method] = getattr(compiled, method)
         return getattr(compiled, name)

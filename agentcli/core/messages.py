@@ -269,14 +269,6 @@ def block_from_dict(data: Mapping[str, Any]) -> Block:
     return block
 
 
-def usage_to_dict(usage: Usage) -> Json:
-    return usage.to_wire()
-
-
-def usage_from_dict(data: Mapping[str, Any]) -> Usage:
-    return Usage.from_wire(data)
-
-
 def message_to_dict(message: Message) -> Json:
     data: Json = {
         "role": message.role,
@@ -291,7 +283,7 @@ def message_to_dict(message: Message) -> Json:
     if message.stop_reason is not None:
         data["stop_reason"] = message.stop_reason
     if message.usage is not None:
-        data["usage"] = usage_to_dict(message.usage)
+        data["usage"] = message.usage.to_wire()
     if message.meta:
         data["meta"] = dict(message.meta)
     return data
@@ -307,7 +299,7 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
         api_id=str(data.get("api_id", "")),
         model=str(data.get("model", "")),
         stop_reason=data.get("stop_reason"),
-        usage=usage_from_dict(usage) if usage is not None else None,
+        usage=Usage.from_wire(usage) if usage is not None else None,
         meta=data.get("meta") or {},
     )
 

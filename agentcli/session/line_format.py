@@ -38,7 +38,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentcli.core.bounded_json import parse_json
-from agentcli.core.messages import Json, Message, Origin, block_from_dict, block_to_dict, usage_from_dict, usage_to_dict
+from agentcli.core.messages import Json, Message, Origin, block_from_dict, block_to_dict
+from agentcli.core.usage import Usage
 from agentcli.session.old_records import completed_message
 
 FORMAT = 1
@@ -81,7 +82,7 @@ def whole_message_fields(message: Message) -> Json:
     if message.stop_reason is not None:
         body["stop_reason"] = message.stop_reason
     if message.usage is not None:
-        body["usage"] = usage_to_dict(message.usage)
+        body["usage"] = message.usage.to_wire()
     fields: Json = {"origin": message.origin.value}
     if message.origin in (Origin.ATTACHMENT, Origin.RECOVERY, Origin.HOOK, Origin.INTERRUPTION):
         fields["isMeta"] = True
@@ -108,7 +109,7 @@ def whole_message(record: Mapping[str, Any]) -> Message:
         api_id=str(body.get("id") or ""),
         model=str(body.get("model") or ""),
         stop_reason=body.get("stop_reason"),
-        usage=usage_from_dict(usage) if usage is not None else None,
+        usage=Usage.from_wire(usage) if usage is not None else None,
         meta=dict(record.get("meta") or {}),
     )
     return completed_message(message)

@@ -34,10 +34,10 @@ from agentcli.core.messages import (
     ToolUseBlock,
     block_from_dict,
     is_thinking,
-    usage_from_dict,
 )
 from agentcli.core.plural import counted, plural
 from agentcli.core.tool_errors import wrapped
+from agentcli.core.usage import Usage
 from agentcli.session.history import HistoryReader, NoHistory
 from agentcli.session.journal import FileEnd
 from agentcli.session.line_format import FORMAT, decode_line, whole_message
@@ -435,7 +435,7 @@ class RecordReader:
             api_id=str(record.get("apiId") or ""),
             model=str(record.get("model") or ""),
             stop_reason=record.get("stopReason"),
-            usage=usage_from_dict(usage) if usage is not None else None,
+            usage=Usage.from_wire(usage) if usage is not None else None,
             meta=dict(record.get("meta") or {}),
         )
         if message.usage is not None:

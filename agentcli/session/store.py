@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen, slotted
-from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, is_thinking, usage_to_dict
+from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, is_thinking
 from agentcli.session.base import SessionContext, Store
 from agentcli.session.errors import SessionExists, SessionTooNew
 from agentcli.session.history import AGENT_FRAME, SHOWN_ONLY, end_fields, event_record, result_fields
@@ -353,7 +353,7 @@ class SessionStore(Store):
         if message.stop_reason is not None:
             fields["stopReason"] = message.stop_reason
         if message.usage is not None:
-            fields["usage"] = usage_to_dict(message.usage)
+            fields["usage"] = message.usage.to_wire()
         if message.meta:
             fields["meta"] = dict(message.meta)
         self._write("reply-end", fields)
@@ -413,7 +413,7 @@ class SessionStore(Store):
         fields: Json = {
             **end_fields(event),
             "fullyPriced": event.fully_priced,
-            "usage": usage_to_dict(event.usage),
+            "usage": event.usage.to_wire(),
             "modelUsage": event.model_usage,
             "messages": self._message_count,
         }
