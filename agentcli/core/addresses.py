@@ -1,14 +1,17 @@
 """Detect hosts and addresses outside the public internet: loopback, private, link-local, metadata services.
 
-Pure: names are judged by their form; nothing is resolved here. A name that looks public can still resolve to a private
-address, so code that connects must check the address with `is_private_address`.
+Names are judged by their form; only `system_resolve` looks them up. A name that looks public can still resolve to a
+private address, so code that connects must check the address with `is_private_address`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
+import socket
 import unicodedata
+from collections.abc import Awaitable, Callable, Sequence
 from urllib.parse import quote, urlsplit
 
 from agentcli.core.frozen import frozen
@@ -27,6 +30,8 @@ _MOST_URL = 4000
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+Resolve = Callable[[str, int], Awaitable[Sequence[IPAddress]]]
+"""The addresses of a host; raises OSError."""
 
 
 @frozen
@@ -99,6 +104,12 @@ def host_address(host: str) -> IPAddress | None:
         return None
     value = sum(number << (8 * (3 - place)) for place, number in enumerate(numbers)) + last
     return ipaddress.IPv4Address(value)
+
+
+async def system_resolve(host: str, port: int) -> Sequence[IPAddress]:
+    """See `Resolve`."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [ipaddress.ip_address(str(item[4][0]).partition("%")[0]) for item in found]
 
 
 def is_private_host(host: str) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -77,6 +79,35 @@ async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
             if not future.cancelled():
                 future.exception()
         raise
+
+
+async def in_daemon_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run blocking work in a thread of its own, which keeps neither a cancelled caller nor the program from ending."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: Any, problem: Exception | None) -> None:
+        if future.done():
+            return
+        if problem is None:
+            future.set_result(value)
+        else:
+            future.set_exception(problem)
+
+    def run() -> None:
+        value: Any = None
+        problem: Exception | None = None
+        try:
+            value = work(*args, **kwargs)
+        except StopIteration as error:  # a future cannot hold one
+            problem = RuntimeError(str(error))
+        except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+            problem = error if isinstance(error, Exception) else RuntimeError(type(error).__name__)
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(settle, value, problem)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await future
 
 
 class Merge(Generic[T]):

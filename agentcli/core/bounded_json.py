@@ -19,8 +19,6 @@ DEEPEST_INPUT = 64
 """The same for a tool's input, which is nested some levels deeper in a session file and a request."""
 _MOST_DIGITS = 300
 """The range of a float."""
-
-
 _FLAT = frozenset((str, int, float, bool, type(None)))
 
 
@@ -40,7 +38,9 @@ def parse_json(
         text = text.decode("utf-8" if text.startswith(b'{"') else json.detect_encoding(text), "surrogatepass")
     if text.startswith("\ufeff"):
         raise json.JSONDecodeError("Unexpected byte order mark", text, 0)
-    decoder = _decoder(most_digits) if object_pairs_hook is None else _new_decoder(most_digits, object_pairs_hook)
+    decoder = _decoder(most_digits)
+    if object_pairs_hook is not None:
+        decoder = json.JSONDecoder(object_pairs_hook=object_pairs_hook, **number_limits(most_digits))
     try:
         value = decoder.decode(text)
     except RecursionError:
@@ -50,36 +50,25 @@ def parse_json(
     return value
 
 
-def _new_decoder(
-    most_digits: int, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None
-) -> json.JSONDecoder:
+def number_limits(most_digits: int = _MOST_DIGITS) -> dict[str, Any]:
+    """Arguments of a `json.JSONDecoder` that refuses numbers beyond the limits."""
+
     def integer(digits: str) -> int:
         if len(digits) > most_digits:
             raise JsonLimitError(f"has a number of {len(digits):,} digits")
         return int(digits)
 
-    return json.JSONDecoder(
-        object_pairs_hook=object_pairs_hook,
-        parse_int=integer,
-        parse_float=_number,
-        parse_constant=_refuse_constant,
-    )
+    return {"parse_int": integer, "parse_float": _number, "parse_constant": _refuse_constant}
 
 
-_decoder = lru_cache(maxsize=4)(_new_decoder)
-"""Made once: session files are parsed line by line."""
+@lru_cache(maxsize=4)
+def _decoder(most_digits: int) -> json.JSONDecoder:
+    """Made once: session files are parsed line by line."""
+    return json.JSONDecoder(**number_limits(most_digits))
 
 
-def is_too_deep(value: Any, text: str | bytes | None = None, *, deepest: int = DEEPEST) -> bool:
-    """Whether lists and objects are nested more than `deepest` levels; `text`, its JSON, makes the check fast."""
-    if isinstance(text, str):
-        brackets = text.count("[") + text.count("{")
-    elif isinstance(text, bytes):
-        brackets = text.count(b"[") + text.count(b"{")
-    else:
-        brackets = deepest + 1
-    if brackets <= deepest:
-        return False
+def is_too_deep(value: Any, *, deepest: int = DEEPEST) -> bool:
+    """Whether lists and objects are nested more than `deepest` levels."""
     # Level by level: recursion could reach the limit that this protects.
     level: list[Any] = [value] if isinstance(value, (dict, list)) else []
     for _depth in range(deepest):

@@ -159,7 +159,6 @@ async def start_program_async(
     stdin: int = DEVNULL,
     stdout: int = DEVNULL,
     stderr: int = DEVNULL,
-    pass_descriptors: tuple[int, ...] = (),
 ) -> asyncio.subprocess.Process:
     """As `start_program`, on the event loop. If cancelled during the start, it kills the process and raises."""
     import asyncio
@@ -172,7 +171,6 @@ async def start_program_async(
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
-            pass_fds=pass_descriptors,
             start_new_session=True,
         )
     )

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from json import decoder, scanner
 from typing import Any
 
-from agentcli.core.bounded_json import JsonLimitError, is_too_deep
+from agentcli.core.bounded_json import JsonLimitError, is_too_deep, number_limits
 from agentcli.mcp.large_text import joined
 
 DEEPEST_MESSAGE = 300
@@ -91,21 +91,11 @@ def take_apart(value: Any) -> None:
 
 class _Decoder(json.JSONDecoder):
     def __init__(self) -> None:
-        super().__init__(parse_constant=_refuse_constant, parse_int=_integer)
+        super().__init__(**number_limits())
         self.parse_object = decoder.JSONObject  # type: ignore[attr-defined]
         self.parse_array = decoder.JSONArray  # type: ignore[attr-defined]
         self.parse_string = _string
         self.scan_once = scanner.py_make_scanner(self)  # type: ignore[attr-defined]
-
-
-def _refuse_constant(name: str) -> Any:
-    raise JsonLimitError(f"has {name}, which is not a number that JSON knows")
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > 300:
-        raise JsonLimitError(f"has a number of {len(digits):,} digits")
-    return int(digits)
 
 
 def _string(text: str, start: int, strict: bool = True) -> tuple[str, int]:

@@ -13,10 +13,11 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from importlib.util import find_spec
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
+from agentcli.core.aio import in_daemon_thread
 from agentcli.core.errors import UsageError
 from agentcli.core.ids import Clock, SystemClock
 from agentcli.core.messages import Json
@@ -43,7 +44,6 @@ from agentcli.providers.wire import (
     ready_headers,
 )
 
-T = TypeVar("T")
 Platform = Literal["anthropic", "bedrock", "vertex", "foundry"]
 BACKGROUND_NICENESS = 10
 _NEEDS = {"bedrock": "botocore", "vertex": "google.auth"}
@@ -237,29 +237,3 @@ def lower_priority() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BACKGROUND_NICENESS)
-
-
-async def in_daemon_thread(work: Callable[[], T]) -> T:
-    """Like `asyncio.to_thread`, but the program can exit without waiting for it."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: T | None, error: Exception | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)  # type: ignore[arg-type]
-
-    def run() -> None:
-        result, failure = None, None
-        try:
-            result = work()
-        except Exception as error:  # noqa: BLE001 - passed to the awaiting caller
-            failure = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(settle, result, failure)
-
-    threading.Thread(target=run, name="import anthropic", daemon=True).start()
-    return await future

@@ -11,10 +11,11 @@ from contextlib import aclosing
 
 import pytest
 
+from agentcli.core.aio import in_daemon_thread
 from agentcli.core.messages import Json
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.late_sdk import IDLE_SECONDS, LateSdkTransport
-from agentcli.providers.sdk import BACKGROUND_NICENESS, SdkTransport, in_daemon_thread, lower_priority
+from agentcli.providers.sdk import BACKGROUND_NICENESS, SdkTransport, lower_priority
 from agentcli.providers.transport import Transport
 from agentcli.providers.wire import WireTransport
 from tests.support.scripts import reply, say

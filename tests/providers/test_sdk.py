@@ -9,10 +9,11 @@ import sys
 import pytest
 
 from agentcli.core.abort import AbortController
+from agentcli.core.aio import in_daemon_thread
 from agentcli.providers import sdk
 from agentcli.providers.base import Failed, FailureKind, Request
 from agentcli.providers.credentials import Credentials
-from agentcli.providers.sdk import Platform, SdkTransport, in_daemon_thread
+from agentcli.providers.sdk import Platform, SdkTransport
 from tests.support.scripts import provider_on
 
 pytestmark = pytest.mark.anyio

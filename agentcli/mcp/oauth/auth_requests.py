@@ -8,14 +8,19 @@ that changes its address after the check gains nothing: the certificate must sti
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urljoin
 
-from agentcli.core.addresses import IPAddress, WebAddress, host_address, is_private_address, parse_web_address
+from agentcli.core.addresses import (
+    Resolve,
+    WebAddress,
+    host_address,
+    is_private_address,
+    parse_web_address,
+    system_resolve,
+)
 from agentcli.core.aio import in_thread
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.oauth.token_grant import origin_of
@@ -23,7 +28,6 @@ from agentcli.mcp.oauth.token_grant import origin_of
 if TYPE_CHECKING:
     import httpx2
 
-Resolve = Callable[[str, int], Awaitable[Sequence[IPAddress]]]
 _MOST_BYTES = 128 * 1024
 _SECONDS = 20.0
 _MOST_REDIRECTS = 3
@@ -33,12 +37,6 @@ _PUBLIC, _PRIVATE, _LOOPBACK = 0, 1, 2
 
 class UnreachableFailure(McpFailure):
     """A request that got no usable answer; it may succeed later."""
-
-
-async def system_resolve(host: str, port: int) -> Sequence[IPAddress]:
-    """Raises OSError."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [ipaddress.ip_address(str(item[4][0]).partition("%")[0]) for item in found]
 
 
 class AuthRequests:

@@ -37,7 +37,7 @@ def parse_notebook(text: str) -> Json | None:
         notebook = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if is_too_deep(notebook, text):
+    if is_too_deep(notebook):
         return None
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):

@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import socket
 import ssl
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
-from agentcli.core.addresses import IPAddress, WebAddress, host_address, is_private_address, parse_web_address
+from agentcli.core.addresses import (
+    IPAddress,
+    Resolve,
+    WebAddress,
+    host_address,
+    is_private_address,
+    parse_web_address,
+    system_resolve,
+)
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
 
 if TYPE_CHECKING:
     import httpx2
 
-Resolve = Callable[[str, int], Awaitable[Sequence[IPAddress]]]
 MOST_BYTES = 5 * 1024 * 1024
 MOST_REDIRECTS = 5
 CONNECT_SECONDS = 10.0
@@ -76,13 +82,6 @@ class _Route:
 
     address: IPAddress | None = None
     proxy: str | None = None
-
-
-async def system_resolve(host: str, port: int) -> Sequence[IPAddress]:
-    """Raises OSError."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [ipaddress.ip_address(str(item[4][0]).partition("%")[0]) for item in found]
 
 
 class Fetcher:
