@@ -28,7 +28,7 @@ from agentcli.agent.submission import Submission, SubmissionWork
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason, AbortSignal
 from agentcli.core.aio import in_thread
-from agentcli.core.launch import BareLauncher
+from agentcli.core.launch import Launcher
 from agentcli.core.messages import TYPED, Json, Message, Origin
 from agentcli.core.permission import Answer, Decision, Need
 from agentcli.definitions.library import Library
@@ -490,7 +490,7 @@ class Engine:
             await own.provider.aclose()
             own.store.close()
             launcher = state.tool_context.launcher
-            if isinstance(launcher, BareLauncher):
+            if launcher.name == Launcher.name:
                 launcher.close()
             else:
                 # A search for planted files may have to end first.

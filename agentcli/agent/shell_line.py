@@ -20,7 +20,7 @@ from agentcli.core.abort import AbortController, Aborted, AbortReason, AbortSign
 from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock
-from agentcli.core.launch import BareLauncher
+from agentcli.core.launch import Launcher
 from agentcli.core.messages import Json, TextBlock, ToolResultBlock
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
@@ -112,7 +112,7 @@ async def _run(
     context = line.context
     folder = "" if context.cwd == context.root else name_below(str(context.cwd), context)
     where = f" (in {plain_line(folder, 200)})" if folder else ""
-    own = {"launcher": BareLauncher(), "environ": quiet_environment(line.environ), "by_user": True}
+    own = {"launcher": Launcher(), "environ": quiet_environment(line.environ), "by_user": True}
     context = replace(context, call_id=call_id, **own)  # type: ignore[arg-type]
     shown = {**input, "folder": folder} if folder else input
     yield ev.ToolStarted(

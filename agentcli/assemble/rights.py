@@ -22,7 +22,7 @@ from agentcli.config.settings import Layer
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.installation import installation_paths
-from agentcli.core.launch import BareLauncher, Launcher
+from agentcli.core.launch import Launcher
 from agentcli.core.permission import PermissionMode
 from agentcli.permissions.granting import CREDENTIALS, NETWORK, known_credentials
 from agentcli.permissions.late_policy import LatePolicy
@@ -355,15 +355,13 @@ def _is_of_servers(name: str) -> bool:
 
 def _hides_from(launcher: Launcher, denied: DeniedFiles | None, command: str) -> bool:
     """Whether this command would run in a sandbox that hides all denied and private files."""
-    if launcher.name == BareLauncher.name:
+    if launcher.name == Launcher.name:
         return False
-    runs_bare: Callable[[str], bool] | None = getattr(launcher, "runs_bare", None)
-    return not (runs_bare is not None and runs_bare(command)) and (denied is None or denied.complete)
+    return not launcher.runs_bare(command) and (denied is None or denied.complete)
 
 
 def _contains(launcher: Launcher, command: str) -> bool:
-    runs_bare: Callable[[str], bool] | None = getattr(launcher, "runs_bare", None)
-    return not launcher.uncontained and not (runs_bare is not None and runs_bare(command))
+    return not launcher.uncontained and not launcher.runs_bare(command)
 
 
 def _commands_can_read(rules: SandboxRules, real: str) -> bool:
@@ -373,8 +371,7 @@ def _commands_can_read(rules: SandboxRules, real: str) -> bool:
 
 
 def _locate(launcher: Launcher, command: str, path: str) -> str:
-    runs_bare: Callable[[str], bool] | None = getattr(launcher, "runs_bare", None)
-    return path if runs_bare is not None and runs_bare(command) else launcher.outside(path)
+    return path if launcher.runs_bare(command) else launcher.outside(path)
 
 
 def _at_home(text: str, home: Path | None) -> Path:

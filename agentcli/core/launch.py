@@ -8,7 +8,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Grant
@@ -73,71 +72,18 @@ class Launch:
     """Use a spare that is running instead of starting `arguments`. False: this launch needs a sandbox of its own."""
 
 
-class Launcher(Protocol):
-    """Starts child processes of tools, without or inside a sandbox. Immutable; chosen once per session."""
+class Launcher:
+    """Starts child processes of tools. This one starts them without a sandbox; sandboxes override what differs.
 
-    @property
-    def name(self) -> str:
-        """`none`, `bubblewrap`, `seatbelt`."""
-        ...
+    Chosen once per session.
+    """
 
-    @property
-    def level(self) -> str:
-        """Short state for a badge: `bubblewrap, network on`, `off`. Always shown."""
-        ...
-
-    def launch(
-        self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
-    ) -> Launch: ...
-
-    def lacked_network(self, code: int, output: str, grant: Grant) -> bool:
-        """Whether a command failed because it had no network access, judging by its output."""
-        ...
-
-    def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
-        """A message if the sandbox probably caused a failure, and how to allow it. For code 0 only if it is clear."""
-        ...
-
-    @property
-    def uncontained(self) -> str:
-        """Why commands cannot be kept from the network and from other files; empty if they can."""
-        ...
-
-    @property
-    def temp_folder(self) -> Path | None:
-        """The session's private temp folder, which commands see as `/tmp`; None: they use the machine's."""
-        ...
-
-    def outside(self, path: str) -> str:
-        """Map a path in commands to the path for other tools: `/tmp/x` may be elsewhere."""
-        ...
-
-    def inside(self, path: str) -> str:
-        """Map a path of other tools to the path in commands; the reverse of `outside`."""
-        ...
-
-    def close(self) -> None:
-        """Delete its files. Nothing that it started may still run. May take seconds, so not on the event loop."""
-        ...
-
-    def permit(self, path: str) -> None:
-        """A tool writes this path with the user's approval: not a finding of commands that run meanwhile."""
-        ...
-
-    def take_notice(self) -> str | None:
-        """A late finding after a command's `Launch.close`, for the user; None: no more."""
-        ...
-
-
-class BareLauncher:
     name = "none"
+    """`none`, `bubblewrap`, `seatbelt`."""
 
     def __init__(self, level: str = "off") -> None:
         self.level = level
-
-    @property
-    def uncontained(self) -> str:
-        return "commands run without a sandbox. `agentcli doctor` shows how to get one."
+        """Short state for a badge: `bubblewrap, network on`, `off`. Always shown."""
 
     def launch(
         self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
@@ -145,27 +91,42 @@ class BareLauncher:
         # Without it `> $TMPDIR/x` would be a file in the root folder.
         return Launch(tuple(arguments), {"TMPDIR": tempfile.gettempdir(), **environ})
 
+    def runs_bare(self, command: str) -> bool:
+        """Whether the settings exclude this shell command from the sandbox."""
+        return False
+
     def lacked_network(self, code: int, output: str, grant: Grant) -> bool:
+        """Whether a command failed because it had no network access, judging by its output."""
         return False
 
     def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
+        """A message if the sandbox probably caused a failure, and how to allow it. For code 0 only if it is clear."""
         return None
 
     @property
+    def uncontained(self) -> str:
+        """Why commands cannot be kept from the network and from other files; empty if they can."""
+        return "commands run without a sandbox. `agentcli doctor` shows how to get one."
+
+    @property
     def temp_folder(self) -> Path | None:
+        """The session's private temp folder, which commands see as `/tmp`; None: they use the machine's."""
         return None
 
     def outside(self, path: str) -> str:
+        """Map a path in commands to the path for other tools: `/tmp/x` may be elsewhere."""
         return path
 
     def inside(self, path: str) -> str:
+        """Map a path of other tools to the path in commands; the reverse of `outside`."""
         return path
 
     def close(self) -> None:
-        pass
+        """Delete its files. Nothing that it started may still run. May take seconds, so not on the event loop."""
 
     def permit(self, path: str) -> None:
-        pass
+        """A tool writes this path with the user's approval: not a finding of commands that run meanwhile."""
 
     def take_notice(self) -> str | None:
+        """A late finding after a command's `Launch.close`, for the user; None: no more."""
         return None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Grant
-from agentcli.core.launch import BareLauncher, Launcher
+from agentcli.core.launch import Launcher
 from agentcli.core.messages import Block, ImageBlock, Json, TextBlock, UnknownBlock
 from agentcli.core.permission import Need, PermissionMode
 from agentcli.tools.files.read_cache import ReadCache
@@ -103,7 +103,7 @@ class ToolContext:
     hides: Callable[[str], bool] | None = None
     """Whether a file (absolute path) must not appear in search results; None: nothing is hidden. A search is allowed
     for a folder as a whole, so rules against single files in it apply here (S7)."""
-    launcher: Launcher = BareLauncher()
+    launcher: Launcher = Launcher()
     shells: Shells | None = None
     """The background commands of the session; None if they are not available."""
     call_id: str = ""

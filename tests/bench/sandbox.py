@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agentcli.core.abort import AbortController
 from agentcli.core.grant import ORDINARY, Grant
-from agentcli.core.launch import BareLauncher, Launcher
+from agentcli.core.launch import Launcher
 from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.permissions.sandbox.linux.probe import probe
 from agentcli.permissions.sandbox.plan import SandboxRules
@@ -36,7 +36,7 @@ def sandbox(runs: int) -> Report:
         subprocess.run(["git", "init", "-q", project], check=True)
         rules = SandboxRules(working_dirs=(project,), home=home, network=True, cache_dir=caches)
         launchers: dict[str, Launcher] = {
-            "bare": BareLauncher(),
+            "bare": Launcher(),
             "sandboxed": BubblewrapLauncher(rules, ability, folder),
         }
         launchers["behind the host proxy"] = launchers["sandboxed"]

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentcli.core.grant import ORDINARY, Grant
-from agentcli.core.launch import BareLauncher, Launch
+from agentcli.core.launch import Launch, Launcher
 from agentcli.permissions.sandbox.session_folder import SessionFolder
 
 
-class UnsandboxedLauncher(BareLauncher):
-    """Implements `core.launch.Launcher`. The folder is made when it is first needed."""
+class UnsandboxedLauncher(Launcher):
+    """The folder is made when it is first needed."""
 
     def __init__(self, temp_root: Path, level: str = "off") -> None:
         super().__init__(level)

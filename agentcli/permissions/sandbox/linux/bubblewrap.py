@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.core.grant import ORDINARY, Grant
-from agentcli.core.launch import Launch, SandboxFinding, SpareLaunch
+from agentcli.core.launch import Launch, Launcher, SandboxFinding, SpareLaunch
 from agentcli.permissions.git.config import git_program, read_regular
 from agentcli.permissions.paths import Resolved
 from agentcli.permissions.sandbox import temp_folder
@@ -49,8 +49,8 @@ _LAST_SECONDS = 5.0
 _PLAIN_COMMAND = re.compile(r"[^;&|<>$`(){}\n\r\\]*")
 
 
-class BubblewrapLauncher:
-    """Implements `core.launch.Launcher`. Its files are removed on `close` or when the program ends.
+class BubblewrapLauncher(Launcher):
+    """Its files are removed on `close` or when the program ends.
 
     `temp_root` is the parent of the session's private folder. Planted files are moved to `quarantine`, by default a
     folder that ends with the session.
@@ -59,6 +59,7 @@ class BubblewrapLauncher:
     name = "bubblewrap"
 
     def __init__(self, rules: SandboxRules, ability: Ability, temp_root: Path, quarantine: Path | None = None) -> None:
+        super().__init__(f"{self.name}, {rules.level}")
         self.rules = rules
         self.ability = ability
         self._temp_root = temp_root
@@ -75,10 +76,6 @@ class BubblewrapLauncher:
         self._making = threading.Lock()
         self._running: list[Protection] = []
         self._launches = 0
-
-    @property
-    def level(self) -> str:
-        return f"{self.name}, {self.rules.level}"
 
     def for_trial(self, folders: TrialFolders, limits: ResourceLimits | None = None) -> BubblewrapLauncher:
         """A copy of this sandbox for scratch folders, with other `limits`."""
@@ -399,7 +396,6 @@ class BubblewrapLauncher:
             return self._files
 
     def runs_bare(self, command: str) -> bool:
-        """Whether a shell command is excluded from the sandbox by the settings."""
         return self._is_excluded([command])
 
     def _is_excluded(self, arguments: Sequence[str]) -> bool:
