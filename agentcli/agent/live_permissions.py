@@ -6,11 +6,10 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from agentcli.core.aio import in_thread
 from agentcli.core.errors import AgentError, UsageError
@@ -22,21 +21,14 @@ from agentcli.permissions.late_policy import EVALUATORS, LatePolicy
 from agentcli.permissions.rules.rule import Rule, RuleScope, parse_rule, parse_rules
 from agentcli.tools.base import ToolContext
 
+if TYPE_CHECKING:
+    from agentcli.config.save import RuleKeeper
+
 BEHAVIORS: tuple[Behavior, ...] = ("deny", "ask", "allow")
 EDITABLE: tuple[SaveTo, ...] = ("session", "local", "project", "user")
 _SESSION = "this session"
 _POLL_SECONDS = 2.0
 """Three `stat` calls: cheaper than a watcher, and it finds files in folders that do not exist yet."""
-
-
-class RuleFiles(Protocol):
-    """The settings files that hold rules. `config.save.RuleKeeper` is one."""
-
-    @property
-    def paths(self) -> Mapping[str, Path]: ...
-
-    def change(self, where: str, behavior: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> str:
-        """Returns the path of the file. Raises `AgentError`, and nothing was changed then."""
 
 
 @frozen
@@ -62,7 +54,7 @@ class LivePermissions:
     def __init__(
         self,
         policy: LatePolicy,
-        files: RuleFiles | None = None,
+        files: RuleKeeper | None = None,
         *,
         reread: Callable[[], LatePolicy] | None = None,
         now: Callable[[], float] = time.time,

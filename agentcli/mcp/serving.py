@@ -30,23 +30,6 @@ class ServedTool:
     read_only: bool = False
 
 
-class ServedClient(Protocol):
-    """The program that calls our tools, during one call."""
-
-    @property
-    def can_ask(self) -> bool:
-        """Whether its user can be asked."""
-        ...
-
-    async def report(self, text: str) -> None:
-        """Report progress."""
-        ...
-
-    async def choose(self, message: str, choices: Sequence[str]) -> str | None:
-        """Let its user choose; None: they gave no answer."""
-        ...
-
-
 class ToolHost(Protocol):
     def tools(self) -> Sequence[ServedTool]: ...
 
@@ -94,12 +77,12 @@ class _Handlers:
     async def call_tool(self, context: Any, params: Any) -> types.CallToolResult:
         import mcp_types as types
 
-        result = await self._host.call(params.name, params.arguments or {}, _Client(context))
+        result = await self._host.call(params.name, params.arguments or {}, ServedClient(context))
         return types.CallToolResult(content=[_block(part) for part in result.content], is_error=result.is_error)
 
 
-class _Client:
-    """Implements `ServedClient`."""
+class ServedClient:
+    """The program that calls our tools, during one call."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -107,6 +90,7 @@ class _Client:
 
     @property
     def can_ask(self) -> bool:
+        """Whether its user can be asked."""
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         # The stateless protocol has no requests from the server.
@@ -115,11 +99,13 @@ class _Client:
         return claims is not None and claims.elicitation is not None and not is_modern
 
     async def report(self, text: str) -> None:
+        """Report progress."""
         # The library sends nothing if the client did not ask for progress.
         self._reports += 1
         await self._context.session.report_progress(self._reports, None, text)
 
     async def choose(self, message: str, choices: Sequence[str]) -> str | None:
+        """Let its user choose; None: they gave no answer."""
         field = {"type": "string", "title": "Answer", "enum": list(choices), "default": choices[-1]}
         schema = {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
         answer = await self._context.session.elicit_form(message, schema, self._context.request_id)

@@ -55,7 +55,7 @@ class OfferLimits:
 
 
 class McpOffer:
-    """Implements `LoadableTools`. One per conversation."""
+    """One per conversation."""
 
     def __init__(
         self,
@@ -146,9 +146,14 @@ class McpOffer:
     # -------------------------------------------------------------------------------------------------- for ToolSearch
 
     def available(self) -> Mapping[str, Tool]:
+        """By name: all that can be loaded, as they are now."""
         self._look()
         direct = self._direct or {}
-        changed = {name for name in direct if name in self._available and self._has_changed(name)}
+        changed = {
+            name
+            for name in direct
+            if name in self._available and definition_of(self._available[name]) != self.loaded_definition(name)
+        }
         return {name: tool for name, tool in self._available.items() if name not in direct or name in changed}
 
     def _deferred(self) -> Mapping[str, Tool]:
@@ -156,9 +161,11 @@ class McpOffer:
         return {name: tool for name, tool in self._available.items() if name not in (self._direct or {})}
 
     def direct(self) -> Mapping[str, Tool]:
+        """By name: those that need not be loaded."""
         return self._direct or {}
 
     def record(self, name: str) -> Json:
+        """What has to be remembered of a loaded tool."""
         return _record(self._known[name], self._loaded.definitions[name])
 
     def direct_records(self) -> list[Json]:
@@ -176,28 +183,26 @@ class McpOffer:
         return direct
 
     def load(self, names: Sequence[str]) -> None:
+        """Send these tools from the next request on."""
         for name in names:
             self._loaded.definitions.setdefault(name, definition_of(self._known[name]))
 
     def pending(self) -> Sequence[str]:
+        """Servers that are still connecting."""
         return [server.name for server in self.servers if server.state in ("waiting", "connecting")]
 
     def unavailable(self) -> Sequence[str]:
+        """Servers that are not connected and will not be soon, each with the reason."""
         return [
             f"{server.name} ({server.state}{f': {reason}' if (reason := plain_line(server.error, 160)) else ''})"
             for server in self.servers
             if server.settled and server.state != "connected"
         ]
 
-    async def wait_for_pending(self, seconds: float) -> None:
-        await self.servers.settle(seconds)
-
     def loaded_definition(self, name: str) -> Json | None:
+        """The definition that the model has of a tool; None: it has none."""
         direct = (self._direct or {}).get(name)
         return self._loaded.definitions.get(name) if direct is None else definition_of(direct)
-
-    def _has_changed(self, name: str) -> bool:
-        return definition_of(self._available[name]) != self.loaded_definition(name)
 
     # --------------------------------------------------------------------------------------------------- what is there
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from agentcli.agent.mcp.ranking import ToolDocument, rank
 from agentcli.core.abort import AbortSignal
@@ -16,9 +16,12 @@ from agentcli.providers.deferred_tools import reference
 from agentcli.tools.base import Output, Progress, Tool, ToolContext, ToolRun
 from agentcli.tools.builtin import object_schema
 
+if TYPE_CHECKING:
+    from agentcli.agent.mcp.offer import McpOffer
+
 NAME = "ToolSearch"
 LOADED_TOOLS = "loaded_tools"
-"""In `Output.data`: records of the tools that were loaded, see `LoadableTools.record`."""
+"""In `Output.data`: records of the tools that were loaded, see `McpOffer.record`."""
 _SELECT = "select:"
 _USUAL_RESULTS = 5
 _MOST_RESULTS = 20
@@ -29,34 +32,6 @@ _DESCRIPTION = (
     "definitions, and then they can be called like any other tool. Search once for all that a task needs, and before "
     "you say that there is no tool for something: servers that are still connecting are waited for."
 )
-
-
-class LoadableTools(Protocol):
-    """The deferred tools, as they are now."""
-
-    def available(self) -> Mapping[str, Tool]:
-        """By name: all that can be loaded."""
-
-    def direct(self) -> Mapping[str, Tool]:
-        """By name: those that need not be loaded."""
-
-    def record(self, name: str) -> Json:
-        """What has to be remembered of a loaded tool."""
-
-    def load(self, names: Sequence[str]) -> None:
-        """Send these tools from the next request on."""
-
-    def pending(self) -> Sequence[str]:
-        """Servers that are still connecting."""
-
-    def unavailable(self) -> Sequence[str]:
-        """Servers that are not connected and will not be soon, each with the reason."""
-
-    async def wait_for_pending(self, seconds: float) -> None:
-        """Wait until no server is connecting any more, at most so long."""
-
-    def loaded_definition(self, name: str) -> Json | None:
-        """The definition that the model has of a tool; None: it has none."""
 
 
 class ToolSearch:
@@ -75,7 +50,7 @@ class ToolSearch:
         },
     )
 
-    def __init__(self, tools: LoadableTools, definition_of: Callable[[Tool], Json]) -> None:
+    def __init__(self, tools: McpOffer, definition_of: Callable[[Tool], Json]) -> None:
         self._tools = tools
         self._definition_of = definition_of
 
@@ -96,7 +71,7 @@ class ToolSearch:
         found = self._found(query, most)
         if not found and (pending := self._tools.pending()):
             yield Progress(plain_line(f"waiting for {', '.join(pending)}"))
-            await signal.run(self._tools.wait_for_pending(_CONNECT_SECONDS))
+            await signal.run(self._tools.servers.settle(_CONNECT_SECONDS))
             found = self._found(query, most)
         yield self._answer(query, found)
 
@@ -106,7 +81,8 @@ class ToolSearch:
             wanted = [name.strip() for name in query[len(_SELECT) :].split(",") if name.strip()][:_MOST_RESULTS]
             everything = {**available, **self._tools.direct()}
             return list(dict.fromkeys(name for each in wanted for name in _meant(each, everything)))
-        return rank(query, [_document(tool) for tool in available.values()])[:most]
+        documents = [ToolDocument(tool.name, tool.description, tool.input_schema) for tool in available.values()]
+        return rank(query, documents)[:most]
 
     def _answer(self, query: str, found: Sequence[str]) -> Output:
         available = self._tools.available()
@@ -137,10 +113,6 @@ class ToolSearch:
             waiting += f" Not connected, tell the user if you need them: {'; '.join(unavailable)}."
         there = f"{counted(count, 'deferred tool')} searched." if count else "There are no deferred tools now."
         return f"No tool matches {plain_line(query, 100)!r}. {there}{waiting}"
-
-
-def _document(tool: Tool) -> ToolDocument:
-    return ToolDocument(tool.name, tool.description, tool.input_schema)
 
 
 def _meant(name: str, tools: Mapping[str, Tool]) -> list[str]:
