@@ -31,15 +31,11 @@ _IGNORED = "settings.local.json\n.gitignore\n"
 
 @frozen
 class RuleKeeper:
-    """Saves allow rules from the user's answers in the chosen settings file."""
+    """Changes the rules in settings files."""
 
     paths: Mapping[str, Path]
     trust: TrustStore
     cwd: Path
-
-    def save(self, rules: Sequence[str], where: str) -> str:
-        """Add allow rules to a file; returns its path. Raises `AgentError`, and nothing was changed then."""
-        return self.change(where, "allow", add=rules)
 
     def change(self, where: str, behavior: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> str:
         """Remove and add rules of one kind in a file; returns its path. Raises `AgentError`, and nothing was changed
@@ -48,7 +44,9 @@ class RuleKeeper:
         if path is None:
             raise AgentError(f"There is no {where} settings file for the rule.")
         if where != "user":
-            self._refuse_what_leads_outside(path)
+            # A repository may come with a `.agentcli` that is a link to the user's own settings: an answer for this
+            # project would hold in all of them.
+            _refuse_link_outside(path, self.cwd, self.paths.get("user"), "The rule")
         before = self.trust.state(self.cwd)
         try:
             _make_folder(path.parent)
@@ -58,11 +56,6 @@ class RuleKeeper:
         if change is not None and where != "user":
             self.trust.trust_own_change(before, path, *change)
         return str(path)
-
-    def _refuse_what_leads_outside(self, path: Path) -> None:
-        """A repository may come with a `.agentcli` that is a link to the user's own settings: an answer for this
-        project would hold in all of them."""
-        _refuse_link_outside(path, self.cwd, self.paths.get("user"), "The rule")
 
 
 @frozen

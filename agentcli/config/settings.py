@@ -156,8 +156,9 @@ class Settings:
             items = self._given.get(key.name, [])
             used = items if key.merge else items[:1]
             source = ", ".join(dict.fromkeys(item.source.label for item in used)) or DEFAULT_SOURCE.label
+            # Values of variables and the entries of servers often contain secrets.
             is_secret = key.kind == "text map" or key.name == "mcpServers"
-            rows.append(SettingRow(key.name, _hidden(value) if is_secret else value, source, key.doc))
+            rows.append(SettingRow(key.name, dict.fromkeys(value, "…") if is_secret else value, source, key.doc))
         return rows
 
 
@@ -400,8 +401,3 @@ def _did_you_mean(name: str) -> str:
 
     near = get_close_matches(name, list(BY_NAME), n=1) if len(name) < 80 else ()
     return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def _hidden(values: Mapping[str, Any]) -> dict[str, str]:
-    """Hide values of variables and the entries of servers, which often contain secrets."""
-    return dict.fromkeys(values, "…")

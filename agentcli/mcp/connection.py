@@ -282,7 +282,8 @@ class McpConnection:
         from pydantic import ValidationError
 
         if task.cancelled() or (_is_closed(task) and self._link.ended.is_set()):
-            raise McpFailure(self._closed())
+            reason = self._link.reason or "the connection was closed"
+            raise McpFailure(f"{self._name} disconnected: {reason}")
         try:
             return task.result()
         except MCPError as error:
@@ -298,9 +299,6 @@ class McpConnection:
             raise McpFailure(
                 f"{self._name}: {plain_line(str(error), _LONGEST_ERROR) or type(error).__name__}"
             ) from None
-
-    def _closed(self) -> str:
-        return f"{self._name} disconnected: {self._link.reason or 'the connection was closed'}"
 
     async def _listen(self, on_list_changed: Callable[[str], None]) -> None:
         """Follow the lists in the stateless protocol, where changes come on a stream that has to be asked for."""

@@ -116,7 +116,7 @@ class FormField:
             case "text":
                 return self._text_problem(value) if isinstance(value, str) else "Enter a text."
             case "choice":
-                return "" if isinstance(value, str) and self._offers(value) else "Choose one of the list."
+                return "" if value in [option.value for option in self.options] else "Choose one of the list."
             case "choices":
                 return self._choices_problem(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -126,9 +126,6 @@ class FormField:
     @property
     def _a_number(self) -> str:
         return "a whole number" if self.kind == "integer" else "a number"
-
-    def _offers(self, value: str) -> bool:
-        return any(option.value == value for option in self.options)
 
     def _text_problem(self, value: str) -> str:
         if self.required and not value:

@@ -34,52 +34,35 @@ def _are_names(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value) and len(set(value)) == len(value)
 
 
-def _are_schemas(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(is_plain_schema, value))
-
-
-def _are_named_schemas(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(is_plain_schema, value.values()))
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_dialect(value: Any) -> bool:
-    return isinstance(value, str) and value in _DIALECTS
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_anything(_value: Any) -> bool:
-    return True
-
-
 _CHECKS: dict[str, Callable[[Any], bool]] = {
     "type": _is_type,
-    "$schema": _is_dialect,
+    "$schema": lambda value: isinstance(value, str) and value in _DIALECTS,
     "required": _are_names,
     "enum": lambda value: isinstance(value, list) and bool(value),
     "examples": lambda value: isinstance(value, list),
     "multipleOf": lambda value: _is_number(value) and value > 0,
-    **dict.fromkeys(("properties", "$defs", "definitions"), _are_named_schemas),
+    **dict.fromkeys(
+        ("properties", "$defs", "definitions"),
+        lambda value: isinstance(value, dict) and all(map(is_plain_schema, value.values())),
+    ),
     **dict.fromkeys(("items", "additionalProperties", "not", "contains", "propertyNames"), is_plain_schema),
     **dict.fromkeys(("if", "then", "else"), is_plain_schema),
-    **dict.fromkeys(("anyOf", "oneOf", "allOf"), _are_schemas),
-    **dict.fromkeys(("description", "title", "format", "pattern", "$ref", "$comment"), _is_text),
+    **dict.fromkeys(
+        ("anyOf", "oneOf", "allOf"),
+        lambda value: isinstance(value, list) and bool(value) and all(map(is_plain_schema, value)),
+    ),
+    **dict.fromkeys(
+        ("description", "title", "format", "pattern", "$ref", "$comment"), lambda value: isinstance(value, str)
+    ),
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _is_count),
-    **dict.fromkeys(("uniqueItems", "readOnly"), _is_flag),
-    **dict.fromkeys(("default", "const"), _is_anything),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+        lambda value: _is_number(value) and isinstance(value, int) and value >= 0,
+    ),
+    **dict.fromkeys(("uniqueItems", "readOnly"), lambda value: isinstance(value, bool)),
+    **dict.fromkeys(("default", "const"), lambda _value: True),
 }

@@ -38,7 +38,7 @@ def read_messages(result: Json, limits: ServerLimits) -> tuple[PromptMessage, ..
     return tuple(
         PromptMessage("assistant" if raw.get("role") == "assistant" else "user", content)
         for raw in _list(result["messages"])
-        for content in _contents(_parts(raw["content"]), room)
+        for content in _contents(raw["content"] if isinstance(raw["content"], list) else [raw["content"]], room)
     )
 
 
@@ -99,10 +99,6 @@ def _list(value: Any) -> list[Any]:
     if len(value) > _MOST_PARTS:
         raise AnswerTooLargeError(f"the result has {len(value):,} parts (limit {_MOST_PARTS:,})")
     return value
-
-
-def _parts(content: Any) -> list[Any]:
-    return content if isinstance(content, list) else [content]
 
 
 def _contents(parts: Any, room: _Room) -> tuple[McpContent, ...]:

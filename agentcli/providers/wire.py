@@ -91,10 +91,7 @@ class WireTransport:
     async def warm(self) -> None:
         # A failure here, such as a broken file of SSL_CERT_FILE, happens again in the first request, which reports it.
         with suppress(*network_errors()):
-            await asyncio.to_thread(self._warm)
-
-    def _warm(self) -> None:
-        self._ready_client().prepare()
+            await asyncio.to_thread(lambda: self._ready_client().prepare())
 
     async def aclose(self) -> None:
         client, self._client = self._client, None

@@ -162,12 +162,12 @@ def load_end_of_history(path: Path, window: int = 256 * 1024) -> list[Event]:
     """What was shown last, from the last bytes of the file: to be shown until all of it is read, which takes a while
     for a long conversation. Begins with a prompt if there is one. Raises OSError."""
     session, whole = _read_end(path, window)
-    prompts = (number for number, event in enumerate(session.history) if _is_prompt(event))
+    prompts = (
+        number
+        for number, event in enumerate(session.history)
+        if isinstance(event, MessageAppended) and event.message.origin is Origin.PROMPT
+    )
     return session.history if whole else session.history[next(prompts, 0) :]
-
-
-def _is_prompt(event: Event) -> bool:
-    return isinstance(event, MessageAppended) and event.message.origin is Origin.PROMPT
 
 
 def _read_end(path: Path, window: int) -> tuple[LoadedSession, bool]:

@@ -255,14 +255,14 @@ def test_a_file_that_is_not_understood_is_not_touched(tmp_path: Path, content: s
 
 def test_an_answer_keeps_the_trust_that_was_there(store: TrustStore, repository: Path) -> None:
     keeper = RuleKeeper({"local": repository / ".agentcli" / "settings.local.json"}, store, repository)
-    where = keeper.save(["Edit"], "local")
+    where = keeper.change("local", "allow", add=["Edit"])
     assert not store.state(repository).trusted, "an answer is no trust in all the rest"
     assert trusted(store, repository)
-    keeper.save(["Write"], "local")
+    keeper.change("local", "allow", add=["Write"])
     assert store.state(repository).trusted
     assert json.loads(Path(where).read_text())["permissions"]["allow"] == ["Edit", "Write"]
     with pytest.raises(AgentError):
-        keeper.save(["Edit"], "user")
+        keeper.change("user", "allow", add=["Edit"])
 
 
 @pytest.mark.parametrize("swapped", [".agentcli/hooks/new.sh", ".agentcli/settings.json", ".mcp.json"])
@@ -278,7 +278,7 @@ def test_saving_an_answer_trusts_nothing_else_that_changed_meanwhile(
         return change_rules(*given, **named)
 
     monkeypatch.setattr("agentcli.config.save.change_rules", add_and_swap)
-    keeper.save(["Edit"], "local")
+    keeper.change("local", "allow", add=["Edit"])
     assert store.state(repository).changed == (swapped,)
 
 
@@ -293,7 +293,7 @@ def test_an_answer_added_to_a_file_changed_by_others_is_not_trusted(
         return change_rules(*given, **named)
 
     monkeypatch.setattr("agentcli.config.save.change_rules", swap_and_add)
-    RuleKeeper({"local": local}, store, repository).save(["Edit"], "local")
+    RuleKeeper({"local": local}, store, repository).change("local", "allow", add=["Edit"])
     assert store.state(repository).changed == (".agentcli/settings.local.json",)
 
 
@@ -315,9 +315,9 @@ def test_an_answer_for_a_project_is_not_kept_outside_of_it(
     before = [path.read_text() for path in outside.glob("*")]
     keeper = RuleKeeper({"local": folder / name, "user": tmp_path / "user.json"}, store, repository)
     with pytest.raises(AgentError, match="is a link to"):
-        keeper.save(["Edit"], "local")
+        keeper.change("local", "allow", add=["Edit"])
     assert [path.read_text() for path in outside.glob("*")] == before
-    assert keeper.save(["Edit"], "user") == str(tmp_path / "user.json")
+    assert keeper.change("user", "allow", add=["Edit"]) == str(tmp_path / "user.json")
 
 
 def test_an_answer_for_a_project_is_not_kept_for_all_when_home_is_a_repository(
@@ -328,13 +328,15 @@ def test_an_answer_for_a_project_is_not_kept_for_all_when_home_is_a_repository(
     (repository / ".agentcli" / "settings.local.json").symlink_to(user)
     keeper = RuleKeeper({"local": repository / ".agentcli" / "settings.local.json", "user": user}, store, repository)
     with pytest.raises(AgentError, match="is a link"):
-        keeper.save(["Edit"], "local")
+        keeper.change("local", "allow", add=["Edit"])
 
 
 def test_a_new_folder_keeps_local_settings_out_of_commits(store: TrustStore, tmp_path: Path) -> None:
     root = tmp_path / "fresh"
     (root / ".git").mkdir(parents=True)
-    RuleKeeper({"local": root / ".agentcli" / "settings.local.json"}, store, root).save(["Edit"], "local")
+    RuleKeeper({"local": root / ".agentcli" / "settings.local.json"}, store, root).change(
+        "local", "allow", add=["Edit"]
+    )
     assert (root / ".agentcli" / ".gitignore").read_text() == "settings.local.json\n.gitignore\n"
 
 
@@ -342,4 +344,4 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(store: TrustStore, tmp_
     (tmp_path / "file").write_text("")
     keeper = RuleKeeper({"local": tmp_path / "file" / "settings.local.json"}, store, tmp_path)
     with pytest.raises(AgentError, match="could not be saved"):
-        keeper.save(["Edit"], "local")
+        keeper.change("local", "allow", add=["Edit"])

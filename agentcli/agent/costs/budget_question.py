@@ -46,7 +46,8 @@ class BudgetQuestion:
         problem = ""
         while self.stops:
             question = self._question(problem)
-            asking = self._ask(question["question"], question["question"], _shown(question), {"questions": [question]})
+            shown = {"kind": "questions", "questions": [question], "other": "Another amount like $5, or off"}
+            asking = self._ask(question["question"], question["question"], shown, {"questions": [question]})
             if asking is None:
                 return
             async with aclosing(asking.run()) as events:
@@ -87,10 +88,6 @@ class BudgetQuestion:
             return f"{money(wanted)} is not more than you have spent."
         self._budget.set(wanted)
         return ""
-
-
-def _shown(question: Json) -> Json:
-    return {"kind": "questions", "questions": [question], "other": "Another amount like $5, or off"}
 
 
 def _said(answer: Answer | None, question: str) -> str:

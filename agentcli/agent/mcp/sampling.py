@@ -22,7 +22,6 @@ from agentcli.core.abort import AbortController, AbortSignal
 from agentcli.core.format import money
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, clean_text
-from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line
 from agentcli.core.usage import Usage
 from agentcli.mcp.client_duties import SamplingReply, SamplingRequest
@@ -167,7 +166,7 @@ class ServerSampling:
             raise _Refused("the user cancelled the request")
         if answer.behavior == "deny":
             raise _Refused("the user declined the request")
-        if _scope(answer) == "session" and plan.most_usd is not None:
+        if (answer.updated_input or {}).get("scope") == "session" and plan.most_usd is not None:
             self._allowed.add(server)
 
     def _display(self, request: SamplingRequest, plan: _Plan) -> Json:
@@ -209,10 +208,6 @@ class ServerSampling:
         if isinstance(event, ev.UsageReported):
             self._spent[server] += event.cost_usd or 0.0
             self._host.count(event)
-
-
-def _scope(answer: Answer) -> str:
-    return str((answer.updated_input or {}).get("scope", "once"))
 
 
 def _model_for(hints: tuple[str, ...], profile: Profile) -> str:

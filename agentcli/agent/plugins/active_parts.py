@@ -25,6 +25,13 @@ from agentcli.tools.registry import is_tool_name
 
 T = TypeVar("T")
 _TOOL_METHODS = ("title", "is_safe", "needs", "check", "run")
+_NAMED = (
+    ("commands", "name", "command /{}"),
+    ("renderers", "tool", "renderer of {}"),
+    ("themes", "name", "theme named {}"),
+    ("providers", "name", "provider named {}"),
+)
+"""Parts that are found by name: where a plugin has them, their name, and what they are in a message."""
 
 
 @frozen
@@ -94,28 +101,18 @@ def combine(plugins: Sequence[LoadedPlugin], reserved: Collection[str]) -> Activ
                 conflicts.append(PluginProblem(source.label, line_of_function(tool.target), text))
             else:
                 _add(tools, tool.name, Owned(source, tool), f"tool named {tool.name}", conflicts)
-    commands: dict[str, Owned] = {}
-    renderers: dict[str, Owned] = {}
-    themes: dict[str, Owned] = {}
-    providers: dict[str, Owned] = {}
+    named: dict[str, dict[str, Owned]] = {kind: {} for kind, _key, _what in _NAMED}
     for source, parts in used:
-        for command in parts.commands:
-            _add(commands, command.name, Owned(source, command), f"command /{command.name}", conflicts)
-        for renderer in parts.renderers:
-            _add(renderers, renderer.tool, Owned(source, renderer), f"renderer of {renderer.tool}", conflicts)
-        for theme in parts.themes:
-            _add(themes, theme.name, Owned(source, theme), f"theme named {theme.name}", conflicts)
-        for provider in parts.providers:
-            _add(providers, provider.name, Owned(source, provider), f"provider named {provider.name}", conflicts)
+        for kind, key, what in _NAMED:
+            for part in getattr(parts, kind):
+                name = getattr(part, key)
+                _add(named[kind], name, Owned(source, part), what.format(name), conflicts)
     return ActiveParts(
         tools=tuple(as_tool(tools[name].part) for name in sorted(tools)),
-        commands=commands,
         hooks=tuple(Owned(source, hook) for source, parts in used for hook in parts.hooks),
         steps=tuple(Owned(source, step) for source, parts in used for step in parts.steps),
-        renderers=renderers,
-        themes=themes,
-        providers=providers,
         conflicts=tuple(conflicts),
+        **named,
     )
 
 

@@ -80,7 +80,7 @@ class AskUserQuestion(QuestionTool):
         answered = {question: answer for question, answer in found if answer}
         yield Output(
             "The user answered:\n" + "\n".join(lines),
-            summary=_counted(count, len(found)),
+            summary=f"{count} of {len(found)} answered" if count < len(found) else counted(count, "answer"),
             display={"kind": "answers", "answers": [{"question": q, "answer": a} for q, a in found]},
             structured={"questions": input["questions"], "answers": answered},
         )
@@ -107,7 +107,3 @@ def _answer(question: Json, answers: Json) -> str:
         if text:
             return text[:_MOST_ANSWER]
     return ""
-
-
-def _counted(count: int, asked: int) -> str:
-    return f"{count} of {asked} answered" if count < asked else counted(count, "answer")

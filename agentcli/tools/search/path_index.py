@@ -236,7 +236,7 @@ class PathSearch:
         if not self._query:
             most = max(limit, _ENOUGH)
             shortest = chain.from_iterable(islice(chunk.paths.split("\n", most), most) for chunk in self._chunks)
-            return [Match(path, (), 0) for path in nsmallest(most, shortest, key=_by_length)]
+            return [Match(path, (), 0) for path in nsmallest(most, shortest, key=lambda path: (len(path), path))]
         scored: list[tuple[int, int, str, Match]] = []
         for path in self._candidates():
             found = best_match(self._query, path, path if self._exact else folded(path))
@@ -334,7 +334,3 @@ def _paths_with(piece: str, chunk: _Chunk, text: str, longest: int) -> Iterator[
         stop = end if stop < 0 else stop
         yield chunk.paths[text.rfind("\n", 0, at) + 1 : stop]
         at = text.find(piece, stop, end)
-
-
-def _by_length(path: str) -> tuple[int, str]:
-    return len(path), path
