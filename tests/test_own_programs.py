@@ -24,7 +24,7 @@ COMMON_WORDS = frozenset({"system", "popen", "fork", "startfile"})
 """Also names of harmless methods, so they count only as functions of `os`."""
 MENTIONED = re.compile(rf"\b(?:{'|'.join(sorted(MODULES | FUNCTIONS))})\b")
 """Parsing everything would take seconds."""
-STARTER = re.compile(r"\bstart_program(?:_async)?\(")
+STARTER = re.compile(r"\b(?:start_program(?:_async)?|run_helper)\(")
 
 
 def starts(source: str) -> Iterator[str]:

@@ -39,6 +39,8 @@ StillRunning = subprocess.TimeoutExpired
 """Raised by its `wait`."""
 
 _SHELL = "/bin/sh"
+_MOST_HELPED = 64 * 1024
+"""Bytes of what a helper prints."""
 _LOADS_CODE = lazy_pattern(
     r"LD_.*|DYLD_.*|PYTHON.*|BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|PS4|IFS|CDPATH|GLOBIGNORE"
     r"|PERL5.*|PERLLIB|RUBYOPT|RUBYLIB|NODE_OPTIONS|NODE_PATH|LUA_(?:INIT|PATH|CPATH).*|GCONV_PATH|LESSOPEN|LESSCLOSE"
@@ -183,6 +185,36 @@ async def start_program_async(
             kill_group(process.pid)
             await process.wait()
         raise
+
+
+async def run_helper(
+    text: str, *, environ: Mapping[str, str], working_dirs: Iterable[Path], seconds: float
+) -> FinishedProgram:
+    """Run a shell text from the user's settings that prints something short, such as a key. Raises OSError;
+    TimeoutError, which is one. Nothing of its group is left.
+
+    It runs in the home folder: a relative path in it must not name a file of a project, which the agent can write.
+    """
+    import asyncio
+
+    home = Path(environ.get("HOME") or "/")
+    process = await start_program_async(
+        shell_command(text),
+        cwd=home if home.is_absolute() and home.is_dir() else "/",  # noqa: ASYNC240 - one look
+        environ=user_environment(environ, working_dirs),
+        stdout=PIPE,
+    )
+    output = b""
+    try:
+        async with asyncio.timeout(seconds):
+            assert process.stdout is not None
+            while len(output) <= _MOST_HELPED and (piece := await process.stdout.read(_MOST_HELPED)):
+                output += piece
+            code = await process.wait()
+    finally:
+        kill_group(process.pid)
+        await process.wait()
+    return FinishedProgram(code, output)
 
 
 async def run_in_foreground(command: Sequence[str], *, cwd: Path | str, environ: Mapping[str, str]) -> int:

@@ -10,7 +10,6 @@ stored for the exact address of requests.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -20,7 +19,7 @@ from agentcli.config.credentials import StoredKey
 from agentcli.core.errors import CredentialError, MissingKeyError, UsageError
 from agentcli.core.format import elapsed
 from agentcli.core.frozen import frozen
-from agentcli.core.own_programs import PIPE, kill_group, shell_command, start_program_async, user_environment
+from agentcli.core.own_programs import run_helper
 
 PUBLIC_BASE_URL = "https://api.anthropic.com"
 _RUN_IT_YOURSELF = "Run the command of the `apiKeyHelper` setting yourself to see why."
@@ -34,10 +33,7 @@ _NO_KEY = (
 
 
 class KeyHelper:
-    """A command that prints a key. Its output is kept in memory until the server refuses it.
-
-    It runs in the home folder: a relative path in it must not name a file of the project, which the agent can write.
-    """
+    """A command that prints a key. Its output is kept in memory until the server refuses it."""
 
     def __init__(
         self,
@@ -47,10 +43,8 @@ class KeyHelper:
         timeout_seconds: float = 30.0,
     ) -> None:
         self._command = command
-        known = {name: value for name, value in environ.items() if name not in _SECRETS}
-        self._environ = user_environment(known, working_dirs)
-        home = environ.get("HOME", "")
-        self._folder = home if os.path.isabs(home) and os.path.isdir(home) else "/"  # noqa: PTH112, PTH117
+        self._environ = {name: value for name, value in environ.items() if name not in _SECRETS}
+        self._working_dirs = working_dirs
         self._timeout = timeout_seconds
         self._key = ""
         self._running = asyncio.Lock()
@@ -64,35 +58,20 @@ class KeyHelper:
 
     async def _run(self) -> str:
         try:
-            process = await start_program_async(
-                shell_command(self._command),
-                cwd=self._folder,
-                environ=self._environ,
-                stdout=PIPE,
+            done = await run_helper(
+                self._command, environ=self._environ, working_dirs=self._working_dirs, seconds=self._timeout
             )
-        except OSError as error:
-            raise CredentialError(f"Cannot start the key helper: {error}. Check `apiKeyHelper`.") from None
-        output = b""
-        try:
-            async with asyncio.timeout(self._timeout):
-                output, _nothing = await process.communicate()
         except TimeoutError:
             span = elapsed(self._timeout)
             raise CredentialError(f"The key helper printed no key within {span}. {_RUN_IT_YOURSELF}") from None
-        finally:
-            await _end(process)
-        if process.returncode:
-            raise CredentialError(f"The key helper failed (exit {process.returncode}). {_RUN_IT_YOURSELF}")
-        key = output.decode("utf-8", "replace").strip()
+        except OSError as error:
+            raise CredentialError(f"Cannot start the key helper: {error}. Check `apiKeyHelper`.") from None
+        if done.code:
+            raise CredentialError(f"The key helper failed (exit {done.code}). {_RUN_IT_YOURSELF}")
+        key = done.output.decode("utf-8", "replace").strip()
         if not is_key(key):
             raise CredentialError("The key helper printed no key. It must print the key and nothing else.")
         return key
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        kill_group(process.pid)
-        await process.wait()
 
 
 @frozen
