@@ -21,8 +21,6 @@ class Terminal:
     tmux: bool = False
     screen: bool = False
     colours: Colours = "16"
-    dark: bool | None = None
-    """None: unknown. The driver's `BackgroundColour` is more reliable if the terminal answers."""
     wayland: bool = False
     x11: bool = False
     wsl: bool = False
@@ -40,7 +38,6 @@ class Terminal:
             tmux=bool(environ.get("TMUX")) or term.startswith("tmux"),
             screen=bool(environ.get("STY")) or (term.startswith("screen") and not environ.get("TMUX")),
             colours=_colours(environ, name),
-            dark=_dark(environ.get("COLORFGBG", "")),
             wayland=bool(environ.get("WAYLAND_DISPLAY")),
             x11=bool(environ.get("DISPLAY")),
             wsl=bool(environ.get("WSL_DISTRO_NAME")),
@@ -124,11 +121,3 @@ def _colours(environ: Mapping[str, str], name: str) -> Colours:
         # tmux without COLORTERM may not know about true colour of its terminal.
         return "256" if environ.get("TMUX") else "truecolor"
     return "256" if "256" in term or name == "apple" else "16"
-
-
-def _dark(colours: str) -> bool | None:
-    """COLORFGBG: `foreground;background` or `foreground;default;background`, as palette numbers."""
-    background = colours.rpartition(";")[2]
-    if not (background.isascii() and background.isdigit() and len(background) < 3):
-        return None
-    return int(background) < 7 or int(background) == 8

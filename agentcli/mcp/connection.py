@@ -210,12 +210,6 @@ class McpConnection:
         answer = await self._ask(asked, self._limits.list_seconds)
         return tuple(clean_text(each, 1000) for each in answer.completion.values[:_MOST_COMPLETIONS])
 
-    async def tell_roots_changed(self) -> None:
-        import mcp_types as types
-
-        if self._client.session.initialize_result is not None:
-            await self._client.session.send_notification(types.RootsListChangedNotification())
-
     # ---------------------------------------------------------------------------------------------------------- asking
 
     async def _all(self, ask: Callable[..., Coroutine[Any, Any, Any]]) -> list[Any]:

@@ -224,10 +224,6 @@ class McpServer:
         """As `McpConnection.complete`; empty if the server does not complete."""
         return await self._connected().complete(kind, name, argument, value, others) if self.offers.completes else ()
 
-    async def tell_roots_changed(self) -> None:
-        if self._connection is not None:
-            await self._connection.tell_roots_changed()
-
     async def _again_if_expired(self, work: Callable[[McpConnection], Awaitable[T]], signal: AbortSignal | None) -> T:
         """A server that forgot the session has not executed the call, so it is repeated in a new one."""
         connection = self._connected()

@@ -58,7 +58,6 @@ class Redaction:
 
     repair: str
     through: str
-    text: str
 
 
 @slotted
@@ -341,9 +340,7 @@ class RecordReader:
             self.session.spent[self._spent_before :] = [used]
 
     def _take_redaction(self, record: Json) -> None:
-        self.session.redactions.append(
-            Redaction(str(record["repair"]), str(record["through"]), str(record.get("text", "")))
-        )
+        self.session.redactions.append(Redaction(str(record["repair"]), str(record["through"])))
         self._history.repair(record)
 
     def _take_edit(self, record: Json) -> None:

@@ -76,14 +76,6 @@ def test_the_number_of_colours_is_detected(environ: dict[str, str], colours: str
     assert Terminal.from_environ(environ).colours == colours
 
 
-@pytest.mark.parametrize(
-    ("value", "dark"),
-    [("15;0", True), ("0;15", False), ("0;default;7", False), ("15;8", True), ("", None), ("15;default", None)],
-)
-def test_light_or_dark_is_read_from_a_terminal_variable(value: str, dark: bool | None) -> None:
-    assert terminal(COLORFGBG=value).dark is dark
-
-
 def test_a_title_is_pushed_set_and_popped() -> None:
     here = terminal()
     assert push_title(here) + title("agentcli · project", here) + pop_title(here) == (

@@ -83,15 +83,12 @@ class ServerSampling:
         self._budget = budget_usd
         self._price = price_of(host.catalog)
         self._spent: dict[str, float] = defaultdict(float)
+        """Dollars that each server has used in this session."""
         self._allowed: set[str] = set()
         """Servers that need no further question in this session."""
         self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """One request of a server at a time: each is decided with what the one before has cost."""
         self._waiting: dict[str, int] = defaultdict(int)
-
-    def spent(self, server: str) -> float:
-        """Dollars that a server has used in this session."""
-        return self._spent[server]
 
     async def reply(self, request: SamplingRequest) -> SamplingReply:
         server = request.server

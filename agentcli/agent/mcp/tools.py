@@ -42,11 +42,6 @@ class McpTool:
         self._most_tokens = most_tokens
 
     @property
-    def definition(self) -> Json:
-        """As requests carry it."""
-        return {"name": self.name, "description": self.description, "input_schema": self.input_schema}
-
-    @property
     def is_there(self) -> bool:
         """Whether its server has it now."""
         server, tool = self.server, self.offer.name
