@@ -17,7 +17,6 @@ from agentcli.core.frozen import frozen
 from agentcli.core.plural import counted
 from agentcli.mcp.server_config import OAuthConfig, ServerConfig, ServerSource, TransportKind
 
-SERVERS_KEY = "mcpServers"
 MOST_SERVERS = 200
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _RESERVED = ("agentcli", "ide", "sdk")

@@ -12,12 +12,26 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 
-class IncomingMessages:
+class _Stream:
+    def __init__(self, inner: Any, reader: AnswerReader) -> None:
+        self._inner = inner
+        self._reader = reader
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.aclose()
+
+
+class IncomingMessages(_Stream):
     """Messages of a server. Its end is the end of the link."""
 
     def __init__(self, inner: Any, reader: AnswerReader, link: ServerLink) -> None:
-        self._inner = inner
-        self._reader = reader
+        super().__init__(inner, reader)
         self._link = link
 
     @property
@@ -52,22 +66,9 @@ class IncomingMessages:
     async def receive(self) -> SessionMessage | Exception:
         return await self.__anext__()
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_exc: object) -> None:
-        await self.aclose()
-
-
-class OutgoingMessages:
+class OutgoingMessages(_Stream):
     """Messages to a server. Requests are noted, so that their answers can be read."""
-
-    def __init__(self, inner: Any, reader: AnswerReader) -> None:
-        self._inner = inner
-        self._reader = reader
 
     async def send(self, item: SessionMessage) -> None:
         from mcp_types import JSONRPCNotification, JSONRPCRequest
@@ -78,15 +79,6 @@ class OutgoingMessages:
         elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
             self._reader.note_cancel((message.params or {}).get("requestId"))
         await self._inner.send(item)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_exc: object) -> None:
-        await self.aclose()
 
 
 class ReadTransport:

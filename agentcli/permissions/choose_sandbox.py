@@ -23,7 +23,6 @@ from agentcli.permissions.sandbox.unsandboxed import UnsandboxedLauncher
 
 SandboxMode = Literal["off", "on", "strict"]
 _DETAILS = "Run `agentcli doctor` for details, or use --sandbox off to hide this message."
-MODES: tuple[SandboxMode, ...] = ("off", "on", "strict")
 
 
 @frozen

@@ -100,21 +100,21 @@ class SessionDuties(ClientDuties):
             self.questions.put(ev.NoticeRaised(text=text, level="warning", code="mcp"))
             return _DECLINE
 
-    async def _ask(self, request: InputRequest, title: str, display: Json) -> Answer | None:
+    async def _ask(self, request: InputRequest, title: str, display: Json) -> Answer | InputAnswer:
+        """The user's approval, or what the server gets without one."""
         assert self.questions is not None
         shown = {"server": request.server, "message": request.message[:LONGEST_MESSAGE], **display}
         answer = await self.questions.ask(request.server, title, shown)
         if answer is None:
             self._log(request.server, "request for input cancelled")
-        return answer
+            return _CANCEL
+        return _DECLINE if answer.behavior == "deny" else answer
 
     async def _fill_in(self, request: InputRequest, form: InputForm) -> InputAnswer:
         title = f"The MCP server {plain_line(request.server, 80)} asks for input"
         answer = await self._ask(request, title, {"kind": "mcp_form", "schema": request.schema})
-        if answer is None:
-            return _CANCEL
-        if answer.behavior == "deny":
-            return _DECLINE
+        if isinstance(answer, InputAnswer):
+            return answer
         content = dict((answer.updated_input or {}).get("content") or {})
         if problems := form.problems(content):
             self._log(request.server, f"request for input declined: the answer does not fit its form: {problems}")
@@ -126,10 +126,8 @@ class SessionDuties(ClientDuties):
         assert self.questions is not None
         title = f"The MCP server {plain_line(request.server, 80)} asks you to open an address"
         answer = await self._ask(request, title, {"kind": "mcp_url", "url": address.text})
-        if answer is None:
-            return _CANCEL
-        if answer.behavior == "deny":
-            return _DECLINE
+        if isinstance(answer, InputAnswer):
+            return answer
         if (answer.updated_input or {}).get("open") is False:
             self.questions.put(ev.NoticeRaised(text=f"The address to open: {address.text}", code="mcp"))
             return InputAnswer("accept")

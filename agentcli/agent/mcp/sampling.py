@@ -29,7 +29,6 @@ from agentcli.mcp.offers import McpContent
 from agentcli.providers import base as model
 from agentcli.providers.catalog import Catalog
 
-DEFAULT_BUDGET_USD = 0.50
 MOST_TOKENS = 4_096
 """Output tokens of one reply, whatever a server wants."""
 LONGEST_REQUEST = 400_000
@@ -40,8 +39,6 @@ _IMAGE_TOKENS = 1_600
 _IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _GENERIC = frozenset({"claude", "anthropic", "model", "latest"})
 _STOP_REASONS = {"end_turn": "endTurn", "max_tokens": "maxTokens", "stop_sequence": "stopSequence"}
-SCOPES = ("once", "session")
-"""What a yes allows: this request, or all of the server's in this session within its budget."""
 
 
 @frozen
@@ -163,6 +160,7 @@ class ServerSampling:
             raise _Refused("the user cancelled the request")
         if answer.behavior == "deny":
             raise _Refused("the user declined the request")
+        # "once" allows this request alone, "session" all of the server's within its budget.
         if (answer.updated_input or {}).get("scope") == "session" and plan.most_usd is not None:
             self._allowed.add(server)
 
