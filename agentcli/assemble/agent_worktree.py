@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.subagents.permissions import AgentPermissions
+from agentcli.agent.subagents.shared import AgentPermissions
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.rights import RightsBuilder
 from agentcli.assemble.sessions import SessionBuilder

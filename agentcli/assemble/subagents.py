@@ -66,9 +66,7 @@ class SubagentBuilder:
         return {name: spec_of(file) for name, file in self._definitions.agents.items()} | dict(self._from_flag)
 
     def build(self, order: AgentOrder) -> Engine:
-        from agentcli.agent.subagents.hooks import AgentHooks
-        from agentcli.agent.subagents.permissions import AgentPermissions
-        from agentcli.agent.subagents.workspace import AgentWorkspace
+        from agentcli.agent.subagents.shared import AgentHooks, AgentPermissions, AgentWorkspace
 
         parent, spec = self._session, order.spec
         assert parent is not None

@@ -7,7 +7,7 @@ input_form      the forms that it asks the user to fill in
 visit_address   the addresses that it asks the user to open
 limits          how much time, memory and tries a server may take
 link            whether a connection has ended, and why
-transport       the ways to reach one: a program (stdio, server_program), HTTP and SSE (http_client, header_helper)
+transport       the ways to reach one: a program (stdio, server_program), HTTP and SSE (http_client)
 streams         the messages between a transport and the library
 answers         what servers answer, taken out of the messages (large_json, offer_reading, result_reading,
                 schema_check, plain_schema)

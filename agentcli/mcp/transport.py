@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli.config.trust_effects import variables_in
+from agentcli.core.bounded_json import parse_json
 from agentcli.core.frozen import frozen
+from agentcli.core.own_programs import run_helper
 from agentcli.mcp.answers import AnswerReader
-from agentcli.mcp.header_helper import helper_headers
 from agentcli.mcp.limits import ServerLimits
 from agentcli.mcp.link import ServerLink
 from agentcli.mcp.server_config import ServerConfig
@@ -96,6 +97,30 @@ async def _http_transport(
 
         return sse_client(config.url, httpx_client_factory=client)
     return _streamable(config.url, client(), limits)
+
+
+async def helper_headers(
+    command: str, *, environ: Mapping[str, str], working_dirs: Iterable[Path], seconds: float
+) -> dict[str, str]:
+    """Headers that a command of the configuration prints, such as a token that is valid for an hour.
+
+    Raises `ValueError`, whose text never has its output.
+    """
+    try:
+        done = await run_helper(command, environ=environ, working_dirs=working_dirs, seconds=seconds)
+    except TimeoutError:
+        raise ValueError(f"headersHelper printed nothing within {seconds:g} seconds") from None
+    except OSError as error:
+        raise ValueError(f"headersHelper cannot be started: {error}") from None
+    if done.code:
+        raise ValueError(f"headersHelper failed (exit {done.code})")
+    try:
+        headers = parse_json(done.output)
+    except ValueError:
+        headers = None
+    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+        raise ValueError("headersHelper must print a JSON object of names and texts")
+    return headers
 
 
 def _helper_environment(config: ServerConfig, environ: Mapping[str, str], dirs: Sequence[Path]) -> Mapping[str, str]:

@@ -143,8 +143,7 @@ def builtin_tools(read_only: Callable[[str], bool] = lambda _command: False) -> 
     from agentcli.tools.files.multiedit import MultiEdit
     from agentcli.tools.files.write import Write
     from agentcli.tools.planning.askuserquestion import AskUserQuestion
-    from agentcli.tools.planning.enterplanmode import EnterPlanMode
-    from agentcli.tools.planning.exitplanmode import ExitPlanMode
+    from agentcli.tools.planning.planmode import EnterPlanMode, ExitPlanMode
     from agentcli.tools.planning.todowrite import TodoWrite
     from agentcli.tools.search.glob import Glob
     from agentcli.tools.search.grep import Grep

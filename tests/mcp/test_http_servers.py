@@ -14,10 +14,9 @@ import pytest
 
 from agentcli.core.abort import AbortController, Aborted
 from agentcli.mcp.connection import McpFailure
-from agentcli.mcp.header_helper import helper_headers
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.server_config import ServerConfig, ServerSource
-from agentcli.mcp.transport import _helper_environment
+from agentcli.mcp.transport import _helper_environment, helper_headers
 from tests.support.mcp_http import McpHttpServer
 from tests.support.mcp_started import started, until
 

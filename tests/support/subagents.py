@@ -10,10 +10,9 @@ from agentcli.agent.engine import Engine
 from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.ports import Extensions
 from agentcli.agent.profile import Bounds
-from agentcli.agent.subagents.hooks import AgentHooks
 from agentcli.agent.subagents.setup import AgentOrder, AgentSetup
+from agentcli.agent.subagents.shared import AgentHooks, AgentWorkspace
 from agentcli.agent.subagents.specs import AgentSpec, tools_of
-from agentcli.agent.subagents.workspace import AgentWorkspace
 from agentcli.context.view import ContextView
 from agentcli.core.messages import Json, Message
 from agentcli.session.base import Store

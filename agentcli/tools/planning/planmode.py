@@ -1,4 +1,7 @@
-"""ExitPlanMode: shows the plan to the user. Only their approval ends plan mode, and they may edit the plan first."""
+"""EnterPlanMode, with which the model asks to plan first, and ExitPlanMode, which shows the plan to the user.
+
+Only their approval ends plan mode, and they may edit the plan first. The policy defines what plan mode forbids.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,32 @@ from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import QuestionTool, object_schema
 
 _MOST_PLAN = 100_000
+
+
+class EnterPlanMode(QuestionTool):
+    name = "EnterPlanMode"
+    input_schema = object_schema([], {})
+    unanswered = "Nobody is there who could approve a plan. Go on without plan mode, carefully."
+    declined = "The user wants you to go on without plan mode."
+
+    def title(self, input: Json) -> str:
+        return "Plan before working"
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        return "Plan mode is on already." if context.mode is PermissionMode.PLAN else None
+
+    def preview(self, input: Json, context: ToolContext) -> Json | None:
+        text = "The agent wants to explore and write a plan first. It changes nothing until you approve the plan."
+        return {"kind": "text", "text": text}
+
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
+        yield Output(
+            "Plan mode is on: read, search, run read-only commands and ask, then present the plan with ExitPlanMode.",
+            summary="plan mode is on",
+            display={"kind": "mode", "mode": PermissionMode.PLAN.value},
+            structured={"mode": PermissionMode.PLAN.value},
+            mode="plan",
+        )
 
 
 class ExitPlanMode(QuestionTool):

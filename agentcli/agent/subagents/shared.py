@@ -1,0 +1,110 @@
+"""The session's hooks, permissions and workspace, as a sub-agent has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.agent.live_permissions import LivePermissions, lent_rules
+from agentcli.agent.loop_state import LoopState
+from agentcli.agent.ports import Hooks, PromptVerdict, StopVerdict
+from agentcli.agent.wrapped_hooks import WrappedHooks
+from agentcli.core.messages import Json, Origin
+from agentcli.core.permission import Decision, PermissionMode, SaveTo
+from agentcli.permissions.late_policy import LatePolicy
+from agentcli.permissions.rules.rule import Rule
+from agentcli.workspace.base import Workspace
+
+if TYPE_CHECKING:
+    from agentcli.hooks.runner import HookRun
+
+
+class AgentHooks(WrappedHooks):
+    """An agent begins and ends with hooks of its own kind; around its tools the session's are called."""
+
+    def __init__(self, inner: Hooks, agent: str, name: str) -> None:
+        super().__init__(inner)
+        self._agent = agent
+        self._name = name
+
+    def around(self, inner: Hooks) -> Hooks:
+        return AgentHooks(inner, self._agent, self._name)
+
+    def bind(self, describe: Callable[[], Json], runs: Iterable[HookRun]) -> None:
+        """The session's hooks know their session already."""
+
+    async def before_session(self, source: str) -> tuple[str, ...]:
+        return ()
+
+    async def after_session(self, reason: str) -> None: ...
+
+    async def after_failure(self, text: str) -> None: ...
+
+    async def aclose(self) -> None:
+        """The session closes them."""
+
+    @property
+    def checks_prompts(self) -> bool:
+        return False
+
+    async def before_prompt(self, text: str) -> PromptVerdict:
+        return PromptVerdict(await self._inner.before_agent(self._agent, self._name, text))
+
+    async def before_stop(self, state: LoopState) -> StopVerdict:
+        replies = (message.text for message in reversed(state.messages) if message.origin is Origin.REPLY)
+        return await self._inner.after_agent(
+            self._agent, self._name, next(replies, ""), is_active=state.stop_hook_active
+        )
+
+
+class AgentPermissions(LivePermissions):
+    """Mode and rules are shared with the session, and what the user answers holds for it. Rules that a skill lends are
+    the agent's alone and end with it: nobody else loaded that skill."""
+
+    def __init__(self, session: LivePermissions) -> None:
+        self._of_session = session
+        self._lent_here: tuple[Rule, ...] = ()
+
+    @property
+    def policy(self) -> LatePolicy:  # type: ignore[override]
+        shared = self._of_session.policy
+        return shared.with_rules(allow=self._lent_here) if self._lent_here else shared
+
+    def lend(self, texts: Sequence[str], source: str) -> list[str]:
+        rules, problems = lent_rules(texts, source)
+        self._lent_here = tuple(dict.fromkeys((*self._lent_here, *rules)))
+        return problems
+
+    def set_mode(self, mode: PermissionMode) -> None:
+        self._of_session.set_mode(mode)
+
+    def leave_plan(self) -> PermissionMode:
+        return self._of_session.leave_plan()
+
+    def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:
+        return self._of_session.learn(rules, save_to)
+
+    def refresh(self) -> bool:
+        return self._of_session.refresh()
+
+    def take_notice(self) -> str | None:
+        return self._of_session.take_notice()
+
+    def _counted(self, decision: Decision) -> Decision:
+        return self._of_session._counted(decision)
+
+
+class AgentWorkspace(Workspace):
+    """Changes of an agent belong to the prompt that the session works on. So submissions of the agent begin and end
+    nothing here, and only the session undoes."""
+
+    def __init__(self, inner: Workspace) -> None:
+        super().__init__("An agent cannot undo changes.")
+        self._inner = inner
+
+    async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
+        await self._inner.before_change(call_id, input, cwd, working_dirs)
+
+    async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
+        await self._inner.after_change(only, background)
