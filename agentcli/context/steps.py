@@ -26,10 +26,6 @@ LOOKED_BACK = 20
 _USUAL = Price.of(1.0, 5.0)
 
 
-def _nothing_edited(_block: str) -> ContextEdit | None:
-    return None
-
-
 @frozen(kw_only=True)
 class ContextState:
     """The context state that steps use for their plans."""
@@ -49,7 +45,7 @@ class ContextState:
     """Requests that are expected to be smaller by what is freed now (`expected_turns`)."""
     long_lived: bool = False
     """Whether the cache lives for an hour; writing to it then costs more."""
-    edited: Callable[[str], ContextEdit | None] = _nothing_edited
+    edited: Callable[[str], ContextEdit | None] = lambda _block: None
     """Returns the active edit of a block; set by the pipeline."""
     version: int | None = None
     """Number that changes with every edit, so that a step may keep what it has found; None: it may not."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 from agentcli.core.messages import Json
@@ -100,10 +101,6 @@ def _tool(raw: Json, most_chars: int) -> tuple[ToolOffer, int]:
     return offer, len(str(schema)) + len(str(output_schema or ""))
 
 
-def read_resources(result: Json, limits: ServerLimits) -> tuple[ResourceOffer, ...]:
-    return _read(result, "resources", limits, _resource)
-
-
 def _resource(raw: Json) -> ResourceOffer | None:
     uri = clean_text(raw.get("uri"), _LONGEST_URI)
     size = raw.get("size")
@@ -111,33 +108,23 @@ def _resource(raw: Json) -> ResourceOffer | None:
         return None
     return ResourceOffer(
         uri=uri,
-        name=_line(raw.get("name")),
-        title=_line(raw.get("title")),
-        description=clean_text(raw.get("description"), _LONGEST_DESCRIPTION),
-        mime_type=_line(raw.get("mimeType")),
+        **_described(raw),
         size=size if isinstance(size, int) and not isinstance(size, bool) else None,
     )
-
-
-def read_templates(result: Json, limits: ServerLimits) -> tuple[ResourceTemplateOffer, ...]:
-    return _read(result, "resourceTemplates", limits, _template)
 
 
 def _template(raw: Json) -> ResourceTemplateOffer | None:
     template = clean_text(raw.get("uriTemplate"), _LONGEST_URI)
     if not template or template != raw["uriTemplate"]:
         return None
-    return ResourceTemplateOffer(
-        uri_template=template,
-        name=_line(raw.get("name")),
-        title=_line(raw.get("title")),
-        description=clean_text(raw.get("description"), _LONGEST_DESCRIPTION),
-        mime_type=_line(raw.get("mimeType")),
-    )
+    return ResourceTemplateOffer(template, **_described(raw))
 
 
-def read_prompts(result: Json, limits: ServerLimits) -> tuple[PromptOffer, ...]:
-    return _read(result, "prompts", limits, _prompt)
+def _described(raw: Json) -> dict[str, Any]:
+    """What a resource and a template say about themselves."""
+    named = {"name": raw.get("name"), "title": raw.get("title"), "mime_type": raw.get("mimeType")}
+    lines = {field: _line(value) for field, value in named.items()}
+    return {**lines, "description": clean_text(raw.get("description"), _LONGEST_DESCRIPTION)}
 
 
 def _prompt(raw: Json) -> PromptOffer | None:
@@ -163,10 +150,15 @@ def _argument(raw: Any) -> PromptArgument | None:
     return PromptArgument(raw["name"], description, raw.get("required") is True)
 
 
-def _read(result: Json, key: str, limits: ServerLimits, convert: Callable[[Json], T | None]) -> tuple[T, ...]:
+def _read(key: str, convert: Callable[[Json], T | None], result: Json, limits: ServerLimits) -> tuple[T, ...]:
     """Entries that cannot be used are left out."""
     found: Iterable[T | None] = (convert(raw) for raw in _entries(result, key)[: limits.tools] if isinstance(raw, dict))
     return tuple(each for each in found if each is not None)
+
+
+read_resources = partial(_read, "resources", _resource)
+read_templates = partial(_read, "resourceTemplates", _template)
+read_prompts = partial(_read, "prompts", _prompt)
 
 
 def _entries(result: Json, key: str) -> list[Any]:

@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from mcp.client._transport import Transport
 
 
-def _no_auth(_config: ServerConfig) -> None:
-    return None
-
-
 @frozen
 class ServerSurroundings:
     """What servers get of the session."""
@@ -40,7 +36,7 @@ class ServerSurroundings:
     """For tokens and logs; None: nothing is kept."""
     opens_browser: bool = False
     """Whether a person is there who can sign in."""
-    auth: Callable[[ServerConfig], httpx2.Auth | None] = _no_auth
+    auth: Callable[[ServerConfig], httpx2.Auth | None] = lambda _config: None
     """How requests to an HTTP server are authorized; called for each connection."""
 
 

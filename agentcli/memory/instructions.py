@@ -167,10 +167,6 @@ def _fitted(file: InstructionFile, room: int) -> str | None:
     return replace(file, text=cut(file.text, most) + _CUT).section if most >= _SHORTEST_PART else None
 
 
-def _never(_path: Path) -> bool:
-    return False
-
-
 @slotted
 class _Group:
     """The files of one folder, with their imports, and the state of everything that was looked at for them."""
@@ -197,21 +193,18 @@ class InstructionFiles:
     def __init__(
         self,
         places: InstructionFolders,
-        may_read_outside: Callable[[Path], bool] = _never,
         hides: Callable[[str], bool] | None = None,
         memory_index: Callable[[], InstructionFile | None] | None = None,
         only_memory: bool = False,
         memory_folder: Path | None = None,
     ) -> None:
-        """`may_read_outside`: whether a file of the project may import, or be a link to, this one outside of it.
-        `hides`: whether a rule forbids to read this path. `memory_index`: gives the index of the memory, if there is
+        """`hides`: whether a rule forbids to read this path. `memory_index`: gives the index of the memory, if there is
         one, which is in `memory_folder`. `only_memory`: instruction files are not wanted."""
         self._memory_index = memory_index
         self._memory_paths: set[str] = set()
         self._only_memory = only_memory
         self._memory_folder = memory_folder
         self._places = places
-        self._may_read_outside = may_read_outside
         self._hides = hides
         self._groups: dict[Path, _Group] = {}
         self._chain = places.chain()
@@ -284,7 +277,7 @@ class InstructionFiles:
         return group
 
     def _gathered(self, folder: Path, of_user: bool) -> _Group:
-        gathering = _Gathering(self._places, self._may_read_outside, self._hides)
+        gathering = _Gathering(self._places, self._hides)
         names = [name for name in NAMES if not of_user or "/" not in name]
         for name in names:
             if of_user:
@@ -300,11 +293,8 @@ class InstructionFiles:
 
 
 class _Gathering:
-    def __init__(
-        self, places: InstructionFolders, may_read_outside: Callable[[Path], bool], hides: Callable[[str], bool] | None
-    ) -> None:
+    def __init__(self, places: InstructionFolders, hides: Callable[[str], bool] | None) -> None:
         self._places = places
-        self._may_read_outside = may_read_outside
         self._hides = hides
         self.group = _Group()
 
@@ -324,7 +314,7 @@ class _Gathering:
         inside = any(Path(real).is_relative_to(root) for root in self._places.roots)
         if self._hides is not None and self._hides(real):
             return "was left out: a permission rule denies reading it"
-        if not inside and not of_user and not self._may_read_outside(Path(real)):
+        if not inside and not of_user:
             return "lies outside of the project; it is left out. Copy it into the project, or import it from your own"
         reading = read_instructions(real)
         if not depth and any(file.digest == reading.digest for file in self.group.files):

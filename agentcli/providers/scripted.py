@@ -18,13 +18,11 @@ class ScriptedTransport(Transport):
 
     name = "scripted"
 
-    def __init__(self, script: Script, on_request: Check | None = None, pace: float = 1.0) -> None:
+    def __init__(self, script: Script, on_request: Check | None = None) -> None:
         self.requests: list[Json] = []
         self.betas: list[tuple[str, ...]] = []
         self.player = Player(script)
         self._on_request = on_request
-        self._pace = pace
-        """Factor on the script's delays."""
 
     async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
         self.requests.append(body)
@@ -45,7 +43,7 @@ class ScriptedTransport(Transport):
                     raise TransportFailure(from_error_event(operation.event, where))
                 yield operation.event
             elif isinstance(operation, Delay):
-                await asyncio.sleep(operation.seconds * self._pace)
+                await asyncio.sleep(operation.seconds)
             elif operation.fault == "eof":
                 return
             elif operation.fault == "pings":

@@ -56,13 +56,11 @@ class SdkTransport:
         self,
         credentials: Credentials,
         platform: Platform = "anthropic",
-        user_agent: str = "agentcli",
         clock: Clock | None = None,
         encoder: BodyEncoder | None = None,
     ) -> None:
         self._credentials = credentials
         self._platform = platform
-        self._user_agent = user_agent
         self._clock = clock or SystemClock()
         self._encoder = encoder or BodyEncoder()
         self._client: Any = None
@@ -132,7 +130,7 @@ class SdkTransport:
     async def _send(self, client: Any, body: Json, betas: tuple[str, ...]) -> Any:
         import anthropic
 
-        headers: dict[str, Any] = {"User-Agent": self._user_agent, "Accept": "text/event-stream"}
+        headers: dict[str, Any] = {"User-Agent": "agentcli", "Accept": "text/event-stream"}
         if betas:
             headers["anthropic-beta"] = ",".join(betas)
         payload: dict[str, Any] = {"body": body}

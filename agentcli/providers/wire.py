@@ -54,12 +54,10 @@ class WireTransport:
     def __init__(
         self,
         credentials: Credentials,
-        user_agent: str = "agentcli",
         clock: Clock | None = None,
         encoder: BodyEncoder | None = None,
     ) -> None:
         self._credentials = credentials
-        self._user_agent = user_agent
         self._clock = clock or SystemClock()
         self._encoder = encoder or BodyEncoder()
         self._client: HttpClient | HttpxClient | None = None
@@ -105,7 +103,7 @@ class WireTransport:
             "accept": "text/event-stream",
             # A compressed stream would arrive in blocks of the compressor.
             "accept-encoding": "identity",
-            "user-agent": self._user_agent,
+            "user-agent": "agentcli",
             **await ready_headers(self._credentials),
         }
         if betas:

@@ -129,7 +129,7 @@ def describe_session(path: Path) -> SessionInfo | None:
     return SessionInfo(
         session_id=path.stem,
         path=path,
-        title=_last_text(last, "customTitle") or _last_text(first, "customTitle"),
+        title=_title(last) or _title(first),
         first_prompt=_first_prompt(first) or _cut_prompt(head),
         cwd=next((str(record["cwd"]) for record in first if isinstance(record.get("cwd"), str)), ""),
         modified=status.st_mtime,
@@ -163,11 +163,9 @@ def _records(window: bytes) -> Iterator[Json]:
             yield record
 
 
-def _last_text(records: list[Json], name: str) -> str:
-    for record in reversed(records):
-        if isinstance(value := record.get(name), str) and record.get("type") == "custom-title":
-            return value
-    return ""
+def _title(records: list[Json]) -> str:
+    titles = (record.get("customTitle") for record in reversed(records) if record.get("type") == "custom-title")
+    return next((title for title in titles if isinstance(title, str)), "")
 
 
 def _message_count(records: list[Json]) -> int | None:

@@ -190,7 +190,7 @@ def test_mentions_of_people_packages_and_folders_are_no_imports(project: Path) -
     assert found.notices == ()
 
 
-def test_nothing_outside_of_the_project_is_read_without_approval(project: Path) -> None:
+def test_nothing_outside_of_the_project_is_read(project: Path) -> None:
     secret = put(project.parent / "secret.md", "hunter2")
     put(project / "AGENTS.md", "@../secret.md")
     (project / "CLAUDE.md").symlink_to(secret)
@@ -199,14 +199,6 @@ def test_nothing_outside_of_the_project_is_read_without_approval(project: Path) 
     assert len(found.notices) == 2
     assert all("lies outside of the project" in notice for notice in found.notices)
     assert "@../secret.md lies outside" in found.files[0].text
-    asked: list[Path] = []
-
-    def yes(path: Path) -> bool:
-        asked.append(path)
-        return True
-
-    assert "hunter2" in files_for(project, may_read_outside=yes).always().as_context().text
-    assert asked[0] == secret
 
 
 def test_the_users_own_files_import_from_everywhere(project: Path) -> None:
