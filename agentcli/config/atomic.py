@@ -1,10 +1,23 @@
-"""Atomic replacement of a small file: readers see the old or the new content, never a part."""
+"""Atomic replacement of a small file: readers see the old or the new content, never a part; writers take turns."""
 
 from __future__ import annotations
 
+import fcntl
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes from changing the file, by a lock on one beside it. Raises OSError."""
+    lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def replace_file(path: Path, data: bytes, mode: int) -> None:

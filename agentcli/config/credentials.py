@@ -9,7 +9,6 @@ explains the fix. A key is in no `repr` and in no message.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import stat
@@ -21,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from agentcli.config.atomic import replace_in_place
+from agentcli.config.atomic import locked, replace_in_place
 from agentcli.core.errors import CredentialError
 from agentcli.core.frozen import frozen
 
@@ -191,17 +190,12 @@ class KeyStore:
             raise CredentialError("No folder to store a key in. Set HOME, or use ANTHROPIC_API_KEY.")
         try:
             _check_folder(self.path.parent)
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            lock = os.open(self.path.with_suffix(".lock"), flags, 0o600)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with locked(self.path):
                 entries = self._entries()
                 yield entries
                 replace_in_place(
                     self.path, json.dumps({"version": 1, "keys": entries}, indent=1).encode() + b"\n", 0o600
                 )
-            finally:
-                os.close(lock)
         except OSError as error:
             raise CredentialError(f"The key cannot be stored in {self.path}: {error.strerror}.") from error
 

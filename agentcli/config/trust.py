@@ -10,7 +10,6 @@ Only files are read: no program is started to inspect a folder.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -19,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agentcli.config.atomic import replace_file
+from agentcli.config.atomic import locked, replace_file
 from agentcli.config.files import SIZE_LIMIT
 from agentcli.config.paths import PROJECT_FOLDER, project_folder
 from agentcli.core.bounded_json import parse_json
@@ -247,14 +246,10 @@ class TrustStore:
             raise AgentError("Trust cannot be saved: there is no home folder. Use --trust for a single run.")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with locked(self._path):
                 folders = self._read()
                 yield folders
                 data = json.dumps({"version": 1, "folders": folders}, indent=1).encode()
                 replace_file(self._path, data, 0o600)
-            finally:
-                os.close(lock)
         except OSError as error:
             raise AgentError(f"Trust cannot be saved: {error.strerror}: {self._path}.") from error

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from agentcli.config.atomic import replace_file
+from agentcli.config.atomic import locked, replace_file
 from agentcli.core.bounded_json import parse_json
 from agentcli.core.bounded_read import read_bounded
 from agentcli.core.errors import AgentError
@@ -82,9 +80,7 @@ class ChoiceStore:
             return
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with locked(self._path):
                 projects = self._read()
                 project = dict(_mapping(projects, self._root))
                 yield project
@@ -92,8 +88,6 @@ class ChoiceStore:
                 kept = {root: choices for root, choices in projects.items() if choices}
                 data = json.dumps({"version": 1, "projects": kept}, indent=1).encode()
                 replace_file(self._path, data, 0o600)
-            finally:
-                os.close(lock)
         except OSError as error:
             raise AgentError(f"The choice cannot be saved: {error.strerror}: {self._path}.") from error
 
