@@ -27,7 +27,6 @@ class StructuredOutput:
     """The caller does not check the input against `input_schema`; this tool reports problems itself."""
 
     def __init__(self, schema: Json) -> None:
-        self._schema = schema
         # The API accepts only objects as input; any other type is wrapped in one.
         self._wrapped = schema.get("type", "object") != "object"
         self.input_schema: Json = (

@@ -115,7 +115,7 @@ async def test_a_page_is_sent_to_the_small_model_between_markers_that_it_cannot_
     assert prompt.endswith("What is it?")
     assert prompt.count("<web_page") == 1
     assert prompt.count("</web_page>") == 1
-    assert output.summary == "HTTP 200 Because, 0.1 KB"
+    assert output.summary == "HTTP 200 Because, 101 B"
     assert output.display["kind"] == "markdown"
     assert output.structured["code"] == 200
     assert len(progress) == 2
@@ -166,7 +166,7 @@ async def test_the_cache_is_bounded(tmp_path: Path) -> None:
     [
         (Answer(b"gone away", 404, {"content-type": "text/plain"}), "answered HTTP 404"),
         (Answer(b"no", 403, {"content-type": "text/plain"}), "does not log in"),
-        (Answer(b"%PDF-1.4", headers={"content-type": "application/pdf"}), "a PDF document, 0.1 KB; only text"),
+        (Answer(b"%PDF-1.4", headers={"content-type": "application/pdf"}), "a PDF document, 8 B; only text"),
         (Answer(b"\x89PNG\r\n\x1a\n", headers={"content-type": "image/png"}), "a PNG image"),
         (Answer(b"\x00" * 100, headers={}), "binary data"),
         (Answer(b"<script>app()</script>"), "has no text"),

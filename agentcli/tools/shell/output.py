@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentcli.core.aio import in_thread
+from agentcli.core.format import byte_size
 from agentcli.core.plaintext import ControlStripper, last_states, plain_bytes
 from agentcli.core.plural import counted
 from agentcli.tools.files.encoding import looks_binary
@@ -249,7 +250,7 @@ class CollectedOutput:
     def _where(self) -> str:
         if not self._written:
             return ""
-        size = _size_text(self._written)
+        size = byte_size(self._written)
         if self._written >= FILE_LIMIT:
             return f"; see {self._path}, which has the first {size}"
         return f"; all of it is in {self._path} ({size})"
@@ -276,10 +277,6 @@ class CollectedOutput:
             except OSError:
                 # A full disk must not fail the command: head and tail are still there.
                 self._file_failed = True
-
-
-def _size_text(size: int) -> str:
-    return f"{size / 1024 / 1024:.1f} MB" if size >= 1024 * 1024 else f"{size / 1024:.0f} kB"
 
 
 def _append(path: Path, pieces: Sequence[str], room: int, create: bool) -> int:

@@ -130,7 +130,7 @@ class SpareShells:
     def prepare(self, setup: ShellSetup, finished: Launch) -> None:
         """Start one soon, like the launch that has just finished."""
         if not self._closed and self._spare is None and self._work is None:
-            self._after(START_SECONDS, lambda: self._begin(setup, finished))
+            self._after(START_SECONDS, lambda: self._do(self._start(setup, finished)))
 
     async def take(self) -> SpareShell | None:
         """The spare, which the caller owns from now on."""
@@ -159,9 +159,6 @@ class SpareShells:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _begin(self, setup: ShellSetup, finished: Launch) -> None:
-        self._do(self._start(setup, finished))
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         self._work = asyncio.get_running_loop().create_task(work, name="spare shell")

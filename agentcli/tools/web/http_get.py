@@ -344,15 +344,12 @@ def _problem(error: Exception, address: WebAddress, route: _Route) -> FetchProbl
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout) or (
         isinstance(error, OSError) and not isinstance(error, TimeoutError)
     ):
-        where = f" (through the proxy {_shown_proxy(route.proxy)})" if route.proxy else ""
+        # Without a password.
+        proxy = plain_line((route.proxy or "").rpartition("@")[2].removeprefix("http://"))
+        where = f" (through the proxy {proxy})" if route.proxy else ""
         return FetchProblem(f"No connection to {host} on port {address.port}{where}.", "no connection", connected=False)
     if isinstance(error, httpx2.TimeoutException):
         return FetchProblem(f"{host} did not answer in time.", "timeout")
     return FetchProblem(
         f"{host} broke off or sent no valid answer: {plain_line(str(error)) or type(error).__name__}.", "broken"
     )
-
-
-def _shown_proxy(proxy: str) -> str:
-    """The proxy's address without a password."""
-    return plain_line(proxy.rpartition("@")[2].removeprefix("http://"))

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from agentcli.core.abort import Aborted, AbortSignal
+from agentcli.core.format import byte_size
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, SystemClock
 from agentcli.core.messages import Json
@@ -141,7 +142,7 @@ class WebFetch(BuiltinTool):
         if not 200 <= page.status < 300:
             return _refused(page, status, content.text if isinstance(content, PageText) else "")
         if isinstance(content, Binary):
-            size = _size(page.length or len(page.body)) if page.complete or page.length else "more than 5 MB"
+            size = byte_size(page.length or len(page.body)) if page.complete or page.length else "more than 5 MB"
             return failure(
                 f"{page.url} is {content.what}, {size}; only text can be read here. Download it with Bash if needed.",
                 summary=f"{content.what}, {size}",
@@ -214,7 +215,7 @@ def _output(page: _Read, text: str, note: str) -> Output:
     content = f"[{heading} {_UNTRUSTED}]\n\n{text}" + (f"\n\n[{note.strip()}]" if note.strip() else "")
     return Output(
         content,
-        summary=f"{page.reason}, {_size(page.size)}",
+        summary=f"{page.reason}, {byte_size(page.size)}",
         display={"kind": "markdown", "title": page.title, "url": page.url, "text": plain_text(text)},
         structured={"url": page.url, "code": page.status, "bytes": page.size, "title": page.title, "result": text},
     )
@@ -224,7 +225,3 @@ def _refused(page: FetchedPage, status: str, text: str) -> Output:
     hint = " The tool does not log in anywhere." if page.status in (401, 403, 407) else ""
     shown = f"\n\n[{_UNTRUSTED}]\n{text[:1000]}" if text else ""
     return failure(f"{page.url} answered {status}.{hint}{shown}", status)
-
-
-def _size(count: int) -> str:
-    return f"{count / 1024 / 1024:.1f} MB" if count >= 1024 * 1024 else f"{max(count / 1024, 0.1):.1f} KB"
