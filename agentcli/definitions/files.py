@@ -42,8 +42,6 @@ class CommandFile:
     argument_hint: str = ""
     allowed_tools: tuple[str, ...] = ()
     model: str = ""
-    for_model: bool = True
-    """Whether the model may start it as a skill."""
 
 
 @frozen
@@ -107,7 +105,6 @@ def parse_command(name: str, document: Document, origin: DefinitionOrigin) -> Co
         argument_hint=_argument_hint(document),
         allowed_tools=_rules(document),
         model=document.text("model"),
-        for_model=not document.flag("disable-model-invocation"),
     )
 
 
