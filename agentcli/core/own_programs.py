@@ -55,6 +55,18 @@ _DESKTOP = lazy_pattern(
 )
 
 
+GIT_ALONE: Mapping[str, str] = {
+    "PATH": os.defpath,
+    "LC_ALL": "C",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_SYSTEM": os.devnull,
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""Environment of a git that gets nothing of the user's environment and configuration; HOME is the caller's choice."""
+
+
 @frozen
 class FinishedProgram:
     code: int

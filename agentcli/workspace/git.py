@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait, wait_uncancelled
-from agentcli.core.own_programs import PIPE, kill_group, start_program_async
+from agentcli.core.own_programs import GIT_ALONE, PIPE, kill_group, start_program_async
 from agentcli.core.programs import find_program
 from agentcli.workspace.base import SnapshotError, TooManyFiles
 
@@ -104,14 +103,9 @@ class Git:
     def _environ(self) -> dict[str, str]:
         home = str(self.git_dir)
         return {
-            "PATH": os.defpath,
+            **GIT_ALONE,
             "HOME": home,
             "XDG_CONFIG_HOME": home,
-            "LC_ALL": "C",
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_TERMINAL_PROMPT": "0",
             "GIT_NO_REPLACE_OBJECTS": "1",
             "GIT_DIR": home,
             "GIT_WORK_TREE": str(self.work_tree),

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agentcli.core.exit_cleanup import on_exit
 from agentcli.core.frozen import frozen
-from agentcli.core.own_programs import PIPE, StartedProgram, StillRunning, kill_group, start_program
+from agentcli.core.own_programs import GIT_ALONE, PIPE, StartedProgram, StillRunning, kill_group, start_program
 from agentcli.core.plaintext import plain_line
 
 MOST_FILES = 20
@@ -33,6 +33,7 @@ _SETTINGS = (
     "protocol.allow=never",
     "submodule.recurse=false",
 )
+_ENVIRON = {**GIT_ALONE, "HOME": os.devnull, "GIT_NO_LAZY_FETCH": "1", "GIT_NO_REPLACE_OBJECTS": "1"}
 _STATUS = (
     *("status", "--porcelain=v2", "--branch", "-z", "--no-renames"),
     *("--ignore-submodules=all", "--untracked-files=normal"),
@@ -113,22 +114,7 @@ def _start(program: str, arguments: Sequence[str], folder: Path) -> StartedProgr
     command = [program, "--no-pager", "--no-optional-locks", "--literal-pathspecs"]
     for setting in _SETTINGS:
         command += ["-c", setting]
-    return start_program([*command, *arguments], cwd=folder, environ=_environ(), stdout=PIPE)
-
-
-def _environ() -> dict[str, str]:
-    return {
-        "PATH": os.defpath,
-        "HOME": os.devnull,
-        "LC_ALL": "C",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_SYSTEM": os.devnull,
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_NO_REPLACE_OBJECTS": "1",
-    }
+    return start_program([*command, *arguments], cwd=folder, environ=_ENVIRON, stdout=PIPE)
 
 
 def _read(processes: Sequence[StartedProgram], deadline: float) -> list[bytes] | None:

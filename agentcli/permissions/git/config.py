@@ -17,7 +17,7 @@ from pathlib import Path
 
 from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
-from agentcli.core.own_programs import run_program
+from agentcli.core.own_programs import GIT_ALONE, run_program
 from agentcli.core.programs import find_program
 
 MOST_BYTES = 256 * 1024
@@ -133,14 +133,8 @@ def git_program(working_dirs: tuple[str, ...]) -> str | None:
 def _run(program: str, arguments: Sequence[str], cwd: str, data: bytes, **further: str) -> tuple[int, bytes, bytes]:
     """Raises OSError."""
     environ = {
-        "PATH": os.defpath,
+        **GIT_ALONE,
         "HOME": "/dev/null",
-        "LC_ALL": "C",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_SYSTEM": os.devnull,
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_TERMINAL_PROMPT": "0",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_CONFIG_COUNT": "3",
