@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentcli.core.aio import in_thread
 from agentcli.core.errors import AgentError, UsageError
@@ -289,13 +289,8 @@ def _rules(policy: LatePolicy, behavior: Behavior) -> tuple[Rule, ...]:
 
 
 def _with_kind(policy: LatePolicy, behavior: Behavior, rules: tuple[Rule, ...]) -> LatePolicy:
-    match behavior:
-        case "allow":
-            return replace(policy, allow=rules)
-        case "ask":
-            return replace(policy, ask=rules)
-        case "deny":
-            return replace(policy, deny=rules)
+    kind: dict[str, Any] = {behavior: rules}
+    return replace(policy, **kind)
 
 
 def _changes(before: LatePolicy, after: LatePolicy) -> str:
