@@ -15,10 +15,13 @@ from agentcli.agent.loop_state import LoopState
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import replace
+from agentcli.core.growing import growing
 from agentcli.providers.base import FailureKind, Request
 
 ROOM_MARGIN = 1_000
 """Tokens kept free beside the estimate of a request when its output cap is raised."""
+_WATCHED = (ev.ReplyStarted, ev.UsageReported)
+"""Events with which the cache watch has something to do."""
 _REPAIRS = {
     FailureKind.THINKING_REFUSED: "strip_thinking",
     FailureKind.IMAGE: "drop_images",
@@ -48,7 +51,7 @@ class Exchange:
             async with aclosing(turn.run()) as events:
                 async for event in events:
                     yield event
-                    if isinstance(event, ev.ReplyStarted | ev.UsageReported) and not event.agent:
+                    if isinstance(event, _WATCHED) and not event.agent:
                         for one in self._findings(event):
                             yield one
                     for one in dependencies.take_late_events():
@@ -73,7 +76,8 @@ class Exchange:
             yield from self._dependencies.watch.answered(event.model, event.usage, now)
 
     def _take(self, turn: Turn) -> None:
-        state = self.state = replace(self.state.adding(*turn.added), tool_context=turn.context)
+        messages = growing(self.state.messages).adding(*turn.added)
+        state = self.state = replace(self.state, messages=messages, tool_context=turn.context)
         repeated = None
         if turn.outcome.tool_results:
             repeated = repetition(state.messages, state.repeats_from, advised=state.advised)

@@ -25,7 +25,8 @@ class Preparation:
     def __init__(self, dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> None:
         self._dependencies = dependencies
         self._signal = signal
-        self.state = replace(state, compact=_current(state.compact, dependencies.context.change_count))
+        tracking = _current(state.compact, dependencies.context.change_count)
+        self.state = state if tracking is state.compact else replace(state, compact=tracking)
         self.estimate = self._estimated()
         self.outcome: TurnOutcome | None = None
 
@@ -95,8 +96,10 @@ class Preparation:
         return situation
 
     def _turns_to_come(self) -> int:
-        earlier = max(0, _recent_replies(self.state.messages) - self.state.turn_count + 1)
-        return expected_turns(self.state.turn_count, self._dependencies.limits.max_turns, earlier)
+        turn, earlier = self.state.turn_count, 0
+        if turn <= MOST_TURNS:
+            earlier = max(0, _recent_replies(self.state.messages) - turn + 1)
+        return expected_turns(turn, self._dependencies.limits.max_turns, earlier)
 
     def _estimated(self) -> int:
         return self._dependencies.compaction.view.estimate(
