@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
+
+from agentcli.core.growing import STEP
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,6 +79,15 @@ async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
             if not future.cancelled():
                 future.exception()
         raise
+
+
+async def paced(items: Sequence[T]) -> AsyncGenerator[T, None]:
+    """The items, with a turn of the event loop after every `STEP` of them: reading a long conversation takes longer
+    than a key press may wait."""
+    for begin in range(0, len(items), STEP):
+        for item in items[begin : begin + STEP]:
+            yield item
+        await asyncio.sleep(0)
 
 
 class Merge(Generic[T]):

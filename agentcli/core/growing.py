@@ -11,6 +11,9 @@ from itertools import islice, takewhile
 from operator import is_
 from typing import Any, Generic, TypeVar, overload
 
+STEP = 250
+"""Messages that are worked on without a pause, where all of a long conversation have to be: a few milliseconds."""
+
 T = TypeVar("T")
 V = TypeVar("V")
 

@@ -4,6 +4,7 @@ Every request passes the cache watch here, and so does the cache usage that each
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
@@ -52,6 +53,7 @@ class Exchange:
                 async for event in events:
                     yield event
                     if isinstance(event, _WATCHED) and not event.agent:
+                        await self._look()
                         for one in self._findings(event):
                             yield one
                     for one in dependencies.take_late_events():
@@ -65,12 +67,15 @@ class Exchange:
         dependencies.context.request_ended()
         self._take(turn)
 
+    async def _look(self) -> None:
+        """Compare the request with the one before it. Not before its reply begins: that would delay the sending."""
+        if self._unseen is not None:
+            unseen, self._unseen = self._unseen, None
+            for _step in self._dependencies.watch.look_in_steps(*unseen):
+                await asyncio.sleep(0)
+
     def _findings(self, event: ev.ReplyStarted | ev.UsageReported) -> Iterator[ev.Event]:
         """Findings about the cache."""
-        # Not before the reply begins: comparing requests would delay the sending.
-        if self._unseen is not None:
-            self._dependencies.watch.look(*self._unseen)
-            self._unseen = None
         if isinstance(event, ev.UsageReported) and event.purpose == "turn":
             now = self._dependencies.turn.clock.monotonic()
             yield from self._dependencies.watch.answered(event.model, event.usage, now)
