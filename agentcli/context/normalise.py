@@ -29,7 +29,7 @@ from agentcli.core.tool_errors import wrapped
 
 MISSING_RESULT = wrapped("The call was interrupted before it had a result.")
 NO_OUTPUT = "(no output)"
-_MARK_DISTANCE = 64
+_MARK_DISTANCE = 8
 """Messages from one mark to the next: at most so many are converted again without need."""
 EARLIER_LEFT_OUT = "(Earlier messages are not part of this request.)"
 _Group = tuple[tuple[int, Message], ...]
