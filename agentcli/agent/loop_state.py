@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from typing import Any
@@ -141,8 +141,8 @@ class Limits:
     token_target: int | None = None
     small_gain: int = 500
     """Two continuations in a row below this many tokens are diminishing returns."""
-    budget_text: str = ""
-    """Why a spent budget ends the submission, and what to do."""
+    budget_text: Callable[[], str] = str
+    """Returns why a spent budget ends the submission, and what to do."""
 
     def raised_cap(self, room: int | None) -> int:
         """The output cap after an overrun. `room`: tokens that the context window has left for a reply."""
@@ -164,36 +164,38 @@ def next_state(state: LoopState, decision: Continue, gained_tokens: int) -> Loop
     """
     tokens = replace(state.tokens, used=state.tokens.used + gained_tokens)
     loop = decision.data.get("loop")
-    same = replace(
-        state,
-        transition=decision,
-        tokens=tokens,
-        advised=state.advised or loop == "advised",
-        warned_of_loop=state.warned_of_loop or loop == "told",
-        repeats_from=len(state.messages) if loop in ("allowed", "advised") else state.repeats_from,
-    )
+    # Gathered first: each copy of a state takes as long as all these lines.
+    changes: dict[str, Any] = {"transition": decision, "tokens": tokens}
+    if loop == "advised":
+        changes["advised"] = True
+    elif loop == "told":
+        changes["warned_of_loop"] = True
+    if loop in ("allowed", "advised"):
+        changes["repeats_from"] = len(state.messages)
     match decision.transition:
         case Transition.NEXT_TURN:
             reason = decision.data.get("reason")
             if reason == "pause_turn":
-                return replace(same, pauses=state.pauses + 1)
-            if reason == "empty_reply":
-                return replace(same, nudged=True)
-            return replace(_next_turn(same), pauses=0, nudged=False)
+                changes["pauses"] = state.pauses + 1
+            elif reason == "empty_reply":
+                changes["nudged"] = True
+            else:
+                changes |= {**_next_turn(state), "pauses": 0, "nudged": False}
         case Transition.COLLAPSE_DRAIN_RETRY:
-            return same
+            pass
         case Transition.REACTIVE_COMPACT_RETRY:
-            return replace(same, reactive_compact_attempted=True)
+            changes["reactive_compact_attempted"] = True
         case Transition.MAX_OUTPUT_TOKENS_ESCALATE:
-            return replace(same, max_output_override=decision.data["cap"])
+            changes["max_output_override"] = decision.data["cap"]
         case Transition.MAX_OUTPUT_TOKENS_RECOVERY:
-            return replace(same, output_recoveries=state.output_recoveries + 1)
+            changes["output_recoveries"] = state.output_recoveries + 1
         case Transition.STOP_HOOK_BLOCKING:
-            return replace(_next_turn(same), stop_hook_active=True, stop_hook_blocks=state.stop_hook_blocks + 1)
+            changes |= {**_next_turn(state), "stop_hook_active": True, "stop_hook_blocks": state.stop_hook_blocks + 1}
         case Transition.TOKEN_BUDGET_CONTINUATION:
             progress = TokenProgress(tokens.used, tokens.continuations + 1, gained_tokens)
-            return replace(_next_turn(same), tokens=progress)
+            changes |= {**_next_turn(state), "tokens": progress}
+    return replace(state, **changes)
 
 
-def _next_turn(state: LoopState) -> LoopState:
-    return replace(state, turn_count=state.turn_count + 1, output_recoveries=0, max_output_override=None)
+def _next_turn(state: LoopState) -> dict[str, Any]:
+    return {"turn_count": state.turn_count + 1, "output_recoveries": 0, "max_output_override": None}

@@ -169,6 +169,11 @@ class Lookup:
 
 
 class Attachments:
+    @property
+    def waits(self) -> bool:
+        """Whether the next `collect` may wait for more than the files that it reads, so that an abort has to end it."""
+        return False
+
     def lookup(self, state: LoopState) -> Lookup | None:
         """Work for the next `collect` with this very state, to be done in a thread together with that of others.
         Optional: without it `collect` uses a thread of its own. None: there is nothing to look up."""

@@ -200,18 +200,23 @@ class ModelSettings:
         self._tuning = tuning
         self._context_limits: tuple[Profile, ModelInfo, ContextLimits] | None = None
         """The last ones, and what they follow from."""
+        self._limits: tuple[Profile, ModelInfo, Limits] | None = None
 
-    def limits(self, budget_text: str = "") -> Limits:
-        model_cap = self.catalog.get(self.profile.model).max_output
-        cap = min(self.profile.output_cap, model_cap)
-        return Limits(
-            max_turns=self._bounds.max_turns,
-            output_cap=cap,
-            raised_output_cap=max(cap, min(self._tuning.raised_output_cap, model_cap)),
-            reactive_compact=self._tuning.reactive_compact,
-            token_target=self._bounds.token_target,
-            budget_text=budget_text,
-        )
+    def limits(self, budget_text: Callable[[], str] = str) -> Limits:
+        profile, info = self.profile, self.catalog.get(self.profile.model)
+        known = self._limits
+        if known is None or known[0] is not profile or known[1] is not info or known[2].budget_text is not budget_text:
+            cap = min(profile.output_cap, info.max_output)
+            limits = Limits(
+                max_turns=self._bounds.max_turns,
+                output_cap=cap,
+                raised_output_cap=max(cap, min(self._tuning.raised_output_cap, info.max_output)),
+                reactive_compact=self._tuning.reactive_compact,
+                token_target=self._bounds.token_target,
+                budget_text=budget_text,
+            )
+            known = self._limits = (profile, info, limits)
+        return known[2]
 
     def context_limits(self, overhead: int) -> ContextLimits:
         profile, info = self.profile, self.catalog.get(self.profile.model)

@@ -51,6 +51,7 @@ _QUESTION_TOOLS = ("AskUserQuestion",)
 
 _UNANSWERED = (Origin.PROMPT, Origin.QUEUED, Origin.ATTACHMENT, Origin.HOOK)
 _PROMPTS = (Origin.PROMPT, Origin.QUEUED)
+_MAY_BE_WRITTEN = (*_PROMPTS, Origin.TOOL_RESULTS)
 _LEAST_CUT = 100
 _LEAST_SHED = 2_000
 """Tokens; cutting shorter texts would not make a request fit."""
@@ -204,11 +205,15 @@ def user_messages(
     """Every message and answer that the user has written, the oldest first, also those that earlier compactions have
     taken out of sight; and how many at the end are their last words: what they want now, and what they said since.
     `shown` gives the text that may be shown of one, empty for none; `without` names those that are kept anyway."""
-    origins = (*_PROMPTS, Origin.TOOL_RESULTS)
-    written = [m for m in log if m.origin in origins and not m.is_copy and shown(m).strip()]
+    written = [message for message in log if is_written(message) and shown(message).strip()]
     task = next((place for place in range(len(written) - 1, -1, -1) if written[place].origin is Origin.PROMPT), 0)
     last = sum(message.id not in without for message in written[task:])
     return [shown(message) for message in written if message.id not in without], last
+
+
+def is_written(message: Message) -> bool:
+    """Whether a message may hold words that the user has written, and is where they stood first."""
+    return message.origin in _MAY_BE_WRITTEN and not message.is_copy
 
 
 def question_ids(messages: Iterable[Message]) -> frozenset[str]:

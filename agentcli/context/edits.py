@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Literal
 
 from agentcli.core.frozen import frozen, replace
-from agentcli.core.growing import Growing, growing
+from agentcli.core.growing import STEP, Growing, growing
 from agentcli.core.messages import Block, ImageBlock, Json, Message, Origin, TextBlock, ToolResultBlock
 
 WRITTEN = "messages"
@@ -193,6 +193,18 @@ class Edits:
         single = in_force if known.uncollapsed is known.in_force else known.uncollapsed.adding(*new)
         self._active = _Active(log, in_force, shown, single)
         return self._active
+
+    def settle_in_steps(self) -> Iterator[None]:
+        """Make the messages that the newest edits show otherwise; yields after each step, so that other work can be
+        done. Nothing is shown before all of them are."""
+        if self._active is None or len(self._changed) <= STEP:
+            return
+        due = [message for message in self._active.in_force if message.id in self._changed]
+        for begin in range(0, len(due), STEP):
+            for message in due[begin : begin + STEP]:
+                if message.id in self._blocks:
+                    self._shown_one(message)
+            yield
 
     def _with_changes(self, known: _Active) -> _Active:
         """The same part with the newest edits. Without collapses each message has its place in what is shown."""

@@ -7,12 +7,12 @@ the very next user message; empty text goes; text that cannot be sent is cleaned
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from itertools import groupby, pairwise
 
 from agentcli.core.frozen import frozen, slotted
-from agentcli.core.growing import Growing, growing
+from agentcli.core.growing import STEP, Growing, growing
 from agentcli.core.messages import (
     Block,
     Json,
@@ -29,9 +29,11 @@ from agentcli.core.tool_errors import wrapped
 
 MISSING_RESULT = wrapped("The call was interrupted before it had a result.")
 NO_OUTPUT = "(no output)"
-_MARK_DISTANCE = 64
+_MARK_DISTANCE = 8
 """Messages from one mark to the next: at most so many are converted again without need."""
 EARLIER_LEFT_OUT = "(Earlier messages are not part of this request.)"
+_Group = tuple[tuple[int, Message], ...]
+"""Neighbouring messages of one role, each with its place."""
 
 
 @slotted
@@ -114,6 +116,29 @@ class NormaliseCache:
 def normalise(messages: Sequence[Message], memory: NormaliseCache | None = None) -> Growing[Json]:
     memory = memory or NormaliseCache()
     shown = growing(messages)
+    groups = _settle(shown, memory)
+    settled = memory.settled
+    draft = settled.copy()
+    if groups:
+        settled.consumed = shown.first(groups[-1][0][0])
+        draft.add(tuple(message for _place, message in groups[-1]), memory)
+    if any(message.tool_uses for message in draft.calls):
+        draft.wire = _appended(draft.wire, {"role": "user", "content": _paired((), _tool_uses(draft.calls))})
+    return _trimmed(draft.wire)
+
+
+def settle_in_steps(messages: Sequence[Message], memory: NormaliseCache) -> Iterator[None]:
+    """Do most of what `normalise` does for these messages; yields after each step, so that other work can be done."""
+    shown = growing(messages)
+    if not memory.settled.consumed.begins(shown):
+        memory.go_back(shown)
+    for end in range(len(memory.settled.consumed) + STEP, len(shown), STEP):
+        _settle(shown.first(end), memory)
+        yield
+
+
+def _settle(shown: Growing[Message], memory: NormaliseCache) -> list[_Group]:
+    """Settle the groups that are new, but for the last; returns all of them."""
     if not memory.settled.consumed.begins(shown):
         memory.go_back(shown)
     sent = _sent(shown, len(memory.settled.consumed))
@@ -127,13 +152,7 @@ def normalise(messages: Sequence[Message], memory: NormaliseCache | None = None)
         settled.add(tuple(message for _place, message in group), memory)
         settled.consumed = shown.first(following[0][0])
         memory.mark()
-    draft = settled.copy()
-    if groups:
-        settled.consumed = shown.first(groups[-1][0][0])
-        draft.add(tuple(message for _place, message in groups[-1]), memory)
-    if any(message.tool_uses for message in draft.calls):
-        draft.wire = _appended(draft.wire, {"role": "user", "content": _paired((), _tool_uses(draft.calls))})
-    return _trimmed(draft.wire)
+    return groups
 
 
 def _sent(shown: Growing[Message], begin: int) -> list[tuple[int, Message]]:

@@ -95,10 +95,12 @@ class _Run:
         plan = step.plan(self._messages, situation)
         if plan is None:
             return None
+        position, expected = -1, (-1, -1)
         if plan.total is not None and not situation.pinned:
             # A plan that waits for its time grows with the conversation: its edits are looked at when it comes.
             total = replace(plan.total, freed=round(plan.total.freed * self._view.estimator.density))
-            position = self._position(self._place(total.first), situation)
+            expected = self._place(total.first)
+            position = self._position(expected, situation)
             if not worth_it(replace(plan, total=total), position, situation):
                 self.put_off.append(step)
                 return None
@@ -106,7 +108,8 @@ class _Run:
         if not plan.edits:
             return None
         first = min(self._place(edit.target) for edit in plan.edits)
-        position = self._position(first, situation)
+        if first != expected:
+            position = self._position(first, situation)
         if not worth_it(plan, position, situation):
             self.put_off.append(step)
             return None

@@ -7,13 +7,13 @@ and repairs are sticky: they are recorded as events, so that a resumed session b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
 from agentcli.context.edits import NUMBERS, ContextEdit, Edits, leaving_out
 from agentcli.context.estimate import Estimator
-from agentcli.context.normalise import NormaliseCache, check_pairing, normalise
+from agentcli.context.normalise import NormaliseCache, check_pairing, normalise, settle_in_steps
 from agentcli.core.frozen import frozen
 from agentcli.core.growing import Gathered, Growing
 from agentcli.core.messages import (
@@ -206,6 +206,12 @@ class ContextView:
     def unedited(self, log: Sequence[Message]) -> Sequence[Message]:
         """The active part of the log as shown without edits."""
         return self._repair_all(self.edits.in_force(log))
+
+    def settle_in_steps(self, log: Sequence[Message]) -> Iterator[None]:
+        """Do most of what `messages` and `wire` do after many edits, or for a log that is new; yields after each step,
+        so that other work can be done. What either of them returns stays the same."""
+        yield from self.edits.settle_in_steps()
+        yield from settle_in_steps(self.messages(log), self._memory)
 
     def wire(self, log: Sequence[Message]) -> Growing[Json]:
         """The messages of a request. Equal prefixes of the log give the same objects, not only equal ones."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar
+
+from agentcli.core.growing import STEP
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -108,6 +110,15 @@ async def in_daemon_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwar
 
     threading.Thread(target=run, daemon=True).start()
     return await future
+
+
+async def paced(items: Sequence[T]) -> AsyncGenerator[T, None]:
+    """The items, with a turn of the event loop after every `STEP` of them: reading a long conversation takes longer
+    than a key press may wait."""
+    for begin in range(0, len(items), STEP):
+        for item in items[begin : begin + STEP]:
+            yield item
+        await asyncio.sleep(0)
 
 
 class Merge(Generic[T]):

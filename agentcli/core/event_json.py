@@ -27,11 +27,11 @@ _DECODE: Mapping[str, Callable[[Any], Any]] = {
 def event_to_dict(event: Event) -> Json:
     """The event as JSON-able data; `event` names its type."""
     data: Json = {"event": type(event).__name__}
-    for spec in fields(event):
-        value = getattr(event, spec.name)
+    for name in event.__dataclass_fields__:
+        value = getattr(event, name)
         # A string stays: a `block` may also be a name.
-        encode = _ENCODE.get(spec.name) if not isinstance(value, str) else None
-        data[spec.name] = encode(value) if encode else value
+        encode = _ENCODE.get(name) if not isinstance(value, str) else None
+        data[name] = encode(value) if encode else value
     return data
 
 

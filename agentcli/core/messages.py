@@ -174,11 +174,11 @@ class Message:
 
     @property
     def tool_uses(self) -> tuple[ToolUseBlock, ...]:
-        return tuple(block for block in self.content if isinstance(block, ToolUseBlock))
+        return tuple([block for block in self.content if isinstance(block, ToolUseBlock)])
 
     @property
     def tool_results(self) -> tuple[ToolResultBlock, ...]:
-        return tuple(block for block in self.content if isinstance(block, ToolResultBlock))
+        return tuple([block for block in self.content if isinstance(block, ToolResultBlock)])
 
 
 def is_thinking(block: Block) -> bool:

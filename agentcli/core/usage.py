@@ -13,7 +13,7 @@ TOKEN_LIMIT = 10**9
 
 
 def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+    if type(value) is not int and (type(value) is not float or value != value):
         return 0
     return int(min(max(value, 0), TOKEN_LIMIT))
 

@@ -7,7 +7,7 @@ and deltas are kept. A tool's input is collected as text and parsed once, at the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import Any, Literal
 
@@ -62,28 +62,28 @@ class Accumulator:
         self._blocks = 0
         self._characters = 0
 
-    def feed(self, event: Json) -> Iterator[ModelEvent]:
-        """Process an API event. Raises `StreamError`."""
-        if is_too_deep(event):
-            raise StreamError("the reply is nested too deeply")
+    def feed(self, event: Json) -> Iterable[ModelEvent]:
+        """Process an API event; complete when the result has been iterated over. Raises `StreamError`."""
         kind = event.get("type")
         if kind == "content_block_delta":
             delta = event.get("delta")
             if isinstance(delta, dict):
-                yield from self._delta(_index(event), delta)
+                return self._delta(_index(event), delta)
         elif kind == "content_block_start":
             block = event.get("content_block")
-            yield from self._start_block(_index(event), block if isinstance(block, dict) else {})
+            return self._start_block(_index(event), block if isinstance(block, dict) else {})
         elif kind == "content_block_stop":
-            block = self._open.pop(_index(event), None)
+            index = _index(event)
+            block = self._open.pop(index, None)
             if block is not None:
-                yield self._close(_index(event), block)
+                return (self._close(index, block),)
         elif kind == "message_start":
-            yield from self._start(event)
+            return self._start(event)
         elif kind == "message_delta":
             self._message_delta(event)
         elif kind == "message_stop":
-            yield from self._finish()
+            return self._finish()
+        return ()
 
     def end_of_stream(self) -> Iterator[ModelEvent]:
         """End of the body. Raises `StreamError` unless a stop_reason has arrived."""
@@ -113,7 +113,7 @@ class Accumulator:
         if delta.get("stop_reason") is not None:
             self._stop_reason = str(delta["stop_reason"])
         if isinstance(delta.get("stop_details"), dict):
-            self._stop_details = delta["stop_details"]
+            self._stop_details = _bounded(delta["stop_details"])
 
     def _finish(self) -> Iterator[ModelEvent]:
         if not self.started:
@@ -137,6 +137,7 @@ class Accumulator:
         self._blocks += 1
         if self._blocks > MOST_BLOCKS:
             raise StreamError(f"the reply has more than {MOST_BLOCKS:,} blocks")
+        _bounded(data)
         if "name" in data:
             data = {**data, "name": str(data["name"])[:_LONGEST_NAME]}
         block = self._open[index] = _OpenBlock(data, str(data.get("type", ""))[:_LONGEST_NAME])
@@ -147,15 +148,16 @@ class Accumulator:
             block.pieces.append(head)
             yield Delta(index, "text" if block.kind == "text" else "thinking", head)
 
-    def _delta(self, index: int, delta: Json) -> Iterator[ModelEvent]:
+    def _delta(self, index: int, delta: Json) -> Sequence[ModelEvent]:
         kind = delta.get("type")
         block = self._open.get(index)
+        opened: tuple[ModelEvent, ...] = ()
         if block is None:
             # Some servers omit content_block_start; for plain text it can be supplied.
             home = _DELTA_HOME.get(str(kind))
             if home is None:
-                return
-            yield from self._start_block(index, {"type": home, home: ""})
+                return ()
+            opened = tuple(self._start_block(index, {"type": home, home: ""}))
             block = self._open[index]
         shown: Literal["text", "thinking", "input"]
         if kind == "text_delta":
@@ -165,12 +167,13 @@ class Accumulator:
         elif kind == "input_json_delta":
             text, shown = delta.get("partial_json"), "input"
         else:
-            self._silent_delta(block, delta)
-            return
+            self._silent_delta(block, _bounded(delta))
+            return opened
         if isinstance(text, str) and text:
             self._count(text)
             block.pieces.append(text)
-            yield Delta(index, shown, text)
+            return (*opened, Delta(index, shown, text))
+        return opened
 
     def _count(self, text: str) -> None:
         self._characters += len(text)
@@ -205,7 +208,7 @@ class Accumulator:
 
     def _close_tool(self, index: int, block: _OpenBlock, text: str) -> Closed:
         given = block.data.get("input")
-        if is_too_deep(given, deepest=DEEPEST_INPUT):
+        if given and is_too_deep(given, deepest=DEEPEST_INPUT):
             given, text = None, text or "{…}"
         value, invalid = parse_input(text) if text.strip() else (given if isinstance(given, dict) else {}, None)
         known = ("type", "id", "name", "input")
@@ -277,6 +280,13 @@ def _unknown_data(block: _OpenBlock, text: str) -> Json:
             data[key] = old + value if isinstance(old, str) and isinstance(value, str) else value
     if block.signature:
         data["signature"] = "".join(block.signature)
+    return data
+
+
+def _bounded(data: Json) -> Json:
+    """Data of which all levels are kept. Raises `StreamError` if there are too many."""
+    if is_too_deep(data):
+        raise StreamError("the reply is nested too deeply")
     return data
 
 

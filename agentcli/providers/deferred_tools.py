@@ -51,6 +51,8 @@ class ReferenceReader:
         same = self._messages.shared_with(now)
         del self._names[bisect_left(self._names, same, key=itemgetter(0)) :]
         for place, message in enumerate(now[same:], same):
+            if not _may_refer(message):
+                continue
             self._names += [(place, name) for name in _references(message)]
             if _has_api_search(message):
                 self._names.append((place, str(API_SEARCH["name"])))
@@ -78,6 +80,20 @@ def uses_references(body: Json) -> bool:
     if any("defer_loading" in tool or tool.get("name") == API_SEARCH["name"] for tool in tools):
         return True
     return any(True for message in messages for _name in _references(message))
+
+
+def _may_refer(message: Json) -> bool:
+    """Whether it is worth reading: a request has thousands of messages, and hardly one refers to a tool."""
+    content = message.get("content")
+    for block in content if isinstance(content, list) else ():
+        kind = block.get("type")
+        if kind == "tool_result":
+            for part in block.get("content") or ():
+                if part.__class__ is not dict or part.get("type") == REFERENCE:
+                    return True
+        elif kind == _API_RESULT or kind == "server_tool_use":
+            return True
+    return False
 
 
 def _references(message: Json) -> Iterator[str]:

@@ -82,6 +82,7 @@ async def test_a_notice_lost_to_an_abort_is_sent_with_the_next_prompt(tmp_path: 
     class AbortsOnce(Attachments):
         """Collected after the report of background commands, as a slow look at the disk is."""
 
+        waits = True
         wanted = False
 
         async def collect(self, state: LoopState) -> list[Message]:

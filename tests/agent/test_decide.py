@@ -273,7 +273,7 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], EndReason | T
 
 
 def test_the_budget_stop_has_the_text_of_the_limits() -> None:
-    limits = replace(LIMITS, budget_text="Reached maximum budget ($1)")
+    limits = replace(LIMITS, budget_text=lambda: "Reached maximum budget ($1)")
     assert decide(STATE, TurnOutcome(aborted=AbortReason.BUDGET), limits) == Stop(
         EndReason.MAX_BUDGET_USD, "Reached maximum budget ($1)"
     )

@@ -25,10 +25,10 @@ TURNS = 12
 COUNTED_FROM = 4
 """The first turns after a resume read all of it once."""
 MOST_GROWTH = 1.05
-MOST_CALLS = 6_000
-"""Of functions of all kinds in a turn that reads a file, which takes 5,200."""
-MOST_LOOP_TURNS = 18
-"""In such a turn, which takes 10, and more when a thread is slow."""
+MOST_CALLS = 5_200
+"""Of functions of all kinds in a turn that reads a file, which takes 4,700."""
+MOST_LOOP_TURNS = 16
+"""In such a turn, which takes 8, and more when a thread is slow."""
 _PACKAGE = str(Path(build_engine.__code__.co_filename).parents[1])
 
 

@@ -25,6 +25,8 @@ from tests.support.virtual import run_virtual
 class SlowAttachments(Attachments):
     """An await point between taking a prompt in and the next request."""
 
+    waits = True
+
     def __init__(self) -> None:
         self.count = 0
 

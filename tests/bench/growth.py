@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from agentcli.core.permission import PermissionMode
 from agentcli.providers.provider import MessagesProvider
 from agentcli.providers.script import Emit, ScriptedReply
 from agentcli.providers.transport import Transport
+from tests.bench.loop_gaps import LongestHold
 from tests.bench.loopback import MODEL, Loopback
 from tests.bench.measure import Measure, Report, quantile
 from tests.bench.program import Workshop, workshop
@@ -34,6 +36,8 @@ WARM_UP = 10
 MOST_GROWTH = 1.2
 MOST_KILOBYTES = 20.0
 """Of resident memory, for each turn."""
+LONGEST_HOLD = 50.0
+"""Milliseconds for which keys may wait."""
 TOKENS_A_MESSAGE = 150
 LARGE_WINDOW = {"contextWindow": 100_000_000}
 
@@ -44,11 +48,17 @@ def growth(runs: int, turns: int = TURNS) -> Report:
     notes: list[str] = []
     for name, settings in (("large window", LARGE_WINDOW), ("default window", {})):
         curves: list[list[float]] = []
+        holds: list[float] = []
         for _run in range(runs):
-            with workshop() as place:
-                times, compactions = asyncio.run(_in_process(place, turns, settings))
+            selector = LongestHold()
+            with workshop() as place, asyncio.Runner(loop_factory=partial(asyncio.SelectorEventLoop, selector)) as own:
+                times, compactions = own.run(_in_process(place, turns, settings, selector))
                 curves.append(times)
-        measures += tenths(name, curves)
+                holds.append(selector.longest)
+        measures += [
+            *tenths(name, curves),
+            Measure(f"{name}: longest turn of the loop", tuple(holds), "ms", LONGEST_HOLD),
+        ]
         notes.append(f"{name}: {compactions} compactions")
     return Report(f"growth: processor time of a turn, {turns:,} turns, model in process", tuple(measures), tuple(notes))
 
@@ -89,7 +99,7 @@ def tenths(
     return [*rows, Measure(f"{name}: last tenth to first", (ratio,), "×", budget=most)]
 
 
-async def _in_process(place: Workshop, turns: int, settings: Json) -> tuple[list[float], int]:
+async def _in_process(place: Workshop, turns: int, settings: Json, selector: LongestHold) -> tuple[list[float], int]:
     """Milliseconds of processor time of each turn, and how often the conversation was compacted."""
     model = ReadingModel(place.project, turns + WARM_UP)
     options = options_for(place, settings, MessagesProvider(model))
@@ -99,6 +109,8 @@ async def _in_process(place: Workshop, turns: int, settings: Json) -> tuple[list
         async for event in events:
             if isinstance(event, LoopContinued):
                 stamps.append(time.process_time())
+                if len(stamps) == WARM_UP:
+                    selector.longest = 0.0
             compactions += isinstance(event, ContextCompacted)
     assert len(stamps) == turns + WARM_UP, f"{len(stamps)} turns"
     return _between(stamps[WARM_UP - 1 :]), compactions

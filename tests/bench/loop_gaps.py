@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import selectors
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -45,6 +48,36 @@ class LoopGaps:
             last_before, worked_before = last, worked
             last, worked = time.perf_counter(), time.process_time()
             self.values.append(max(0.0, min(last - last_before, worked - worked_before) - BEAT) * 1000)
+
+
+class LongestHold(selectors.DefaultSelector):
+    """A selector that finds the longest turn of its event loop, in milliseconds of processor time.
+
+    Without collections of garbage, which the programs bound for themselves.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.longest = 0.0
+        self._began = self._collecting = time.process_time()
+        gc.callbacks.append(self._collected)
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.longest = max(self.longest, (time.process_time() - self._began) * 1000)
+        try:
+            return super().select(timeout)
+        finally:
+            self._began = time.process_time()
+
+    def close(self) -> None:
+        gc.callbacks.remove(self._collected)
+        super().close()
+
+    def _collected(self, phase: str, _info: Mapping[str, int]) -> None:
+        if phase == "start":
+            self._collecting = time.process_time()
+        else:
+            self._began += time.process_time() - self._collecting
 
 
 def resident_megabytes() -> float:

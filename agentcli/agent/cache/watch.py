@@ -14,7 +14,7 @@ what has changed before all messages. Never here: anything that changes a reques
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 
 from agentcli.agent.cache.difference import blocks_of, changed_message, changed_settings, same_messages
@@ -22,7 +22,7 @@ from agentcli.agent.cache.fingerprint import Fingerprints, Front, changed_front,
 from agentcli.core import events as ev
 from agentcli.core.format import elapsed, token_count
 from agentcli.core.frozen import frozen
-from agentcli.core.growing import Growing
+from agentcli.core.growing import STEP, Growing
 from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Message
 from agentcli.core.plaintext import plain_line
@@ -230,16 +230,22 @@ class CacheWatch:
 
     def look(self, request: Request, now: float) -> CacheBreak | None:
         """Compare a request that is about to be sent with the last one that was answered."""
+        for _step in self.look_in_steps(request, now):
+            pass
+        return self._break
+
+    def look_in_steps(self, request: Request, now: float) -> Iterator[None]:
+        """The same; yields after each step, so that other work can be done. The last step notes what was found."""
         before = self._last.sent if self._last is not None else None
-        self._asked = _measured(request, self._asked or before)
-        self._asked_at = now
-        self._break = self._known = None
+        asked = yield from _measured(request, self._asked or before)
+        known: tuple[_Sent, _Sent, int] | None = None
+        found: CacheBreak | None = None
         # A compaction makes another conversation of it.
         if before is not None and not self._compactions:
-            self._break = self._found(before.request, request)
+            found = self._found(before.request, request)
             # For `answered`, after which the next request is waited for.
-            self._known = (self._asked, before, _known_size(self._asked, before))
-        return self._break
+            known = (asked, before, (yield from _known_size(asked, before)))
+        self._asked, self._asked_at, self._break, self._known = asked, now, found, known
 
     def answered(self, model: str, usage: Usage, now: float) -> list[ev.Event]:
         """What there is to say about the cache after a response; a reply that broke off counts, its prompt was read.
@@ -328,7 +334,7 @@ class CacheWatch:
         prompt the share counts that is made of known blocks.
         """
         if self._known is None or self._known[0] is not asked or self._known[1] is not last.sent:
-            self._known = (asked, last.sent, _known_size(asked, last.sent))
+            self._known = (asked, last.sent, _at_once(_known_size(asked, last.sent)))
         shared = int(usage.prompt_tokens * self._known[2] / max(asked.size, 1))
         return max(0, min(last.cached, shared) - usage.cache_read_input_tokens)
 
@@ -378,13 +384,19 @@ def _cold(text: str) -> ev.NoticeRaised:
 # ------------------------------------------------------------------------------------------------- what it has cost
 
 
-def _known_size(asked: _Sent, before: _Sent) -> int:
+def _known_size(asked: _Sent, before: _Sent) -> Generator[None, None, int]:
     same = same_messages(before.request, asked.request)
     known = asked.sizes[same - 1] if same else 0
-    rest = asked.request.messages[same:]
-    if rest and before.request.messages[same:]:
-        old = {_text(block) for message in before.request.messages[same:] for block in blocks_of(message)}
-        known += sum(len(text) for message in rest for block in blocks_of(message) if (text := _text(block)) in old)
+    rest, gone = asked.request.messages[same:], before.request.messages[same:]
+    if rest and gone:
+        old: set[str] = set()
+        for begin in range(0, len(gone), STEP):
+            old.update(_text(block) for message in gone[begin : begin + STEP] for block in blocks_of(message))
+            yield
+        for begin in range(0, len(rest), STEP):
+            texts = (_text(block) for message in rest[begin : begin + STEP] for block in blocks_of(message))
+            known += sum(len(text) for text in texts if text in old)
+            yield
     if _same_head(asked, before):
         return known + asked.head
     old_head = {_text(part) for part in (*before.request.tools, *before.request.system)}
@@ -392,13 +404,23 @@ def _known_size(asked: _Sent, before: _Sent) -> int:
     return known + sum(len(text) for text in head if text in old_head)
 
 
-def _measured(request: Request, before: _Sent | None) -> _Sent:
+def _at_once(steps: Generator[None, None, int]) -> int:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return int(end.value)
+
+
+def _measured(request: Request, before: _Sent | None) -> Generator[None, None, _Sent]:
     same = same_messages(before.request, request) if before is not None else 0
     sizes = before.sizes.first(same) if before is not None else Growing()
     size = sizes[-1] if sizes else 0
-    for message in request.messages[same:]:
+    for number, message in enumerate(request.messages[same:], 1):
         size += sum(len(_text(block)) for block in blocks_of(message))
         sizes = sizes.adding(size)
+        if number % STEP == 0:
+            yield
     if before is not None and before.request.tools is request.tools and before.request.system is request.system:
         return _Sent(request, sizes, before.head)
     return _Sent(request, sizes, sum(len(_text(part)) for part in (*request.tools, *request.system)))
@@ -408,5 +430,8 @@ def _same_head(asked: _Sent, before: _Sent) -> bool:
     return asked.request.tools is before.request.tools and asked.request.system is before.request.system
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=str).encode
+
+
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    return value if isinstance(value, str) else _encode(value)

@@ -8,7 +8,6 @@ user's last words are there whatever is left.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -22,10 +21,13 @@ from agentcli.context.edits import block_id
 from agentcli.context.estimate import block_tokens
 from agentcli.context.view import PROMPT_REPAIRS, ContextView
 from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import paced
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.providers.base import Provider
+
+_PROMPT_ORIGINS = (Origin.PROMPT, Origin.QUEUED)
 
 
 @frozen
@@ -79,9 +81,10 @@ async def drafted(
 
     kept_anyway = frozenset(words.original_id(message) for message in (*exchange, *pending))
     await asyncio.sleep(0)
-    said_in = said_by(parts.view, log)
-    said, last = words.user_messages(log, said_in, kept_anyway)
-    await asyncio.sleep(0)
+    questions = await _question_ids(log)
+    said_in = await _said_by(parts.view, log, questions)
+    written = [m async for m in paced(log) if words.is_written(m) and said_in(m).strip()]
+    said, last = words.user_messages(written, said_in, kept_anyway)
     least = int(min(words.LAST_WORDS_TOKENS, words.SHARE_OF_WINDOW * parts.window))
     prompts = words.word_for_word(said, max(0, min(words.PROMPT_TOKENS, budget)), last, least)
     said_tokens = block_tokens(TextBlock(prompts)) if prompts else 0
@@ -91,6 +94,7 @@ async def drafted(
     pictures = () if shown else _pictures(summarised, max(budget, least - said_tokens))
     budget -= sum(map(block_tokens, pictures))
     paths = _paths(old, (*exchange, *pending), parts.restore_from.canonical)
+    await asyncio.sleep(0)
     in_sight = used_skills((*exchange, *pending))
     skills = [name for name in used_skills(old) if name not in in_sight]
     back = await restored(log, paths, parts.restore_from, max(0, budget), signal, skills)
@@ -109,16 +113,14 @@ async def drafted(
         summarised=summarised,
         pieces=pieces,
         pins=pins,
-        questions=words.question_ids(log),
+        questions=questions,
         said=said_in,
         restored=back.shares,
         tokens=tokens,
     )
-    await asyncio.sleep(0)
+    shares = await shares_of(material)
     pending_tokens = sum(map(tokens, pending))
-    return CompactionDraft(
-        words.compacted(pieces, parts.ids.new), old_tokens, pending_tokens, bool(pins), shares_of(material)
-    )
+    return CompactionDraft(words.compacted(pieces, parts.ids.new), old_tokens, pending_tokens, bool(pins), shares)
 
 
 def _paths(old: Sequence[Message], shown: Sequence[Message], canonical: Callable[[str], str]) -> list[str]:
@@ -138,21 +140,30 @@ def in_log(view: ContextView, log: Sequence[Message]) -> list[Message]:
     return [m for m in view.messages(log) if m.id in known or m.origin is Origin.SUMMARY]
 
 
-def said_by(view: ContextView, log: Sequence[Message]) -> Callable[[Message], str]:
+async def _question_ids(log: Sequence[Message]) -> frozenset[str]:
+    found: set[str] = set()
+    async for message in paced(log):
+        if message.role == "assistant":
+            found |= words.question_ids((message,))
+    return frozenset(found)
+
+
+async def _said_by(view: ContextView, log: Sequence[Message], questions: AbstractSet[str]) -> Callable[[Message], str]:
     """What may be shown of a prompt's own words: nothing of what the user or a refusal has taken out, be it from the
     prompt itself or from where an earlier compaction said it again. Of results: the user's answers to questions."""
-    versions: defaultdict[str, list[Message]] = defaultdict(list)
-    questions = words.question_ids(log)
-    for message in log:
-        if message in _prompts([message]) or words.answers_in(message, questions):
-            versions[words.original_id(message)].append(message)
+    versions: dict[str, list[Message]] = {}
+    async for message in paced(log):
+        if message.origin in _PROMPT_ORIGINS or (questions and words.answers_in(message, questions)):
+            versions.setdefault(words.original_id(message), []).append(message)
 
     def said(message: Message) -> str:
-        copies = versions[message.id]
-        if any(view.has_repair(kind, copy.id) for copy in copies for kind in PROMPT_REPAIRS):
+        copies = versions.get(message.id, ())
+        if copies and any(view.has_repair(kind, copy.id) for copy in copies for kind in PROMPT_REPAIRS):
             return ""
         texts: list[str] = []
         for number, block in enumerate(message.content):
+            if isinstance(block, ToolResultBlock) and block.tool_use_id not in questions:
+                continue
             edits = [edit for copy in copies if (edit := view.edits.edited(block_id(copy, number))) is not None]
             if any(edit.kind != "replace" for edit in edits):
                 continue
@@ -183,7 +194,7 @@ def _beside(pins: AbstractSet[str], tokens: Callable[[Message], int]) -> Callabl
 
 
 def _prompts(messages: Sequence[Message]) -> list[Message]:
-    return [message for message in messages if message.origin in (Origin.PROMPT, Origin.QUEUED)]
+    return [message for message in messages if message.origin in _PROMPT_ORIGINS]
 
 
 def _pictures(summarised: Sequence[Message], budget: int) -> tuple[ImageBlock, ...]:

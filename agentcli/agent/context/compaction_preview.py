@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from agentcli.context import compact as words
 from agentcli.context.edits import block_id
 from agentcli.context.estimate import block_tokens, split_tokens
+from agentcli.core.aio import paced
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock, ToolResultBlock
 
@@ -97,20 +98,21 @@ class Material:
     """The size of a message."""
 
 
-def shares_of(material: Material) -> Shares:
+async def shares_of(material: Material) -> Shares:
     pieces = material.pieces
     kept: Counter[str] = Counter()
     gone: Counter[str] = Counter()
     counts: Counter[str] = Counter()
-    for message in material.summarised:
+    async for message in paced(material.summarised):
         if message.origin.local:
             continue
-        stays = _staying(message, material)
-        left = material.tokens(message) - sum(stays.values())
-        kept.update(stays)
-        if stays and not _has_more(message, material):
-            kept[next(iter(stays))] += left
-            continue
+        left = material.tokens(message)
+        if stays := _staying(message, material):
+            left -= sum(stays.values())
+            kept.update(stays)
+            if not _has_more(message, material):
+                kept[next(iter(stays))] += left
+                continue
         kind = _KINDS.get(message.origin, _NOTE)
         gone[kind] += left
         counts[kind] += len(message.tool_results) or 1
@@ -132,10 +134,12 @@ def shares_of(material: Material) -> Shares:
     return Shares(tuple(found), goes, (summary, *material.restored))
 
 
-def _staying(message: Message, material: Material) -> Counter[str]:
+def _staying(message: Message, material: Material) -> Mapping[str, int]:
     """The tokens of what of a message is kept, by how."""
-    found: Counter[str] = Counter()
     own = material.said(message).strip()
+    if not own and not material.pins and not material.pieces.pictures:
+        return {}
+    found: Counter[str] = Counter()
     whole = bool(own) and f"{_SAID}{own}\n" in material.pieces.prompts
     for place, block in enumerate(message.content):
         if block_id(message, place) in material.pins:

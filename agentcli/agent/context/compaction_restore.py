@@ -6,6 +6,7 @@ the log; background commands are asked for. Nothing here decides what is summari
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -173,7 +174,9 @@ async def restored(
 
     if add("tasks", tasks_text(log), "the task list"):
         meta[TASK_LIST] = True
+    await asyncio.sleep(0)
     add("plan", plan_text(log), "the plan that was approved")
+    await asyncio.sleep(0)
     for name in skills[:MOST_SKILLS]:
         if add("skills", restored_skill(name, sources.skill(name)), f"the skill {name}"):
             meta.setdefault(RESTORED_SKILLS, []).append(name)
@@ -225,17 +228,18 @@ def restored_skill(name: str, text: str) -> str:
 
 def plan_text(log: Sequence[Message]) -> str:
     """The plan that the user approved last, unless planning began again or all tasks written after it are done."""
-    results = {result.tool_use_id: result for message in log for result in message.tool_results}
-    data = {id: found for message in log for id, found in message.meta.get(RESULT_DATA, {}).items()}
     for place in range(len(log) - 1, -1, -1):
         for use in reversed(log[place].tool_uses):
-            result = results.get(use.id)
-            if result is None or result.is_error or use.name not in ("EnterPlanMode", "ExitPlanMode"):
+            if use.name not in ("EnterPlanMode", "ExitPlanMode"):
+                continue
+            result = next((one for m in reversed(log) for one in m.tool_results if one.tool_use_id == use.id), None)
+            if result is None or result.is_error:
                 continue
             if use.name == "EnterPlanMode" or _all_done(log[place:]):
                 return ""
             # The user may have edited the plan that the call proposed.
-            plan = str(data.get(use.id, {}).get("plan", ""))
+            data: Json = next((d[use.id] for m in reversed(log) if use.id in (d := m.meta.get(RESULT_DATA, {}))), {})
+            plan = str(data.get("plan", ""))
             shown = cut_middle(plan, PLAN_TOKENS)
             return f"[The plan that the user approved; the hand-over says what of it is done:]\n{shown}" if plan else ""
     return ""

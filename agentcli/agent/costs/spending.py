@@ -108,6 +108,8 @@ class Spending:
         self._price = price
         self._density = density
         self._request_tokens = request_tokens
+        self._estimated: int | None = None
+        """Tokens of the request that is being answered; None: not estimated yet."""
         self._measured_density: float | None = None
         """As `_density`, of the last request: the sizes that are shown come to no more than it measured."""
         self._submissions: list[SubmissionSpending] = []
@@ -180,6 +182,8 @@ class Spending:
             self._waiting.append((event, self._density_of(event)))
         elif isinstance(event, ev.ReplyStarted):
             self._count_waiting()
+            # Now and not with its usage, which comes when the next request is about to be waited for.
+            self._estimated = self._request_tokens()
 
     def _density_of(self, event: ev.Event) -> float:
         """True tokens per estimated one. A server may count fewer than estimated in the whole request: then every part
@@ -187,7 +191,8 @@ class Spending:
         density = self._density()
         if not isinstance(event, ev.UsageReported) or event.purpose != "turn" or event.agent:
             return density
-        estimated, measured = self._request_tokens(), event.usage.prompt_tokens
+        estimated = self._request_tokens() if self._estimated is None else self._estimated
+        self._estimated, measured = None, event.usage.prompt_tokens
         return density * measured / estimated if measured < estimated else density
 
     def _count_waiting(self) -> None:

@@ -99,7 +99,7 @@ def decide(state: LoopState, outcome: TurnOutcome, limits: Limits) -> LoopDecisi
 
 def budget_stop(limits: Limits) -> Stop:
     """The stop after a spent budget, of a turn and of a compaction that the user started."""
-    return Stop(EndReason.MAX_BUDGET_USD, limits.budget_text)
+    return Stop(EndReason.MAX_BUDGET_USD, limits.budget_text())
 
 
 def _too_long(state: LoopState, outcome: TurnOutcome, limits: Limits) -> LoopDecision:

@@ -59,7 +59,7 @@ class LoopDependencies:
 
     @property
     def limits(self) -> Limits:
-        return self.settings.limits(self.budget_text())
+        return self.settings.limits(self.budget_text)
 
     @property
     def price(self) -> Price | None:

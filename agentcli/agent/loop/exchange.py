@@ -4,6 +4,7 @@ Every request passes the cache watch here, and so does the cache usage that each
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
@@ -15,10 +16,13 @@ from agentcli.agent.loop_state import LoopState
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import replace
+from agentcli.core.growing import growing
 from agentcli.providers.base import FailureKind, Request
 
 ROOM_MARGIN = 1_000
 """Tokens kept free beside the estimate of a request when its output cap is raised."""
+_WATCHED = (ev.ReplyStarted, ev.UsageReported)
+"""Events with which the cache watch has something to do."""
 _REPAIRS = {
     FailureKind.THINKING_REFUSED: "strip_thinking",
     FailureKind.IMAGE: "drop_images",
@@ -48,7 +52,8 @@ class Exchange:
             async with aclosing(turn.run()) as events:
                 async for event in events:
                     yield event
-                    if isinstance(event, ev.ReplyStarted | ev.UsageReported) and not event.agent:
+                    if isinstance(event, _WATCHED) and not event.agent:
+                        await self._look()
                         for one in self._findings(event):
                             yield one
                     for one in dependencies.take_late_events():
@@ -62,18 +67,22 @@ class Exchange:
         dependencies.context.request_ended()
         self._take(turn)
 
+    async def _look(self) -> None:
+        """Compare the request with the one before it. Not before its reply begins: that would delay the sending."""
+        if self._unseen is not None:
+            unseen, self._unseen = self._unseen, None
+            for _step in self._dependencies.watch.look_in_steps(*unseen):
+                await asyncio.sleep(0)
+
     def _findings(self, event: ev.ReplyStarted | ev.UsageReported) -> Iterator[ev.Event]:
         """Findings about the cache."""
-        # Not before the reply begins: comparing requests would delay the sending.
-        if self._unseen is not None:
-            self._dependencies.watch.look(*self._unseen)
-            self._unseen = None
         if isinstance(event, ev.UsageReported) and event.purpose == "turn":
             now = self._dependencies.turn.clock.monotonic()
             yield from self._dependencies.watch.answered(event.model, event.usage, now)
 
     def _take(self, turn: Turn) -> None:
-        state = self.state = replace(self.state.adding(*turn.added), tool_context=turn.context)
+        messages = growing(self.state.messages).adding(*turn.added)
+        state = self.state = replace(self.state, messages=messages, tool_context=turn.context)
         repeated = None
         if turn.outcome.tool_results:
             repeated = repetition(state.messages, state.repeats_from, advised=state.advised)

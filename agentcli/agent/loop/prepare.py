@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
@@ -25,7 +26,8 @@ class Preparation:
     def __init__(self, dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> None:
         self._dependencies = dependencies
         self._signal = signal
-        self.state = replace(state, compact=_current(state.compact, dependencies.context.change_count))
+        tracking = _current(state.compact, dependencies.context.change_count)
+        self.state = state if tracking is state.compact else replace(state, compact=tracking)
         self.estimate = self._estimated()
         self.outcome: TurnOutcome | None = None
 
@@ -34,8 +36,10 @@ class Preparation:
         async with aclosing(dependencies.ask_about_budget()) as events:
             async for event in events:
                 yield event
-        for edited in dependencies.pipeline.run(dependencies.compaction.view, self.state.messages, self._situation()):
+        view = dependencies.compaction.view
+        for edited in dependencies.pipeline.run(view, self.state.messages, self._situation()):
             yield edited
+            await self._settle()
             self.estimate = self._estimated()
         if self._needs_compaction() and not signal.aborted:
             async with aclosing(self._compact()) as events:
@@ -46,6 +50,16 @@ class Preparation:
         elif self._is_full():
             usable, alone = dependencies.context_limits.usable, self.state.only_a_prompt
             self.outcome = TurnOutcome(blocked=words.blocking_limit(self.estimate, usable, only_a_prompt=alone))
+        elif self.state.turn_count == 1:
+            await self._settle()
+
+    async def _settle(self) -> None:
+        """Let the event loop run meanwhile, where all of a long conversation is shown for the first time, or
+        otherwise than before."""
+        for _step in self._dependencies.compaction.view.settle_in_steps(self.state.messages):
+            await asyncio.sleep(0)
+            if self._signal.aborted:
+                return
 
     async def _compact(self) -> AsyncGenerator[ev.Event, None]:
         dependencies, signal = self._dependencies, self._signal
@@ -95,8 +109,10 @@ class Preparation:
         return situation
 
     def _turns_to_come(self) -> int:
-        earlier = max(0, _recent_replies(self.state.messages) - self.state.turn_count + 1)
-        return expected_turns(self.state.turn_count, self._dependencies.limits.max_turns, earlier)
+        turn, earlier = self.state.turn_count, 0
+        if turn <= MOST_TURNS:
+            earlier = max(0, _recent_replies(self.state.messages) - turn + 1)
+        return expected_turns(turn, self._dependencies.limits.max_turns, earlier)
 
     def _estimated(self) -> int:
         return self._dependencies.compaction.view.estimate(

@@ -274,8 +274,12 @@ async def _mentioned(
 
 async def attachments_now(dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> tuple[Message, ...]:
     """Collect attachments, also right after a compaction: what it removed is attached again."""
+    attachments = dependencies.extensions.attachments
+    if not attachments.waits and not signal.aborted:
+        # Without a task, which costs two turns of the event loop.
+        return tuple(await attachments.collect(state))
     try:
-        return tuple(await signal.run(dependencies.extensions.attachments.collect(state)))
+        return tuple(await signal.run(attachments.collect(state)))
     except Aborted:
         return ()
 

@@ -91,7 +91,11 @@ class _Turns:
     def __init__(self, messages: Sequence[Message], since: int) -> None:
         self._source = _backwards(messages, since)
         self._read: list[_Turn] = []
-        self.last_call = next((m.tool_uses[-1] for m in reversed(messages) if m.tool_uses), None)
+        self._messages = messages
+
+    @property
+    def last_call(self) -> ToolUseBlock | None:
+        return next((m.tool_uses[-1] for m in reversed(self._messages) if m.tool_uses), None)
 
     def _get(self, number: int) -> _Turn | None:
         while len(self._read) <= number:

@@ -258,11 +258,13 @@ class Turn:
         # Only the last block can have been cut by the cap.
         cut = reply.held.pop() if reply.held and finished.stop_reason == "max_tokens" else None
         overrun = finished.stop_reason == "max_tokens" and (cut is not None or not reply.tool_uses)
-        self.outcome = replace(
-            self.outcome, stop_reason=finished.stop_reason, output_tokens=finished.usage.output_tokens
-        )
         if overrun and self._plan.may_escalate and not self._executor.has_unsafe_work:
-            self.outcome = replace(self.outcome, overrun=True)
+            self.outcome = replace(
+                self.outcome,
+                stop_reason=finished.stop_reason,
+                output_tokens=finished.usage.output_tokens,
+                overrun=True,
+            )
             return [*events, *await self._void("the reply was cut by the output limit")]
         if cut is not None:
             del reply.blocks[cut[0]]
@@ -279,6 +281,8 @@ class Turn:
         reason = finished.stop_reason
         self.outcome = replace(
             self.outcome,
+            stop_reason=reason,
+            output_tokens=finished.usage.output_tokens,
             overrun=overrun and not has_calls,
             paused=reason == "pause_turn" and not has_calls and not reply.says_nothing,
             context_exceeded=reason == "model_context_window_exceeded" and not has_calls,

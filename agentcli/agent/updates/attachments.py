@@ -60,13 +60,19 @@ class Composite(Attachments):
         self._parts: tuple[Attachments, ...] = ()
         for part in parts:
             self._parts += part._parts if isinstance(part, Composite) else (part,)
+        self._looking = [part for part in self._parts if type(part).lookup is not Attachments.lookup]
+        self._waiting = [part for part in self._parts if type(part).waits is not Attachments.waits]
         self._looked_up_for: LoopState | None = None
+
+    @property
+    def waits(self) -> bool:
+        return any(part.waits for part in self._waiting)
 
     def lookup(self, state: LoopState) -> Lookup | None:
         if self._looked_up_for is state:
             return None
         self._looked_up_for = state
-        lookups = [look for part in self._parts if (look := part.lookup(state)) is not None]
+        lookups = [look for part in self._looking if (look := part.lookup(state)) is not None]
 
         def look_up() -> None:
             for look in lookups:

@@ -40,6 +40,10 @@ class Remembering(Attachments):
         """Id of the prompt of the last search."""
         self._search: asyncio.Future[list[Note]] | None = None
 
+    @property
+    def waits(self) -> bool:
+        return self._search is not None and not self._search.done()
+
     async def collect(self, state: LoopState) -> Sequence[Message]:
         prompt: Message | None = self._last_prompt.of(state.messages)
         if prompt is None:

@@ -93,6 +93,10 @@ class SkillListing(Attachments):
         self._reading: asyncio.Future[bool] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def waits(self) -> bool:
+        return self._reading is not None and not self._reading.done()
+
     def lookup(self, state: LoopState) -> Lookup | None:
         if self._timer is None or self._reading is not None:
             return None

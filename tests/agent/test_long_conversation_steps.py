@@ -1,0 +1,226 @@
+"""Work on all messages of a long conversation is done in steps, between which the event loop runs. Calls of functions
+between two turns of the loop are counted, so that no clock is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from agentcli.agent.cache.watch import CacheWatch
+from agentcli.agent.engine import Engine
+from agentcli.assemble import build_engine
+from agentcli.context.edits import ContextEdit
+from agentcli.context.pipeline import Pipeline
+from agentcli.context.snip import Snip
+from agentcli.context.steps import ContextState
+from agentcli.context.view import ContextView
+from agentcli.core import events as ev
+from agentcli.core.aio import paced
+from agentcli.core.growing import STEP, Growing
+from agentcli.core.ids import RandomIds, SystemClock
+from agentcli.core.messages import Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
+from agentcli.core.usage import Usage
+from agentcli.providers.base import Request
+from agentcli.providers.provider import MessagesProvider
+from agentcli.session.base import SessionContext
+from agentcli.session.store import SessionStore
+from tests.agent.test_growth import AllCalls, CountingSelector
+from tests.bench.growth import LARGE_WINDOW, ReadingModel, options_for
+from tests.bench.loopback import MODEL
+from tests.bench.program import Workshop, workshop
+
+EXCHANGES = 600
+MOST_CALLS_A_STEP = 90 * STEP
+MOST_CALLS_AN_EDIT = 45
+"""Carrying out a plan is one step: an event tells all of it."""
+MOST_CALLS_A_TURN = {"first": 170_000, "next": 6_000, "compact": 26_000}
+"""Of the event loop, which takes 148,000, 4,100 and 21,500. The first request after a resume reads all messages."""
+
+
+def conversation(exchanges: int) -> list[Message]:
+    """One file read again and again."""
+    messages = [user_message("Read it.", "p", Origin.PROMPT)]
+    text = "".join(f"{number}\tThe quick brown fox jumps over the lazy dog.\n" for number in range(1, 13))
+    for number in range(exchanges):
+        call = ToolUseBlock(f"toolu_{number:06d}", "Read", {"file_path": "/x/same.py", "limit": 1_000 + number})
+        result = ToolResultBlock(call.id, (TextBlock(text),))
+        usage = Usage(3, 5, cache_read_input_tokens=300 * number)
+        messages += [
+            Message("assistant", (call,), f"a{number}", Origin.REPLY, f"msg_{number}", MODEL, "tool_use", usage),
+            Message("user", (result,), f"r{number}", Origin.TOOL_RESULTS),
+        ]
+    return messages
+
+
+def snips(exchanges: int) -> list[ContextEdit]:
+    return [ContextEdit(kind="replace", target=f"r{number}:0", text="[Gone]") for number in range(exchanges - 1)]
+
+
+def most_calls(steps: Iterator[None]) -> int:
+    """Calls of the longest step."""
+    counts = []
+    while True:
+        calls = AllCalls()
+        sys.setprofile(calls)
+        try:
+            next(steps)
+        except StopIteration:
+            return max(counts, default=0)
+        finally:
+            sys.setprofile(None)
+            counts.append(calls.count)
+
+
+def test_carrying_out_a_plan_of_many_edits_takes_few_calls_for_each() -> None:
+    log, view, pipeline = Growing(conversation(EXCHANGES)), ContextView(), Pipeline([Snip()])
+    early = ContextState(estimate=50, usable=100_000, cached=10**9)
+    for exchange in range(1, EXCHANGES + 1):
+        assert not list(pipeline.run(view, log.first(1 + 2 * exchange), lambda _freed: early))
+    full = ContextState(estimate=99_000, usable=100_000)
+    calls = AllCalls()
+    sys.setprofile(calls)
+    try:
+        edited = list(pipeline.run(view, log, lambda _freed: full))
+    finally:
+        sys.setprofile(None)
+    assert [len(event.edits) for event in edited] == [EXCHANGES - 1]
+    assert calls.count <= MOST_CALLS_AN_EDIT * EXCHANGES
+
+
+def test_messages_that_many_edits_change_are_made_in_steps_that_do_not_grow() -> None:
+    log, view = Growing(conversation(EXCHANGES)), ContextView()
+    assert most_calls(view.settle_in_steps(log)) <= MOST_CALLS_A_STEP
+    view.wire(log)
+    view.edit(snips(EXCHANGES), after=log[-1].id)
+    steps = list(view.settle_in_steps(log))
+    assert len(steps) >= 3 * EXCHANGES // STEP - 2
+    view.edit(
+        [ContextEdit(kind="replace", target=f"r{number}:0", text="[Left out]") for number in range(EXCHANGES - 1)],
+        after=log[-1].id,
+    )
+    assert most_calls(view.settle_in_steps(log)) <= MOST_CALLS_A_STEP
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3, 5, 1_000])
+def test_what_is_sent_is_the_same_after_any_number_of_steps(steps: int) -> None:
+    log = Growing(conversation(EXCHANGES))
+    at_once, in_steps = ContextView(), ContextView()
+    for view in (at_once, in_steps):
+        view.wire(log.first(700))
+        view.edit(snips(EXCHANGES), after=log[-1].id)
+    list(islice(in_steps.settle_in_steps(log), steps))
+    assert json.dumps(list(in_steps.wire(log))) == json.dumps(list(at_once.wire(log)))
+    assert in_steps.estimate(log, 0) == at_once.estimate(log, 0)
+
+
+def requests() -> tuple[Request, Request]:
+    log, view = Growing(conversation(EXCHANGES)), ContextView()
+    before = view.wire(log)
+    view.edit(snips(EXCHANGES), after=log[-1].id)
+    now = view.wire(log)
+    return Request(MODEL, before.to_tuple(), sequence=before), Request(MODEL, now.to_tuple(), sequence=now)
+
+
+def test_requests_are_compared_in_steps_with_the_same_finding() -> None:
+    first, second = requests()
+    found, losses = [], []
+    for at_once in (True, False):
+        watch = CacheWatch()
+        watch.look(first, 0.0)
+        watch.answered(MODEL, Usage(cache_write_5m_tokens=90_000), 1.0)
+        if at_once:
+            watch.look(second, 2.0)
+        else:
+            assert most_calls(watch.look_in_steps(second, 2.0)) <= MOST_CALLS_A_STEP
+        found.append(watch.answered(MODEL, Usage(cache_write_5m_tokens=40_000), 3.0))
+        losses.append(watch.losses)
+    assert found[0]
+    assert found[0] == found[1]
+    assert losses[0] == losses[1]
+
+
+def test_paced_items_are_all_there_and_the_loop_runs_between_them() -> None:
+    async def main() -> tuple[list[int], int]:
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.get_running_loop().create_task(count())
+        items = [item async for item in paced(range(3 * STEP + 1))]
+        counting.cancel()
+        return items, turns
+
+    items, turns = asyncio.run(main())
+    assert items == list(range(3 * STEP + 1))
+    assert turns >= 3
+
+
+class LongestTurn(CountingSelector):
+    """Also finds the turn of the event loop with the most calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = AllCalls()
+        self.longest = 0
+        self._before = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[object, int]]:  # type: ignore[override]
+        self.longest = max(self.longest, self.calls.count - self._before)
+        self._before = self.calls.count
+        return super().select(timeout)  # type: ignore[return-value]
+
+
+def write_session(place: Workshop, messages: Sequence[Message]) -> str:
+    ids = RandomIds()
+    state = Path(place.home) / ".local/state/agentcli"
+    store = SessionStore.create(SessionContext(state, Path(place.project), SystemClock(), ids, "test"), ids.new())
+    for message in messages:
+        store.record(ev.MessageAppended(message=message))
+    store.close()
+    return store.session_id
+
+
+async def events_of(engine: Engine, prompt: str | None) -> list[ev.Event]:
+    """`prompt` None: the conversation is compacted."""
+    async with aclosing(engine.compact() if prompt is None else engine.submit(prompt)) as events:
+        return [event async for event in events]
+
+
+def test_thousands_of_messages_are_snipped_and_compacted_without_holding_the_event_loop() -> None:
+    selector = LongestTurn()
+    longest: dict[str, int] = {}
+
+    async def main() -> None:
+        with workshop() as place:
+            session = write_session(place, conversation(EXCHANGES))
+            model = ReadingModel(place.project, 0)
+            options = options_for(place, LARGE_WINDOW, MessagesProvider(model), resume=session)
+            async with build_engine(options) as engine:
+                for name, prompt in (("first", "Go on."), ("next", "And on."), ("compact", None)):
+                    selector.longest = 0
+                    sys.setprofile(selector.calls)
+                    events = await events_of(engine, prompt)
+                    sys.setprofile(None)
+                    longest[name] = selector.longest
+                    if name == "first":
+                        edits = [len(event.edits) for event in events if isinstance(event, ev.ContextEdited)]
+                        assert max(edits) > EXCHANGES - 10
+                assert any(isinstance(event, ev.ContextCompacted) for event in events)
+
+    try:
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector)) as runner:
+            runner.run(main())
+    finally:
+        sys.setprofile(None)
+    assert all(longest[name] <= most for name, most in MOST_CALLS_A_TURN.items()), longest
