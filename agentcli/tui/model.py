@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import Literal
 
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Json
+from agentcli.core.messages import Json, ToolResultBlock
 from agentcli.core.packed import packable_field
 
 
@@ -77,6 +77,8 @@ class ToolItem(Item):
     summary: str = ""
     display: Json = field(default_factory=dict)
     """In the form of `tools.base.Output.display`."""
+    result: ToolResultBlock | None = field(default=None, repr=False)
+    """The result in the log, whose text the display mostly repeats."""
     duration_ms: int = 0
     began: float = 0.0
     """Monotonic time when it began to run, for the live duration."""
@@ -125,7 +127,7 @@ def pack_item(item: Item) -> None:
     """Keep the long texts of an item compressed, which is far from what is looked at. It reads as before."""
     if isinstance(item, ToolItem):
         for packable in _TOOL_FIELDS:
-            packable.pack(item)
+            packable.pack(item, item.result)
     elif isinstance(item, OutputItem):
         _OUTPUT_TEXT.pack(item)
 

@@ -465,6 +465,8 @@ class Presenter:
             status=status,
             summary=" · ".join(filter(None, (plain_line(event.summary), wording.accepted_hunks(event)))),
             display=display,
+            # Of what an agent did no log stays.
+            result=None if event.agent else event.result,
             # Where the display has the text, nothing shows the one for the model.
             output="" if status == "done" and display.get("text") else plain_text(event.result.text[:RESULT_SHOWN]),
             duration_ms=event.duration_ms,

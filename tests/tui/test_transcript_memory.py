@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+import sys
 import tracemalloc
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentcli.core.messages import Json, Message, TextBlock, ToolResultBlock, pack_block
 from agentcli.core.packed import Packed
 from agentcli.tui.blocks.make import make_block
-from agentcli.tui.model import Add, Item, OutputItem, Replace, ToolItem
+from agentcli.tui.model import Add, Item, OutputItem, Replace, ToolItem, pack_item
+from agentcli.tui.presenter import Presenter
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.items import UNPACKED, TranscriptItems
+from tests.support.assembled import engine_on
+from tests.support.scripts import call, reply, say
 
 LINES = [f"    some_name_{number} = another_name(argument_{number % 7}, {number * 31})" for number in range(300)]
 COUNT = 300
@@ -71,6 +82,47 @@ def test_laying_out_a_packed_item_reads_its_display_once(monkeypatch: pytest.Mon
     assert items.layouts.lines(items.stack.entries[0])
 
     assert len(unpacked) == 1
+
+
+def test_a_display_that_repeats_its_result_takes_a_fraction_of_what_it_takes_alone() -> None:
+    numbers = random.Random(1)
+    lines = [f"    name_{numbers.random()} = call({number}, {numbers.random()})" for number in range(150)]
+    numbered = "\n".join(f"{number}\t{line}" for number, line in enumerate(lines, 1))
+    result = ToolResultBlock("c1", (TextBlock(numbered),))
+    display: Json = {"kind": "code", "text": "\n".join(lines)}
+    alone = ToolItem(id="t", name="Read", title="Read", status="done", display=display)
+    beside = replace(alone, result=result)
+
+    pack_item(alone)
+    pack_item(beside)
+    pack_block(result)
+
+    assert _packed_bytes(beside) < _packed_bytes(alone) / 4
+    assert beside.display == alone.display == display
+
+
+def _packed_bytes(item: ToolItem) -> int:
+    return sys.getsizeof(ToolItem.__dict__["display"]._slot.__get__(item)._data)
+
+
+def test_a_result_above_is_kept_once_in_the_log_and_in_the_transcript(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(_text(0))
+    items, messages = asyncio.run(_work(tmp_path, call("Read", file_path="a.py")))
+
+    [read] = [entry.block.item for entry in items.stack if isinstance(entry.block.item, ToolItem)]
+    [logged] = [block for message in messages for block in message.tool_results]
+    assert read.result is logged
+
+
+async def _work(project: Path, *calls: Json) -> tuple[TranscriptItems, Sequence[Message]]:
+    """What the transcript and the log have after a submission with these calls."""
+    items = TranscriptItems(make_block, Palette())
+    async with engine_on(project, reply(*calls), reply(say("Done."))) as engine:
+        presenter = Presenter(engine.title_of)
+        async with aclosing(engine.submit("Go")) as events:
+            async for event in events:
+                items.apply(presenter.show(event, 0.0))
+        return items, engine.messages
 
 
 def test_what_was_before_a_resumed_session_is_compressed_at_once() -> None:
