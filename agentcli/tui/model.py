@@ -6,12 +6,13 @@ an item is already free of control sequences (line breaks and tabs stay); blocks
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, ToolResultBlock
-from agentcli.core.packed import packable_field
+from agentcli.core.packed import PackableField, packable_field
 
 
 @frozen(kw_only=True)
@@ -120,7 +121,9 @@ class EndItem(Item):
 
 
 _TOOL_FIELDS = tuple(packable_field(ToolItem, name) for name in ("input", "output", "display"))
-_OUTPUT_TEXT = packable_field(OutputItem, "text")
+_TEXT_FIELDS: Mapping[type[Item], PackableField] = {
+    kind: packable_field(kind, "text") for kind in (AnswerItem, ThinkingItem, OutputItem)
+}
 
 
 def pack_item(item: Item) -> None:
@@ -128,8 +131,8 @@ def pack_item(item: Item) -> None:
     if isinstance(item, ToolItem):
         for packable in _TOOL_FIELDS:
             packable.pack(item, item.result)
-    elif isinstance(item, OutputItem):
-        _OUTPUT_TEXT.pack(item)
+    elif (text := _TEXT_FIELDS.get(type(item))) is not None:
+        text.pack(item)
 
 
 @frozen

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
+from sys import intern
 
 from agentcli.core import events as ev
 from agentcli.core.messages import (
@@ -586,7 +587,7 @@ class Presenter:
 
     @staticmethod
     def _of(message_id: str, index: int) -> str:
-        return f"{message_id}:{index}"
+        return intern(f"{message_id}:{index}")
 
     def _new(self, kind: str) -> str:
         return f"{self._prefix}{kind}-{next(self._numbers)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import sys
 import tracemalloc
@@ -16,8 +17,20 @@ import pytest
 
 from agentcli.core.messages import Json, Message, TextBlock, ToolResultBlock, pack_block
 from agentcli.core.packed import Packed
+from agentcli.tui.blocks.base import Block
 from agentcli.tui.blocks.make import make_block
-from agentcli.tui.model import Add, Item, OutputItem, Replace, ToolItem, pack_item
+from agentcli.tui.model import (
+    Add,
+    AnswerItem,
+    Grow,
+    Item,
+    NoticeItem,
+    OutputItem,
+    Replace,
+    ThinkingItem,
+    ToolItem,
+    pack_item,
+)
 from agentcli.tui.presenter import Presenter
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.items import UNPACKED, TranscriptItems
@@ -136,3 +149,59 @@ def test_what_was_before_a_resumed_session_is_compressed_at_once() -> None:
 
     assert grown < COUNT * 2 * (len(_text(0)) / 1024 / 3 + 3)
     assert [entry.block.item for entry in items.stack] == [*older, *texts]
+
+
+def test_an_answer_and_thoughts_above_are_kept_once_and_compressed() -> None:
+    items = TranscriptItems(make_block, Palette())
+    items.set_width(100)
+    items.layouts.most_rows = 0
+    _say(items, 0)
+    _say(items, 1)
+    for number in range(4, UNPACKED):
+        items.apply([Add(NoticeItem(id=f"n{number}", text=""))])
+    held = [item for entry in items.stack for item in _long_texts(entry.block)]
+    for number in range(UNPACKED, UNPACKED + 4):
+        items.apply([Add(NoticeItem(id=f"n{number}", text=""))])
+
+    above = list(items.stack)[:4]
+    assert len(held) >= 4
+    assert not [text for entry in above for text in _long_texts(entry.block)]
+    assert [entry.block.source for entry in above] == [_text(0), _text(0), _text(1), _text(1)]
+    assert "some_name_299" in "".join(line.text for line in items.layouts.lines(above[1]))
+    items.expand(above[0], True)
+    assert "some_name_9 " in "".join(line.text for line in items.layouts.lines(above[0]))
+
+
+def _say(items: TranscriptItems, number: int) -> None:
+    """Thoughts and an answer as they come: in pieces that are looked at, then whole."""
+    thoughts, answer = ThinkingItem(id=f"t{number}"), AnswerItem(id=f"a{number}")
+    items.apply([Add(thoughts), Add(answer)])
+    for piece in _text(number).splitlines(keepends=True):
+        items.apply([Grow(thoughts.id, piece), Grow(answer.id, piece)])
+    items.apply([Replace(replace(thoughts, text=_text(number), seconds=2.0))])
+    items.apply([Replace(replace(answer, text=_text(number), done=True))])
+    for entry in list(items.stack)[-2:]:
+        items.layouts.measure(entry)
+
+
+def _long_texts(block: Block) -> list[str]:
+    """Texts that a block, its item and what they hold keep uncompressed."""
+    seen: dict[int, object] = {id(block): block}
+    held = [block]
+    while held:
+        one: object = held.pop()
+        if type(one).__module__.startswith("agentcli.tui") or isinstance(one, list | dict | tuple):
+            parts = [part for part in gc.get_referents(one) if not isinstance(part, type) and id(part) not in seen]
+            seen |= {id(part): part for part in parts}
+            held += parts
+    return [one for one in seen.values() if isinstance(one, str) and len(one) > len(_text(0)) / 2]
+
+
+def test_an_answer_above_that_is_replaced_without_text_keeps_its_text() -> None:
+    items = TranscriptItems(make_block, Palette())
+    items.set_width(100)
+    items.put_above([AnswerItem(id="a", text=_text(1), done=True), ThinkingItem(id="t", text=_text(2), seconds=1.0)])
+
+    items.apply([Replace(AnswerItem(id="a", done=True)), Replace(ThinkingItem(id="t", seconds=2.0))])
+
+    assert [entry.block.source for entry in items.stack] == [_text(1), _text(2)]
