@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from sys import intern
 from typing import Any, Literal
 
 from agentcli.core.frozen import frozen, replace
@@ -71,7 +72,8 @@ def edit_from_dict(data: Mapping[str, Any]) -> ContextEdit:
 
 def block_id(message: Message, place: int) -> str:
     """The name of a block, in the log or as it is shown."""
-    return f"{message.id}:{block_number(message, place)}"
+    # Interned: a dozen lists and tables refer to the blocks of a long conversation by name.
+    return intern(f"{message.id}:{block_number(message, place)}")
 
 
 def block_number(message: Message, place: int) -> int:

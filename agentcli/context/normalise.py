@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from itertools import groupby, pairwise
+from operator import is_
 
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.growing import STEP, Growing, growing
@@ -223,20 +224,22 @@ def _clean(block: Block) -> Json:
 
 
 def _clean_json(value: Json) -> Json:
-    """The input as it came, unless a string inside cannot be sent."""
-
-    def clean(item: object) -> object:
-        if isinstance(item, str):
-            return clean_text(item)
-        if isinstance(item, dict):
-            return {clean_text(str(key)): clean(inner) for key, inner in item.items()}
-        if isinstance(item, list):
-            return [clean(inner) for inner in item]
-        return item
-
-    cleaned = clean(value)
+    """The input as it came, unless a string inside cannot be sent: then a copy."""
+    cleaned = _cleaned(value)
     assert isinstance(cleaned, dict)
     return cleaned
+
+
+def _cleaned(item: object) -> object:
+    if isinstance(item, str):
+        return clean_text(item)
+    if isinstance(item, dict):
+        changed = {clean_text(str(key)): _cleaned(inner) for key, inner in item.items()}
+        return item if all(map(is_, changed, item)) and all(map(is_, changed.values(), item.values())) else changed
+    if isinstance(item, list):
+        parts = [_cleaned(inner) for inner in item]
+        return item if all(map(is_, parts, item)) else parts
+    return item
 
 
 def _trimmed(wire: Growing[Json]) -> Growing[Json]:

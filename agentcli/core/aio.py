@@ -34,9 +34,19 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
     for task in pending:
         if task not in cleaning:
             task.cancel()
+    timers: list[asyncio.TimerHandle] = []
+    if cleaning:
+        _cancel_after_cleanup(cleaning, timers)
+    try:
+        await wait_uncancelled(pending)
+    finally:
+        for timer in timers:
+            timer.cancel()
+
+
+def _cancel_after_cleanup(tasks: Iterable[asyncio.Task[Any]], timers: list[asyncio.TimerHandle]) -> None:
     loop = asyncio.get_running_loop()
     end = loop.time() + CLEANUP_SECONDS
-    timers: list[asyncio.TimerHandle] = []
 
     def look_at(task: asyncio.Task[Any]) -> None:
         left = end - loop.time()
@@ -45,13 +55,8 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
         else:
             timers.append(loop.call_later(min(left, _LOOK_SECONDS), look_at, task))
 
-    for task in cleaning:
+    for task in tasks:
         look_at(task)
-    try:
-        await wait_uncancelled(pending)
-    finally:
-        for timer in timers:
-            timer.cancel()
 
 
 async def wait_uncancelled(tasks: Iterable[asyncio.Future[Any]]) -> None:

@@ -2,27 +2,40 @@
 
 A long conversation holds each large result in one place, its block, and everything else refers to that. When no request
 shows the block any more, its text is compressed there; scrolling, rewinding or an export get an equal value, which is
-decompressed at every access.
+decompressed at every access. What is shown of a result is mostly its text once more: it is compressed as the difference
+from the block.
 """
 
 from __future__ import annotations
 
 import marshal
-from typing import Any
+from typing import Any, Protocol
 
 LEAST_PACKED = 1_000
 """Minimum bytes of a value that is compressed; smaller ones save next to nothing."""
 _LEVEL = 4
 """A third of the size at 40 MB a second, a tenth smaller than level 1; higher levels take longer and save little."""
+_SIMILAR_LEVEL = 6
+"""With a similar text this finds many more repetitions than `_LEVEL`, in little more time."""
+_MOST_SIMILAR = 31 * 1024
+"""Bytes of a similar text that are used: zlib looks back 32 KB."""
+
+
+class Similar(Protocol):
+    """Something with a text that never changes, and that is kept anyway."""
+
+    @property
+    def text(self) -> str: ...
 
 
 class Packed:
-    """A value of strings, numbers, lists and dictionaries, compressed."""
+    """A value of strings, numbers, lists and dictionaries, compressed, maybe with the help of a similar text."""
 
-    __slots__ = ("_data", "size")
+    __slots__ = ("_data", "_similar", "size")
 
-    def __init__(self, data: bytes, size: int) -> None:
+    def __init__(self, data: bytes, size: int, similar: Similar | None = None) -> None:
         self._data = data
+        self._similar = similar
         self.size = size
         """Bytes before compressing."""
 
@@ -31,18 +44,29 @@ class Packed:
         """Decompressed at every access: keep it in a variable while it is used."""
         import zlib
 
-        return marshal.loads(zlib.decompress(self._data))  # noqa: S302 - made by `pack` in this process
+        data = zlib.decompressobj(zdict=_dictionary(self._similar)).decompress(self._data)
+        return marshal.loads(data)  # noqa: S302 - made by `pack` in this process
 
 
-def pack(value: Any) -> Packed | None:
-    """The value compressed; None if it is small, or of kinds that cannot be."""
+def pack(value: Any, similar: Similar | None = None) -> Packed | None:
+    """The value compressed; None if it is small, or of kinds that cannot be.
+
+    `similar`: what has much of the same text. The packed value refers to it.
+    """
     import zlib
 
     try:
         data = marshal.dumps(value)
     except ValueError:
         return None
-    return Packed(zlib.compress(data, _LEVEL), len(data)) if len(data) >= LEAST_PACKED else None
+    if len(data) < LEAST_PACKED:
+        return None
+    work = zlib.compressobj(_LEVEL if similar is None else _SIMILAR_LEVEL, zdict=_dictionary(similar))
+    return Packed(work.compress(data) + work.flush(), len(data), similar)
+
+
+def _dictionary(similar: Similar | None) -> bytes:
+    return b"" if similar is None else similar.text[:_MOST_SIMILAR].encode("utf-8", "surrogatepass")[:_MOST_SIMILAR]
 
 
 class PackableField:
@@ -60,10 +84,10 @@ class PackableField:
     def __set__(self, instance: object, value: object) -> None:
         self._slot.__set__(instance, value)
 
-    def pack(self, instance: object) -> int:
+    def pack(self, instance: object, similar: Similar | None = None) -> int:
         """Compress the value of this instance if that is worth it. Returns the bytes that were compressed."""
         value = self._slot.__get__(instance)
-        if type(value) is Packed or (packed := pack(value)) is None:
+        if type(value) is Packed or (packed := pack(value, similar)) is None:
             return 0
         self._slot.__set__(instance, packed)
         return packed.size

@@ -6,12 +6,13 @@ an item is already free of control sequences (line breaks and tabs stay); blocks
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Json
-from agentcli.core.packed import packable_field
+from agentcli.core.messages import Json, ToolResultBlock
+from agentcli.core.packed import PackableField, packable_field
 
 
 @frozen(kw_only=True)
@@ -77,6 +78,8 @@ class ToolItem(Item):
     summary: str = ""
     display: Json = field(default_factory=dict)
     """In the form of `tools.base.Output.display`."""
+    result: ToolResultBlock | None = field(default=None, repr=False)
+    """The result in the log, whose text the display mostly repeats."""
     duration_ms: int = 0
     began: float = 0.0
     """Monotonic time when it began to run, for the live duration."""
@@ -118,16 +121,18 @@ class EndItem(Item):
 
 
 _TOOL_FIELDS = tuple(packable_field(ToolItem, name) for name in ("input", "output", "display"))
-_OUTPUT_TEXT = packable_field(OutputItem, "text")
+_TEXT_FIELDS: Mapping[type[Item], PackableField] = {
+    kind: packable_field(kind, "text") for kind in (AnswerItem, ThinkingItem, OutputItem)
+}
 
 
 def pack_item(item: Item) -> None:
     """Keep the long texts of an item compressed, which is far from what is looked at. It reads as before."""
     if isinstance(item, ToolItem):
         for packable in _TOOL_FIELDS:
-            packable.pack(item)
-    elif isinstance(item, OutputItem):
-        _OUTPUT_TEXT.pack(item)
+            packable.pack(item, item.result)
+    elif (text := _TEXT_FIELDS.get(type(item))) is not None:
+        text.pack(item)
 
 
 @frozen

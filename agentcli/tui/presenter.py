@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
+from sys import intern
 
 from agentcli.core import events as ev
 from agentcli.core.messages import (
@@ -465,6 +466,8 @@ class Presenter:
             status=status,
             summary=" · ".join(filter(None, (plain_line(event.summary), wording.accepted_hunks(event)))),
             display=display,
+            # Of what an agent did no log stays.
+            result=None if event.agent else event.result,
             # Where the display has the text, nothing shows the one for the model.
             output="" if status == "done" and display.get("text") else plain_text(event.result.text[:RESULT_SHOWN]),
             duration_ms=event.duration_ms,
@@ -584,7 +587,7 @@ class Presenter:
 
     @staticmethod
     def _of(message_id: str, index: int) -> str:
-        return f"{message_id}:{index}"
+        return intern(f"{message_id}:{index}")
 
     def _new(self, kind: str) -> str:
         return f"{self._prefix}{kind}-{next(self._numbers)}"

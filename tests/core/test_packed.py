@@ -54,6 +54,17 @@ def test_a_packed_text_takes_a_fraction_of_its_memory() -> None:
     assert sys.getsizeof(packed._data) < len(LONG) / 4
 
 
+@each_row("similar", ["", LONG, LONG[5:500], "✓" * 40_000, LONG * 20])
+def test_a_value_packed_beside_a_similar_text_reads_as_before(similar: str) -> None:
+    block = TextBlock(similar)
+    packed = pack({"shown": LONG, "lines": 400}, block)
+
+    pack_block(block)
+
+    assert packed is not None
+    assert packed.value == {"shown": LONG, "lines": 400}
+
+
 @each_row("value", ["short", {"of": "kinds", "that": object()}, ["x" * 5_000, {1, 2}, lambda: 0]])
 def test_what_is_small_or_cannot_be_packed_stays(value: object) -> None:
     assert pack(value) is None

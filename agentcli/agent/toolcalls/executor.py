@@ -127,10 +127,13 @@ class Executor:
         """End everything at once; results are void. Waits until it has really ended."""
         self._controller.abort(AbortReason.USER_CANCEL)
         await cancel_and_wait([entry.task for entry in self._entries if entry.task is not None])
-        self._controller.close()
+        self.dispose()
 
     def dispose(self) -> None:
+        """Detach it from its turn when nothing runs any more. The turn refers to it and holds a whole request: as a
+        reference cycle both would stay until the garbage collector finds them."""
         self._controller.close()
+        self._spawn = self._put = None
 
     # ------------------------------------------------------------------------------------------------ scheduling
 

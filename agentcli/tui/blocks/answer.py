@@ -29,22 +29,32 @@ class AnswerBlock(Block):
 
     def __init__(self, item: AnswerItem) -> None:
         super().__init__(item)
-        self._parts = [item.text]
+        self._parts: list[str] = []
+        """Text that has grown; none if the item has all of it."""
         self._flow: Flow | None = None
         self._new: list[str] = []
         self._was_shown = False
 
     def grow(self, text: str) -> None:
+        self._parts = self._parts or [self.item.text]
         self._parts.append(text)
         self._new.append(text)
 
     def replace(self, item: Item) -> None:
+        before = self._text
         self.item = item if isinstance(item, AnswerItem) else self.item
         # An interruption brings an item without text: what was seen stays. At the end of an answer it is only blank
         # lines around it that go, which is no reason to lay all of it out again.
-        if self.item.text and self.item.text.strip("\n") != self._text.strip("\n"):
-            self._parts = [self.item.text]
+        if not self.item.text:
+            self._parts = [before]
+        elif self.item.text.strip("\n") != before.strip("\n"):
+            self._parts = []
             self.forget()
+
+    def pack(self) -> None:
+        if self.item.done and self.item.text and not self._new:
+            self._parts = []
+        super().pack()
 
     def forget(self) -> None:
         self._flow = None
@@ -56,6 +66,8 @@ class AnswerBlock(Block):
 
     @property
     def _text(self) -> str:
+        if not self._parts:
+            return self.item.text
         if len(self._parts) > 1:
             self._parts = ["".join(self._parts)]
         return self._parts[0]
@@ -89,6 +101,7 @@ class AnswerBlock(Block):
         """What was shown once is shown again at once, and all the rest with it."""
         if self._was_shown:
             self._new = []
-        flow.feed(self._text[: len(self._text) - sum(map(len, self._new))])
+        text = self._text
+        flow.feed(text[: len(text) - sum(map(len, self._new))])
         self._flow, self._was_shown = flow, True
         return flow

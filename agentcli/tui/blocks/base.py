@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from textual.strip import Strip
 
-from agentcli.tui.model import Item
+from agentcli.tui.model import Item, pack_item
 from agentcli.tui.theme.palette import Palette
 
 
@@ -58,6 +58,10 @@ class Block(ABC):
 
     def forget(self) -> None:  # noqa: B027 -- most blocks keep nothing
         """Drop everything that `layout` can make again."""
+
+    def pack(self) -> None:
+        """Keep long texts compressed and once: the block is far above what is looked at. It reads as before."""
+        pack_item(self.item)
 
     def tick(self, now: float) -> bool:
         """Called a few times a second while visible and busy (live durations); whether it looks different now."""

@@ -21,23 +21,30 @@ class ThoughtsBlock(Block):
 
     def __init__(self, item: ThinkingItem) -> None:
         super().__init__(item)
-        self._text = LiveText(item.text, _KEPT)
+        self._grown: LiveText | None = None if _is_whole(item) else LiveText(item.text, _KEPT)
+        """Text so far; None if the item has all of it."""
 
     def grow(self, text: str) -> None:
-        self._text.add(text)
+        if self._grown is None:
+            self._grown = LiveText(self.item.text, _KEPT)
+        self._grown.add(text)
 
     def replace(self, item: Item) -> None:
+        before = self.source
         super().replace(item)
-        # An interruption brings an item without text: what was seen stays.
-        if self.item.text:
-            self._text = LiveText(self.item.text, _KEPT)
+        if _is_whole(self.item):
+            self._grown = None
+        elif self.item.text or self._grown is None:
+            # An interruption brings an item without text: what was seen stays.
+            self._grown = LiveText(self.item.text or before, _KEPT)
 
     def forget(self) -> None:
-        self._text.forget()
+        if self._grown is not None:
+            self._grown.forget()
 
     @property
     def source(self) -> str:
-        return self._text.text
+        return self.item.text if self._grown is None else self._grown.text
 
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         seconds = self.item.seconds
@@ -50,9 +57,13 @@ class ThoughtsBlock(Block):
 
     def _body(self, width: int, palette: Palette) -> list[BlockLine]:
         before, style = margin(width), palette.thinking
-        if self.item.seconds is not None:
+        if self.item.seconds is not None or self._grown is None:
             return joined(head(self.source.strip("\n"), width, MOST_ROWS, style, before), width, palette, before)
         if self.expanded:
-            return self._text.all(width, style, before).lines
+            return self._grown.all(width, style, before).lines
         # Without "… more lines above": the header says that it goes on.
-        return self._text.tail(width, _ROWS, style, before).lines
+        return self._grown.tail(width, _ROWS, style, before).lines
+
+
+def _is_whole(item: Item) -> bool:
+    return isinstance(item, ThinkingItem) and bool(item.text) and item.seconds is not None

@@ -51,7 +51,10 @@ class ToolBlock(Block):
 
     def __init__(self, item: ToolItem) -> None:
         super().__init__(item)
-        self._live = LiveText(item.output if item.status in _OPEN else "", line_breaks=item.line_breaks)
+        self._live: LiveText | None = None
+        """Output of a call that runs, or ended without a better display."""
+        if item.status in _OPEN and (item.output or item.line_breaks):
+            self._live = LiveText(item.output, line_breaks=item.line_breaks)
         self._seconds = 0
         self._body: tuple[object, Rows] | None = None
 
@@ -60,19 +63,25 @@ class ToolBlock(Block):
         if self.item.status in _OPEN and self.item.output:
             self._live = LiveText(self.item.output, line_breaks=self.item.line_breaks)
         elif self.item.status not in (*_OPEN, "interrupted", "failed"):
-            self._live = LiveText()
+            self._live = None
 
     def grow(self, text: str) -> None:
-        self._live.add(text)
+        self._begun().add(text)
         self._body = None
 
     def count_lines(self, line_breaks: int) -> None:
-        self._live.count_lines(line_breaks)
+        self._begun().count_lines(line_breaks)
         self._body = None
+
+    def _begun(self) -> LiveText:
+        if self._live is None:
+            self._live = LiveText()
+        return self._live
 
     def forget(self) -> None:
         self._body = None
-        self._live.forget()
+        if self._live is not None:
+            self._live.forget()
 
     def tick(self, now: float) -> bool:
         if self.item.status != "running" or not self.item.began:
@@ -84,7 +93,7 @@ class ToolBlock(Block):
     @property
     def source(self) -> str:
         item = self.item
-        text = "\n".join(_texts(item.display)) or item.output or self._live.text
+        text = "\n".join(_texts(item.display)) or item.output or (self._live.text if self._live else "")
         return "\n".join(part for part in (item.title, item.summary, item.learned, _long_command(item), text) if part)
 
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
@@ -136,7 +145,7 @@ class ToolBlock(Block):
 
     def _rows(self, width: int, palette: Palette, before: Sequence[Run]) -> Rows:
         item, display = self.item, self.item.display  # read once: it may be packed
-        if item.status in _OPEN or (self._live.text and not display and item.status != "failed"):
+        if item.status in _OPEN or (self._live and self._live.text and not display and item.status != "failed"):
             return self._live_rows(width, palette, before)
         text = "" if _names_denier(item) and not self.expanded else _told(item)
         if not display and not text:
@@ -156,6 +165,8 @@ class ToolBlock(Block):
         return Rows() if display else displays.text(text, view)
 
     def _live_rows(self, width: int, palette: Palette, before: Sequence[Run]) -> Rows:
+        if self._live is None:
+            return Rows()
         if self.expanded:
             return self._live.all(width, palette.muted, before)
         return self._live.tail(width, _LIVE_ROWS, palette.muted, before)

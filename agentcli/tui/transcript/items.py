@@ -59,7 +59,7 @@ class TranscriptItems:
         self.stack.add(*self._made(item))
         self.unsure = True
         if len(self.stack) > UNPACKED:
-            pack_item(self.stack.entries[-1 - UNPACKED].block.item)
+            self.stack.entries[-1 - UNPACKED].block.pack()
 
     def _replace(self, item: Item) -> None:
         entry = self.stack.get(item.id)
