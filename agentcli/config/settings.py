@@ -73,6 +73,7 @@ class SettingRow:
     value: Any
     source: str
     doc: str
+    layer: Layer = Layer.DEFAULT
 
 
 @frozen(kw_only=True)
@@ -157,7 +158,8 @@ class Settings:
             used = items if key.merge else items[:1]
             source = ", ".join(dict.fromkeys(item.source.label for item in used)) or DEFAULT_SOURCE.label
             is_secret = key.kind == "text map" or key.name == "mcpServers"
-            rows.append(SettingRow(key.name, _hidden(value) if is_secret else value, source, key.doc))
+            layer = items[0].source.layer if items else Layer.DEFAULT
+            rows.append(SettingRow(key.name, _hidden(value) if is_secret else value, source, key.doc, layer))
         return rows
 
 

@@ -49,8 +49,7 @@ def message_line(message: Message) -> str:
     first = plain_line(plain_text(message.text), 160)
     match message.origin:
         case Origin.HOOK:
-            is_named = first.startswith(("A hook ", "A stop hook "))
-            return f"Sent to the model: {first}" if is_named else f"A hook sent to the model: {first}"
+            return f"Hook output for the model: {first}"
         case Origin.RECOVERY:
             return f"The model was asked to continue: {first}"
     if isinstance(file := message.meta.get(ATTACHED), dict):

@@ -331,7 +331,7 @@ class Printer:
             # Others ran beside it: whose result this is has to be said again.
             said = f"{call.title}: {said}"
         pieces.append(line(f"{INDENT}{said}", look))
-        if status != "denied":
+        if status != "denied" or call.started:
             pieces += result_lines(event, verbose=self._verbose, seen=call.seen)
         return pieces
 

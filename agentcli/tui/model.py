@@ -77,6 +77,8 @@ class ToolItem(Item):
     summary: str = ""
     display: Json = field(default_factory=dict)
     """In the form of `tools.base.Output.display`."""
+    denied_by: str = ""
+    """Who denied the call, which the summary says too; "" if nobody did or nobody was there to ask."""
     duration_ms: int = 0
     began: float = 0.0
     """Monotonic time when it began to run, for the live duration."""

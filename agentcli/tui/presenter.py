@@ -26,7 +26,7 @@ from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.interactive import wording
 from agentcli.tui.agent_presenters import AgentPresenters
-from agentcli.tui.agent_progress import WRITING_INPUT, AgentItem, AgentProgress
+from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.answer_pieces import AnswerPieces
 from agentcli.tui.model import (
     Activity,
@@ -99,6 +99,8 @@ class Presenter:
         self._characters = 0
         self._tokens = 0
         self._pieces = AnswerPieces()
+        self._asked: dict[str, float] = {}
+        """When the open question about a call was asked."""
         self._agent_calls: set[str] = set()
         """Calls that an agent works for: its block stands in their place."""
         self._ended_tasks: dict[str, str] = {}
@@ -271,7 +273,7 @@ class Presenter:
         item = ToolItem(id=self._of(event.message_id, event.index), name=title, title=title, status="writing")
         self._spelling[event.message_id, event.index] = item
         self._belongs(event.message_id, item.id)
-        self._phase("writing", f"{WRITING_INPUT} {title}")
+        self._phase("writing", f"Writing the input of {title}")
         return [Add(item)]
 
     @_show.register
@@ -424,6 +426,7 @@ class Presenter:
     def _(self, event: ev.PermissionRequested, now: float) -> list[Operation]:
         if self.activity.phase or not ev.is_of_server(event):
             self._phase("waiting", "Waiting for your answer")
+        self._asked[event.tool_use_id] = now
         return self._tool(event.tool_use_id, status="waiting", title=plain_line(event.title, 2_000))
 
     @_show.register
@@ -431,7 +434,14 @@ class Presenter:
         # A server may ask while nothing runs.
         if self.activity.phase:
             self._phase("tools", "Working")
-        return []
+        asked, item = self._asked.pop(event.tool_use_id, now), self._tools.get(event.tool_use_id)
+        if item is None or not item.began or event.behavior != "allow":
+            return []
+        # A command that runs again with network: its time goes on without the wait.
+        began = item.began + now - asked
+        if self.activity.phase:
+            self._phase("tools", plain_line(item.title, 80), tool_began=began)
+        return self._tool(event.tool_use_id, status="running", began=began)
 
     @_show.register
     def _(self, event: ev.ToolStarted, now: float) -> list[Operation]:
@@ -464,6 +474,7 @@ class Presenter:
             event.tool_use_id,
             status=status,
             summary=" · ".join(filter(None, (plain_line(event.summary), wording.accepted_hunks(event)))),
+            denied_by=plain_line(event.denied_by),
             display=display,
             # Where the display has the text, nothing shows the one for the model.
             output="" if status == "done" and display.get("text") else plain_text(event.result.text[:RESULT_SHOWN]),

@@ -397,6 +397,7 @@ class Turn:
                     result=result.block,
                     summary=result.output.summary,
                     outcome=result.outcome,
+                    denied_by=result.denied_by,
                 )
         if results:
             yield from self._ordered_results(results)
