@@ -135,12 +135,18 @@ def compacted(trigger: str, before: int, after: int) -> str:
     return f"{how}: {token_count(before)} → {token_count(after)} tokens"
 
 
-def boundary(message: Message) -> str:
-    """A compaction, by the meta of its boundary in the log."""
+def boundary(message: Message, *, can_undo: bool = True) -> str:
+    """A compaction, by the meta of its boundary in the log. `can_undo`: not that of a sub-agent."""
     meta = message.meta
     counts = (meta.get("tokens_before"), meta.get("tokens_after"))
     before, after = (count if isinstance(count, int) else 0 for count in counts)
-    return compacted(str(meta.get("trigger", "")), before, after)
+    text = compacted(str(meta.get("trigger", "")), before, after)
+    return f"{text} · /compact undo reverts it" if can_undo else text
+
+
+def has_own_notice(event: ev.Event) -> bool:
+    """Whether a notice of the same command says what the line about this event would say."""
+    return isinstance(event, ev.ContextEdited) and any(edit.get("kind") == "undo_compaction" for edit in event.edits)
 
 
 LineEvent = (

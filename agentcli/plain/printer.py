@@ -266,6 +266,8 @@ class Printer:
             before, self._mode = self._mode, event.mode
             if event.mode == before or event.reason == ev.MODE_CHOSEN:
                 return []
+        if wording.has_own_notice(event):
+            return []
         if isinstance(event, ev.CompactionFailed):
             self._reported.add(event.text)
         return self.note(*wording.event_line(event))

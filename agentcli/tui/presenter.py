@@ -224,7 +224,7 @@ class Presenter:
                 text = wording.message_line(message)
                 return self._notice(text, "info", message.origin.value) if text else None
             case Origin.BOUNDARY:
-                return BoundaryItem(id=message.id, text=wording.boundary(message))
+                return BoundaryItem(id=message.id, text=wording.boundary(message, can_undo=not self._prefix))
             case Origin.SUMMARY:
                 text = wording.summary(message)
                 return OutputItem(id=message.id, text=text, kind="markdown", title=wording.SUMMARY_TITLE)
@@ -397,6 +397,8 @@ class Presenter:
             before, self._mode = self._mode, event.mode
             if event.mode == before or event.reason == ev.MODE_CHOSEN:
                 return []
+        if wording.has_own_notice(event):
+            return []
         if isinstance(event, ev.CompactionFailed):
             self._reported.add(event.text)
         if isinstance(event, ev.RulesLearned) and event.tool_use_id in self._tools:

@@ -302,7 +302,17 @@ def test_waiting_fallback_and_compaction_are_printed() -> None:
     assert printed.show(ev.CompactionStarted(trigger="auto")) == "· Compacting the conversation\n"
     meta = {"trigger": "auto", "tokens_before": 90_000, "tokens_after": 9_000}
     boundary = Message("user", (TextBlock("x"),), "b", Origin.BOUNDARY, meta=meta)
-    assert "--- compacted automatically: 90k → 9k tokens ---" in printed.show(ev.MessageAppended(message=boundary))
+    assert (
+        "--- compacted automatically: 90k → 9k tokens · /compact undo reverts it ---"
+        in printed.show(ev.MessageAppended(message=boundary))
+    )
+
+
+def test_an_undone_compaction_is_reported_by_its_notice_only() -> None:
+    printed = Printed()
+    edits = [{"kind": "undo_compaction", "target": "b"}]
+    assert printed.show(ev.ContextEdited(edits=edits, step="compact", freed_tokens=-900, text="undone")) == ""
+    assert printed.show(ev.ContextEdited(edits=[{"kind": "hide"}], step="snip", freed_tokens=900)) != ""
 
 
 def test_a_just_typed_prompt_is_not_printed_and_a_queued_one_is() -> None:
