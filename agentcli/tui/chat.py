@@ -301,7 +301,7 @@ class ChatScreen(Screen[None]):
 
     @on(Transcript.FindChanged)
     def _find_changed(self, event: Transcript.FindChanged) -> None:
-        self.finder.show(event.count, event.position, event.done)
+        self.finder.show(event)
 
     def hint(self, text: str) -> None:
         self.activity.hint(plain_line(text), TWICE_SECONDS)

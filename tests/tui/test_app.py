@@ -142,6 +142,10 @@ def test_a_search_that_was_closed_is_made_again_with_enter_or_by_the_command(tmp
         assert "1 of 1" not in shown(app), "nothing is searched yet"
         await pilot.press("enter")
         await until(pilot, lambda: "1 of 1" in shown(app))
+        assert "wrapped" not in shown(app)
+        assert "Enter next · ↑ previous · Esc close" in shown(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: "wrapped · 1 of 1" in shown(app))
         await pilot.press("escape")
         app.chat.finder.open("well")
         await until(pilot, lambda: "1 of 1" in shown(app))
