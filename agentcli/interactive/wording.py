@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from agentcli.core import events as ev
 from agentcli.core.format import duration, elapsed, money, token_count
 from agentcli.core.messages import ATTACHED, EXPANDED, MCP_SERVERS, NOTE, SKILLS, SUMMARY, Message, Origin, TextBlock
-from agentcli.core.permission import PartFinding
+from agentcli.core.permission import PartFinding, mode_label
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 
@@ -193,7 +193,7 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
             where = "for this session" if event.where == "session" else f"saved in {event.where}"
             return f"Allowed from now on ({where}): {', '.join(event.rules)}", "info"
         case ev.ModeChanged():
-            return f"Permission mode: {event.mode} ({event.reason})", "info"
+            return f"Permission mode: {mode_label(event.mode)} ({event.reason})", "info"
         case ev.BackgroundChanged():
             what = f"Background {event.task_id} {event.status}: {plain_line(event.command, 80)}"
             failed: Level = "warning" if event.status == "failed" else "info"
