@@ -484,6 +484,9 @@ class Engine:
         finally:
             await state.aclose()
             state.log.record_mode(own.permissions.mode.value)
+            if own.permissions.mode is not state.first_mode:
+                # Also without a prompt: a resumed session continues in the mode that was chosen last.
+                own.store.write_waiting()
             if own.mcp is not None and ends_servers:
                 await own.mcp.aclose()
             await own.extensions.workspace.aclose()
