@@ -18,7 +18,7 @@ from agentcli.core.plural import counted, plural
 from agentcli.core.unified_diff import is_unified_diff
 from agentcli.interactive import wording
 from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextStyle, line, prose
-from agentcli.plain.results import INDENT, diff_output, result_lines
+from agentcli.plain.results import INDENT, diff_output, result_lines, without_summary
 
 Titles = Callable[[str, Json], str]
 _TITLE = 2_000
@@ -372,6 +372,9 @@ def _unprinted(event: ev.ToolFinished, last: str) -> list[str]:
     rows = plain_text(event.result.text).rstrip("\n").split("\n")
     if last in rows:
         rows = rows[len(rows) - rows[::-1].index(last) :] if last else rows
+    if event.result.is_error:
+        # The line below has it.
+        rows = without_summary(rows, plain_line(event.summary))
     return rows if rows != [""] else []
 
 
