@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.core import events as ev
 from agentcli.core.format import duration, elapsed, money, token_count
-from agentcli.core.messages import ATTACHED, EXPANDED, MCP_SERVERS, NOTE, SKILLS, SUMMARY, Message, Origin, TextBlock
+from agentcli.core.messages import ATTACHED, EXPANDED, MCP_SERVERS, NOTE, SKILLS, SUMMARY, Message, Origin
 from agentcli.core.permission import PartFinding, mode_label
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
@@ -29,18 +29,6 @@ SUMMARY_TITLE = "Summary of the conversation so far"
 ABORTED = ("aborted_streaming", "aborted_tools")
 PROMPT_BLOCKED = "prompt_blocked"
 """Terminal of a prompt that a hook blocked, which has a line of its own."""
-
-
-def is_kept_output(event: ev.Event) -> bool:
-    """Whether an event brings something that stays after an interruption: text of a reply, a call, its output."""
-    match event:
-        case ev.TextStreamed(text=text) | ev.BlockFinished(block=TextBlock(text=text)):
-            return bool(text.strip())
-        case ev.ToolStarted() | ev.ToolProgressed(text=""):
-            return event.agent != ev.USER_AGENT
-        case ev.ToolProgressed() | ev.ToolFinished():
-            return True
-    return False
 
 
 def message_line(message: Message) -> str:

@@ -25,6 +25,7 @@ from agentcli.core.messages import (
 from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.interactive import wording
+from agentcli.interactive.partial_output import PartialOutput
 from agentcli.tui.agent_presenters import AgentPresenters
 from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.answer_pieces import AnswerPieces
@@ -94,7 +95,7 @@ class Presenter:
         """Commands that were shown as sent: one that sends a prompt is not shown again with it."""
         self._halted = False
         """The person has been told of the interruption; what still streams in until the Result is not shown."""
-        self._has_output = False
+        self._partial = PartialOutput()
         """Whether the submission has put out something that an interruption keeps."""
         self._characters = 0
         self._tokens = 0
@@ -143,7 +144,7 @@ class Presenter:
         return operations
 
     def _interruption(self) -> Operation:
-        text = wording.INTERRUPTED_WITH_OUTPUT if self._has_output else wording.INTERRUPTED
+        text = wording.INTERRUPTED_WITH_OUTPUT if self._partial.exists else wording.INTERRUPTED
         return Add(EndItem(id=self._new("end"), text=text, level="warning"))
 
     def note(self, text: str, level: str = "info", code: str = "") -> list[Operation]:
@@ -161,7 +162,7 @@ class Presenter:
 
     def show_own(self, event: ev.Event, now: float) -> list[Operation]:
         """An event of the agent whose presenter this is."""
-        self._has_output = self._has_output or wording.is_kept_output(event)
+        self._partial.take(event)
         return [] if self._halted and isinstance(event, _STREAMED) else self._show(event, now)
 
     def _show_agent(self, event: ev.Event, now: float) -> list[Operation]:
@@ -541,7 +542,7 @@ class Presenter:
         """The submission is over, however: also one that was cut off and had no Result."""
         operations = [*self._close(now, "interrupted"), *self.agents.end(now)]
         self._of_reply.clear()
-        self._retry, self._halted, self._has_output = None, False, False
+        self._retry, self._halted, self._partial = None, False, PartialOutput()
         self._reported.clear()
         self._agent_calls.clear()
         self.activity = Activity(agents=self.agents.running)

@@ -313,9 +313,8 @@ def test_waiting_fallback_and_compaction_are_printed() -> None:
     assert printed.show(ev.CompactionStarted(trigger="auto")) == "· Compacting the conversation\n"
     meta = {"trigger": "auto", "tokens_before": 90_000, "tokens_after": 9_000}
     boundary = Message("user", (TextBlock("x"),), "b", Origin.BOUNDARY, meta=meta)
-    assert (
-        "--- compacted automatically: 90k → 9k tokens · /compact undo reverts it ---"
-        in printed.show(ev.MessageAppended(message=boundary))
+    assert "--- compacted automatically: 90k → 9k tokens · /compact undo reverts it ---" in printed.show(
+        ev.MessageAppended(message=boundary)
     )
 
 
