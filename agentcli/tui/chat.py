@@ -379,6 +379,8 @@ class ChatScreen(Screen[None]):
             self._host.leave()
         else:
             self.hint(f"{shown} again quits")
+            # A key or a paste in between, and it does not.
+            self.prompt.on_next_edit = self.activity.end_hint
 
     def action_cycle_mode(self) -> None:
         engine = self.session.engine

@@ -65,6 +65,7 @@ def test_the_tables_are_large_enough_to_mean_something() -> None:
         ("sed -i s/a/b/ x", "`-i` of sed changes files"),
         ("tail -n 5 -f a", "`-f` of tail never ends"),
         ("npm test", "npm test may change files or run code"),
+        ("make test", "make test may change files or run code"),
         ("ls --zero", "`--zero` of ls may change files or run code"),
         ("cat ../outside.txt", "../outside.txt is outside the working directories"),
         ("ls $(id)", "the arguments of ls are unknown"),
