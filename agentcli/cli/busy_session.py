@@ -11,8 +11,8 @@ from agentcli.core.errors import AgentError
 
 
 def refuse_busy_session(parsed: Parsed, environ: Mapping[str, str], cwd: Path) -> None:
-    """Raise `SessionBusy` if the session of `-c` or `-r` is in use. A search by name reads all sessions, which takes too
-    long before the first frame: it is made only while one of the project's sessions is open."""
+    """Raise `SessionBusy` if the session of `-c` or `-r` is in use. A search by name reads all sessions, which takes
+    too long before the first frame: it is made only while one of the project's sessions is open."""
     resume = parsed.get("resume") or ""
     copies = parsed.get("fork_session") or parsed.get("no_session_persistence")
     if parsed.headless or copies or not (resume or parsed.get("continue")):

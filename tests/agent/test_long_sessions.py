@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.messages import Message
 from agentcli.core.permission import PermissionMode
+from agentcli.headless.output import Notices
+from agentcli.headless.unread_lines import report_unread_lines
 from agentcli.session import recent
+from agentcli.session.load import load_session
 from agentcli.session.recent import EarlierPart
 from tests.commands.test_front_end import Recorder, reported
 from tests.support.fakes import collect, result_of
@@ -173,6 +177,27 @@ async def test_the_whole_history_can_be_shown(sessions: Sessions) -> None:
         history = engine.take_history()
     prompts = [event.message.text for event in history if isinstance(event, ev.MessageAppended)]
     assert [text for text in prompts if text.startswith("Prompt")] == [f"Prompt {number}" for number in range(4)]
+
+
+@pytest.mark.usefixtures("cut_off")
+async def test_damaged_lines_of_the_earlier_part_are_reported_with_the_history_and_on_standard_error(
+    sessions: Sessions, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sessions.file.write_bytes(sessions.file.read_bytes().replace(b"Answer 1.", b"Answer \xff"))
+    (damaged,) = load_session(sessions.file).notices()
+    async with sessions.engine(persist=False, interactive=True) as engine:
+        (notice,) = (event for event in engine.take_history() if isinstance(event, ev.NoticeRaised))
+        assert (notice.text, notice.level) == (damaged, "warning")
+        part = engine.earlier_part
+        assert part is not None
+    async with report_unread_lines(part, Notices(2)):
+        while not (shown := capfd.readouterr().err):
+            await asyncio.sleep(0)
+    assert damaged in shown
+    sessions.file.unlink()
+    async with report_unread_lines(part, Notices(2)):
+        pass
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("cut_off")
