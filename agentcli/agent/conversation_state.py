@@ -330,4 +330,5 @@ class ConversationState:
             if self.session_hooks is not None:
                 await cancel_and_wait([self.session_hooks])
             await cancel_and_wait(list(self._detached))
+            await self.log.aclose()
             await self.hooks.aclose()
