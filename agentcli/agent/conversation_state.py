@@ -77,7 +77,6 @@ class ConversationState:
         """Of the running submission."""
         self.is_model_working = False
         self.first_mode = own.permissions.mode
-        """The permission mode at the start."""
         """Whether the running submission is more than a command of the user's."""
         self.interactive = own.interactive
         """Whether a user can answer questions."""

@@ -49,15 +49,8 @@ from agentcli.tui.model import (
 )
 
 _STREAMED = (
-    ev.BlockStarted,
-    ev.TextStreamed,
-    ev.ThinkingStreamed,
-    ev.ToolInputStreamed,
-    ev.BlockFinished,
-    ev.ToolStarted,
-    ev.ToolProgressed,
-    ev.PermissionRequested,
-    ev.RetryScheduled,
+    *(ev.BlockStarted, ev.TextStreamed, ev.ThinkingStreamed, ev.ToolInputStreamed, ev.BlockFinished),
+    *(ev.ToolStarted, ev.ToolProgressed, ev.PermissionRequested, ev.RetryScheduled),
 )
 
 Titles = Callable[[str, Json], str]

@@ -20,8 +20,9 @@ from agentcli.agent.loop.repetition import DENIED
 from agentcli.agent.loop.reply import Reply
 from agentcli.agent.ports import PriceOf
 from agentcli.agent.provider_notices import announced
+from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.executor import Executor
-from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner
+from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import Merge, cancel_and_wait

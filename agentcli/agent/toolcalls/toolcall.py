@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import field
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.ports import EmitEvent, Hooks, PostToolVerdict, PreToolVerdict, StopSource
+from agentcli.agent.ports import EmitEvent, Hooks, PostToolVerdict, PreToolVerdict
 from agentcli.agent.questions import Questions
+from agentcli.agent.toolcalls.call_result import CallResult, Outcome, failed, result_block
 from agentcli.agent.toolcalls.changed_paths import changed_paths
 from agentcli.agent.toolcalls.fitted_inputs import Fitted, FittedInputs, fit_input
 from agentcli.agent.toolcalls.network_offer import (
@@ -42,48 +43,15 @@ from agentcli.core.bounded_json import DEEPEST_INPUT
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.grant import Approval
 from agentcli.core.ids import Clock, Ids
-from agentcli.core.messages import Json, TextBlock, ToolResultBlock, ToolUseBlock, clean_text
+from agentcli.core.messages import Json, TextBlock, ToolUseBlock, clean_text
 from agentcli.core.permission import Answer, Decision, Need, PermissionMode
 from agentcli.core.plaintext import plain_line
-from agentcli.core.tool_errors import Content, wrapped_content
 from agentcli.tools.base import AgentStarter, Output, Progress, SmallModel, Tool, ToolContext
 from agentcli.tools.registry import Registry
 from agentcli.tools.titles import title_of
 from agentcli.workspace.base import Workspace
 
-Outcome = Literal["done", "denied", "interrupted", "failed"]
-"""Of a call that has ended."""
 INVALID_JSON_SHOWN = 200
-
-
-@frozen
-class CallResult:
-    call: ToolUseBlock
-    block: ToolResultBlock
-    output: Output
-    hook_stop: str | None = None
-    hook_context: tuple[str, ...] = ()
-    stopped_by: StopSource = "hook"
-    """Where `hook_stop` comes from."""
-    outcome: Outcome = "done"
-    denied_by: str = ""
-    """Who denied the call, for the user; "" if nobody did or nobody was there to ask."""
-    waited: float = 0.0
-    """Seconds for which the call waited for answers after it had begun."""
-    accepted_hunks: tuple[int, int] | None = None
-    said: UserWords | None = None
-    """The user's words about this call. They follow the results as a message of the user, not inside the result."""
-
-    @property
-    def denied(self) -> bool:
-        """The user, a rule or a hook refused the call."""
-        return self.outcome == "denied"
-
-
-def failed(call: ToolUseBlock, text: str, summary: str = "", outcome: Outcome = "failed") -> CallResult:
-    """An error result for a call that did not get to run, or not to its end."""
-    output = Output(text, is_error=True, summary=summary or text.partition("\n")[0][:200])
-    return CallResult(call, result_block(call, output), output, outcome=outcome)
 
 
 class _Refused(Exception):
@@ -606,18 +574,3 @@ def _is_question(needs: tuple[Need, ...]) -> bool:
 def _may_write(needs: tuple[Need, ...]) -> bool:
     """Whether files may be changed: a call can be unsafe to repeat (a question, a list) and change none."""
     return any(need.kind in ("write", "execute", "other") for need in needs)
-
-
-def result_block(call: ToolUseBlock, output: Output) -> ToolResultBlock:
-    """The result for the log: cleaned of what cannot be sent, never empty, and marked if the call failed."""
-    content: Content
-    if isinstance(output.content, str):
-        content = (TextBlock(clean_text(output.content)),) if output.content.strip() else ()
-    else:
-        content = tuple(
-            replace(part, text=clean_text(part.text)) if isinstance(part, TextBlock) else part
-            for part in output.content
-        )
-    if output.is_error and not output.is_exit_code:
-        content = wrapped_content(content)
-    return ToolResultBlock(call.id, content or (TextBlock("(no output)"),), output.is_error)
