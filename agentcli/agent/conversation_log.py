@@ -6,20 +6,25 @@ that part. `whole` reads it for those who need all messages, and `take_in` puts 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agentcli.agent.old_content import OldContent
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.core import events as ev
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.growing import Growing
-from agentcli.core.messages import Message, Origin, ToolUseBlock
+from agentcli.core.messages import Json, Message, Origin, ToolUseBlock
 from agentcli.core.permission import PermissionMode
 from agentcli.session.base import Store
 
 if TYPE_CHECKING:
     from agentcli.session.recent import EarlierPart
+
+
+class _LogClosed(Exception):
+    """Raised in the thread that reads the earlier part."""
 
 
 class ConversationLog:
@@ -49,6 +54,8 @@ class ConversationLog:
         """What the beginning of `messages` stands for; None: it is all there."""
         self._earlier: Sequence[Message] | None = None
         """The messages of that part, once they were read."""
+        self._reading: asyncio.Task[None] | None = None
+        self._is_closed = False
         self._stand_ins = earlier_part.stand_ins if earlier_part is not None else 0
         self._first_read = messages[self._stand_ins] if earlier_part is not None else None
 
@@ -111,10 +118,26 @@ class ConversationLog:
         return len(self.messages) + (self._part.unread if self._part is not None else 0)
 
     async def whole(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Messages of this log, of now or of a running submission, with all that were before them."""
+        """Messages of this log, of now or of a running submission, with all that were before them. A caller that is
+        cancelled does not wait for the thread that reads them."""
         if self._part is not None and self._earlier is None:
-            self._earlier = await in_thread(_read, self._part)
+            if self._reading is None:
+                self._reading = asyncio.get_running_loop().create_task(self._read_earlier(self._part))
+            await asyncio.shield(self._reading)
         return self._with_earlier(messages)
+
+    async def _read_earlier(self, part: EarlierPart) -> None:
+        try:
+            found = await in_thread(self._read, part)
+        finally:
+            self._reading = None
+        # A front end may have been quicker.
+        self._earlier = found if self._earlier is None else self._earlier
+
+    async def aclose(self) -> None:
+        self._is_closed = True
+        if self._reading is not None:
+            await cancel_and_wait([self._reading])
 
     async def holding(self, message_ids: Collection[str]) -> Sequence[Message]:
         """Messages that have those with these ids, and all that came after them."""
@@ -125,8 +148,21 @@ class ConversationLog:
     def read_whole(self) -> Sequence[Message]:
         """All messages. Blocking for seconds if the earlier part of a long session is not read yet."""
         if self._part is not None and self._earlier is None:
-            self._earlier = _read(self._part)
+            self._earlier = self._read(self._part)
         return self._with_earlier(self.messages)
+
+    def _read(self, part: EarlierPart) -> Sequence[Message] | None:
+        """Blocking. None if the file is gone, or cannot be read any more, or nobody needs it any more."""
+        try:
+            return part.messages(self._until_closed)
+        except (OSError, _LogClosed):
+            return None
+
+    def _until_closed(self, records: Iterator[Json]) -> Iterator[Json]:
+        for record in records:
+            if self._is_closed:
+                raise _LogClosed
+            yield record
 
     def put_earlier(self, messages: Sequence[Message]) -> None:
         """`messages`: those of the earlier part, already compressed. `take_in` uses them."""
@@ -163,11 +199,3 @@ class ConversationLog:
     @property
     def last_reply_id(self) -> str:
         return next((message.id for message in reversed(self.messages) if message.usage is not None), "none")
-
-
-def _read(part: EarlierPart) -> Sequence[Message] | None:
-    """Blocking. None if the file is gone, or cannot be read any more."""
-    try:
-        return part.messages()
-    except OSError:
-        return None

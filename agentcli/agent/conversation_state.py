@@ -76,6 +76,7 @@ class ConversationState:
         self.controller: AbortController | None = None
         """Of the running submission."""
         self.is_model_working = False
+        self.first_mode = own.permissions.mode
         """Whether the running submission is more than a command of the user's."""
         self.interactive = own.interactive
         """Whether a user can answer questions."""
@@ -328,4 +329,5 @@ class ConversationState:
             if self.session_hooks is not None:
                 await cancel_and_wait([self.session_hooks])
             await cancel_and_wait(list(self._detached))
+            await self.log.aclose()
             await self.hooks.aclose()

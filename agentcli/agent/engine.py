@@ -288,14 +288,18 @@ class Engine:
         recent, part = self.take_recent_history(), self.earlier_part
         if not recent or part is None:
             return recent
-        from agentcli.session.load import no_garbage_collection
+        from agentcli.session.load import no_garbage_collection, unreadable_lines
 
         try:
             with no_garbage_collection():
-                sections = [section.history for section in part.sections()]
+                sections = list(part.sections())
         except OSError:
             return recent
-        return [event for events in (*reversed(sections), recent) for event in events]
+        skipped = sum(section.skipped for section in sections) - part.skipped
+        history = [event for section in reversed(sections) for event in section.history] + recent
+        if skipped:
+            history.append(ev.NoticeRaised(text=unreadable_lines(skipped), level="warning", code="session"))
+        return history
 
     @property
     def earlier_part(self) -> EarlierPart | None:
@@ -484,6 +488,9 @@ class Engine:
         finally:
             await state.aclose()
             state.log.record_mode(own.permissions.mode.value)
+            if own.permissions.mode is not state.first_mode:
+                # Also without a prompt: a resumed session continues in the mode that was chosen last.
+                own.store.write_waiting()
             if own.mcp is not None and ends_servers:
                 await own.mcp.aclose()
             await own.extensions.workspace.aclose()

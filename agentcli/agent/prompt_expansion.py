@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 
-from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner
+from agentcli.agent.toolcalls.call_result import CallResult
+from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.context.compact import cut_middle
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal

@@ -14,7 +14,8 @@ from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.loop_setup import loop_dependencies
 from agentcli.agent.ports import EmitEvent
 from agentcli.agent.questions import Questions
-from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner
+from agentcli.agent.toolcalls.call_result import CallResult
+from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason
 from agentcli.core.aio import wait_uncancelled

@@ -43,7 +43,7 @@ from agentcli.core import events as ev
 from agentcli.core.aio import in_thread
 from agentcli.core.events import NoticeRaised
 from agentcli.core.launch import Launcher
-from agentcli.core.permission import PermissionMode
+from agentcli.core.permission import PermissionMode, mode_label
 from agentcli.core.plural import counted
 from agentcli.definitions.library import Library
 from agentcli.permissions.late_policy import LatePolicy
@@ -282,10 +282,10 @@ def restored_mode(earlier: str, rights: Rights, *, is_elsewhere: bool = False) -
 
 def resumed_rights_notice(earlier: str, rules: int, mode: PermissionMode, *, is_restored: bool) -> str:
     """What of the earlier rights is restored and what is not; empty if nothing changed."""
-    parts = [f"Permission mode {mode.value} is restored from the earlier session."] if is_restored else []
-    lost = [f"mode {earlier}"] if earlier not in ("", mode.value) else []
+    parts = [f"Permission mode {mode.label} is restored from the earlier session."] if is_restored else []
+    lost = [f"mode {mode_label(earlier)}"] if earlier not in ("", mode.value) else []
     lost += [counted(rules, "session rule")] if rules else []
     if lost:
-        now = "" if is_restored else f" The mode is now {mode.value}."
+        now = "" if is_restored else f" The mode is now {mode.label}."
         parts.append(f"Not restored from the earlier session: {' and '.join(lost)}.{now}")
     return " ".join(parts)

@@ -26,9 +26,9 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
     parts = ["\n".join(line for _name, spec in sorted(available.items()) for line in _lines(spec))]
     if running := engine.agents.running:
         parts.append("\n".join(["Running:", *(f"  {_running_line(one)}" for one in running)]))
-    problems = [] if engine.definitions is None else [str(one) for one in engine.definitions.problems if _is_agent(one)]
-    if problems:
-        parts.append("\n".join(["Not usable as written:", *(f"  {plain_line(problem, 300)}" for problem in problems)]))
+    found = () if engine.definitions is None else engine.definitions.problems
+    if problems := [f"  {plain_line(str(problem), 300)}" for problem in found if problem.kind == "agents"]:
+        parts.append("\n".join(["Not usable as written:", *problems]))
     yield say("\n\n".join(parts))
 
 
@@ -52,7 +52,3 @@ def _lines(spec: AgentSpec) -> list[str]:
 def _running_line(one: AgentRun) -> str:
     where = " (background)" if one.task.background else ""
     return plain_line(f"{one.id}{where}  {one.task.description}", 200)
-
-
-def _is_agent(problem: object) -> bool:
-    return "/agents/" in str(problem).partition(":")[0]

@@ -34,9 +34,10 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         return
     if not arguments:
         lines = [f"  {mode.value:<18} {meaning}" for mode, meaning in _MEANS.items()]
-        yield say("\n".join([f"The mode is {engine.permissions.mode.value}.", *lines]))
+        yield say("\n".join([f"The mode is {engine.permissions.mode.label}. /mode NAME changes it:", *lines]))
         return
-    wanted = next((mode for mode in PermissionMode if mode.value.lower() == arguments.lower()), None)
+    typed = arguments.strip().lower()
+    wanted = next((mode for mode in PermissionMode if typed in (mode.value.lower(), mode.label)), None)
     if wanted is None:
         yield fail(f"There is no mode {arguments!r}. Modes: {', '.join(mode.value for mode in PermissionMode)}.")
         return
@@ -49,4 +50,4 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         return
     engine.permissions.set_mode(wanted)
     yield ModeChanged(mode=wanted.value, reason=MODE_CHOSEN)
-    yield say(f"The mode is {wanted.value}: {_MEANS[wanted]}.")
+    yield say(f"The mode is {wanted.label}: {_MEANS[wanted]}.")

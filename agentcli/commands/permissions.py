@@ -81,7 +81,7 @@ def _answer(engine: Engine, arguments: str) -> str:
 
 
 def listing(engine: Engine) -> str:
-    lines = [f"Mode: {engine.permissions.mode.value}. Deny beats ask beats allow, then the mode decides."]
+    lines = [f"Mode: {engine.permissions.mode.label}. Deny beats ask beats allow, then the mode decides."]
     entries = engine.permissions.entries()
     for scope in SCOPES:
         rows = [entry for entry in entries if entry.scope == scope]

@@ -118,6 +118,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("rename", "Name this session", "<name>"),
     Command("copy", "Copy the last answer, the N-th last, or one of its code blocks", "[N|code [N]]", local=ALWAYS),
+    Command("export", "Write the conversation to a Markdown file", "[file] [--thinking]", beside=True),
     Command("find", "Search the transcript", "[text]", local=ALWAYS),
     Command(
         "theme",

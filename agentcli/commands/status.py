@@ -27,7 +27,7 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
         ("model", profile.model),
         ("effort", profile.effort or _own_effort(engine)),
         ("thinking", profile.thinking.mode),
-        ("mode", engine.permissions.mode.value),
+        ("mode", engine.permissions.mode.label),
         ("sandbox", engine.sandbox),
         ("folder", str(engine.root)),
         *(("also", str(folder)) for folder in engine.working_dirs if folder != engine.working_dirs[0]),

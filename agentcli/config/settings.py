@@ -73,6 +73,7 @@ class SettingRow:
     value: Any
     source: str
     doc: str
+    layer: Layer = Layer.DEFAULT
 
 
 @frozen(kw_only=True)
@@ -158,7 +159,9 @@ class Settings:
             source = ", ".join(dict.fromkeys(item.source.label for item in used)) or DEFAULT_SOURCE.label
             # Values of variables and the entries of servers often contain secrets.
             is_secret = key.kind == "text map" or key.name == "mcpServers"
-            rows.append(SettingRow(key.name, dict.fromkeys(value, "…") if is_secret else value, source, key.doc))
+            layer = items[0].source.layer if items else Layer.DEFAULT
+            shown = dict.fromkeys(value, "…") if is_secret else value
+            rows.append(SettingRow(key.name, shown, source, key.doc, layer))
         return rows
 
 

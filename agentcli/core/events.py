@@ -265,6 +265,8 @@ class ToolFinished(Event):
     duration_ms: int = 0
     outcome: str = ""
     """done, denied, interrupted or failed."""
+    denied_by: str = ""
+    """Who denied the call, as in `PermissionDenied.by`; "" if nobody did or nobody was there to ask."""
     accepted_hunks: list[int] = field(default_factory=list)
     """For a partly accepted change: accepted and total number of hunks."""
 

@@ -168,6 +168,11 @@ class Message:
         return typed if isinstance(typed, str) else self.text
 
     @property
+    def is_prompt(self) -> bool:
+        """Whether the user sent it as a prompt, at once or queued, not as words with an answer to a question."""
+        return self.origin in (Origin.PROMPT, Origin.QUEUED) and SAID not in self.meta
+
+    @property
     def is_copy(self) -> bool:
         """Whether it repeats a message of the log after a compaction: users have already seen it."""
         return COPY_OF in self.meta

@@ -22,6 +22,19 @@ class PermissionMode(StrEnum):
     DONT_ASK = "dontAsk"
     BYPASS = "bypassPermissions"
 
+    @property
+    def label(self) -> str:
+        """The name for people; the value is what is typed in flags, settings and commands."""
+        return mode_label(self.value)
+
+
+_LABELS = {"acceptEdits": "accept edits", "dontAsk": "don't ask", "bypassPermissions": "bypass permissions"}
+
+
+def mode_label(value: str) -> str:
+    """The name for people of a mode by its value, also of one that a newer version has recorded."""
+    return _LABELS.get(value, value)
+
 
 NeedKind = Literal["none", "read", "write", "execute", "fetch", "agent", "question", "other"]
 """`agent`: start the sub-agent of this name, whose own calls are decided one by one.

@@ -48,6 +48,7 @@ _Stamp = tuple[int, int, int]
 class DefinitionProblem:
     """A file that is not used, or not all of it."""
 
+    kind: Kind
     label: str
     line: int
     text: str
@@ -129,11 +130,12 @@ class Library:
         return tuple(one for kind in (self.commands, self.skills, self.agents, self.styles) for one in kind.values())
 
     def _shadowed(self, found: Mapping[Kind, Mapping[str, Definition]]) -> Iterator[DefinitionProblem]:
-        for kind in ("commands", "skills"):
+        kinds: tuple[Kind, ...] = ("commands", "skills")
+        for kind in kinds:
             for one in found[kind].values():
                 if one.name in self.reserved and getattr(one, "for_user", True):
                     text = f"/{one.name} is a built-in command, so this {kind[:-1]} is not in the menu. Rename it."
-                    yield DefinitionProblem(one.origin.label, 1, text)
+                    yield DefinitionProblem(kind, one.origin.label, 1, text)
 
     def untrusted_command(self, name: str) -> str:
         """The project's file for a command that is not used because the folder is not trusted; "" if there is none."""
@@ -153,20 +155,20 @@ class Library:
         below = path.removeprefix(f"{folder.path}/")
         label = f"{folder.label}/{below}"
         if folder.scope == "project" and not self._is_inside(path):
-            problem = DefinitionProblem(label, 1, "Not read: it is a link to a file outside the project.")
+            problem = DefinitionProblem(kind, label, 1, "Not read: it is a link to a file outside the project.")
             return _Read(stamp, None, (problem,))
         data = read_bounded(path, LARGEST_FILE)
         if isinstance(data, Unread):
-            return _Read(stamp, None, (DefinitionProblem(label, 1, f"Not read: {data.reason.value}."),))
+            return _Read(stamp, None, (DefinitionProblem(kind, label, 1, f"Not read: {data.reason.value}."),))
         digests = self._places.trusted_digests if folder.scope == "project" else None
         approved = digests is None or digests.get(os.path.normpath(path)) == content_digest(data)
         document = parse_document(data.decode("utf-8", errors="replace"))
-        problems = [DefinitionProblem(label, each.line, each.text) for each in document.problems]
+        problems = [DefinitionProblem(kind, label, each.line, each.text) for each in document.problems]
         try:
             origin = DefinitionOrigin(Path(path), folder.scope, label, approved)
             definition = _PARSE[kind](_name(kind, below), document, origin)
         except ValueError as error:
-            return _Read(stamp, None, (*problems, DefinitionProblem(label, 1, str(error))))
+            return _Read(stamp, None, (*problems, DefinitionProblem(kind, label, 1, str(error))))
         return _Read(stamp, definition, tuple(problems))
 
 
@@ -183,7 +185,9 @@ def _files(
     top = str(folder.path)
     for count, path in enumerate(_skills(top) if kind == "skills" else _markdown(top, _DEEPEST)):
         if count == MOST_FILES:
-            problems.append(DefinitionProblem(folder.label, 1, f"More than {MOST_FILES} files; the rest is ignored."))
+            problems.append(
+                DefinitionProblem(kind, folder.label, 1, f"More than {MOST_FILES} files; the rest is ignored.")
+            )
             return
         try:
             yield path, os.stat(path)  # noqa: PTH116 -- as text: paths of a hundred files would cost milliseconds

@@ -24,6 +24,7 @@ from agentcli.headless.session import HeadlessSession, command_in
 from agentcli.headless.settings import HeadlessSettings
 from agentcli.headless.signals import StopSignals
 from agentcli.headless.streams import OutputLost, Streams, StreamWriter, is_terminal, watch_reader
+from agentcli.headless.unread_lines import report_unread_lines
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -103,11 +104,12 @@ class HeadlessRun:
             session = HeadlessSession(engine, output, debug, settings.wait_background, self._notices)
             self._session = session
             try:
-                if frames:
-                    await self._follow(session, frames)
-                else:
-                    # Piped input is data: only the prompt itself can mention files to attach.
-                    await session.submit(prompt, settings.prompt or None, is_last=True)
+                async with report_unread_lines(engine.earlier_part, self._notices):
+                    if frames:
+                        await self._follow(session, frames)
+                    else:
+                        # Piped input is data: only the prompt itself can mention files to attach.
+                        await session.submit(prompt, settings.prompt or None, is_last=True)
             finally:
                 self._ending = True
         if self._signals.exit_code is not None:

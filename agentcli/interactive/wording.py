@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.core import events as ev
 from agentcli.core.format import duration, elapsed, money, token_count
-from agentcli.core.messages import ATTACHED, EXPANDED, MCP_SERVERS, NOTE, SKILLS, SUMMARY, Message, Origin, TextBlock
-from agentcli.core.permission import PartFinding
+from agentcli.core.messages import ATTACHED, EXPANDED, MCP_SERVERS, NOTE, SKILLS, SUMMARY, Message, Origin
+from agentcli.core.permission import PartFinding, mode_label
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 
@@ -31,26 +31,13 @@ PROMPT_BLOCKED = "prompt_blocked"
 """Terminal of a prompt that a hook blocked, which has a line of its own."""
 
 
-def is_kept_output(event: ev.Event) -> bool:
-    """Whether an event brings something that stays after an interruption: text of a reply, a call, its output."""
-    match event:
-        case ev.TextStreamed(text=text) | ev.BlockFinished(block=TextBlock(text=text)):
-            return bool(text.strip())
-        case ev.ToolStarted() | ev.ToolProgressed(text=""):
-            return event.agent != ev.USER_AGENT
-        case ev.ToolProgressed() | ev.ToolFinished():
-            return True
-    return False
-
-
 def message_line(message: Message) -> str:
     """One line about a message that agentcli added to the conversation; "" for what the user has seen already: the
     mode they chose, the command they ran, the undo they made."""
     first = plain_line(plain_text(message.text), 160)
     match message.origin:
         case Origin.HOOK:
-            is_named = first.startswith(("A hook ", "A stop hook "))
-            return f"Sent to the model: {first}" if is_named else f"A hook sent to the model: {first}"
+            return f"Hook output for the model: {first}"
         case Origin.RECOVERY:
             return f"The model was asked to continue: {first}"
     if isinstance(file := message.meta.get(ATTACHED), dict):
@@ -136,12 +123,18 @@ def compacted(trigger: str, before: int, after: int) -> str:
     return f"{how}: {token_count(before)} → {token_count(after)} tokens"
 
 
-def boundary(message: Message) -> str:
-    """A compaction, by the meta of its boundary in the log."""
+def boundary(message: Message, *, can_undo: bool = True) -> str:
+    """A compaction, by the meta of its boundary in the log. `can_undo`: not that of a sub-agent."""
     meta = message.meta
     counts = (meta.get("tokens_before"), meta.get("tokens_after"))
     before, after = (count if isinstance(count, int) else 0 for count in counts)
-    return compacted(str(meta.get("trigger", "")), before, after)
+    text = compacted(str(meta.get("trigger", "")), before, after)
+    return f"{text} · /compact undo reverts it" if can_undo else text
+
+
+def has_own_notice(event: ev.Event) -> bool:
+    """Whether a notice of the same command says what the line about this event would say."""
+    return isinstance(event, ev.ContextEdited) and any(edit.get("kind") == "undo_compaction" for edit in event.edits)
 
 
 LineEvent = (
@@ -188,7 +181,7 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
             where = "for this session" if event.where == "session" else f"saved in {event.where}"
             return f"Allowed from now on ({where}): {', '.join(event.rules)}", "info"
         case ev.ModeChanged():
-            return f"Permission mode: {event.mode} ({event.reason})", "info"
+            return f"Permission mode: {mode_label(event.mode)} ({event.reason})", "info"
         case ev.BackgroundChanged():
             what = f"Background {event.task_id} {event.status}: {plain_line(event.command, 80)}"
             failed: Level = "warning" if event.status == "failed" else "info"

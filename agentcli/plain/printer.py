@@ -17,8 +17,9 @@ from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.plural import counted, plural
 from agentcli.core.unified_diff import is_unified_diff
 from agentcli.interactive import wording
+from agentcli.interactive.partial_output import PartialOutput
 from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextStyle, line, prose
-from agentcli.plain.results import INDENT, diff_output, result_lines
+from agentcli.plain.results import INDENT, diff_output, result_lines, without_summary
 
 Titles = Callable[[str, Json], str]
 _TITLE = 2_000
@@ -65,7 +66,7 @@ class Printer:
         """The texts of failures that this submission has shown."""
         self._cost = 0.0
         self._halted = False
-        self._has_output = False
+        self._partial = PartialOutput()
         """Whether the submission has put out something that an interruption keeps."""
         self._agents: dict[str, Printer] = {}
         """Of each sub-agent that runs, the printer of its calls."""
@@ -78,7 +79,7 @@ class Printer:
 
     def interrupted(self) -> list[Piece]:
         """Said at once; what still comes until the submission has settled is not printed."""
-        text = wording.INTERRUPTED_WITH_OUTPUT if self._has_output else wording.INTERRUPTED
+        text = wording.INTERRUPTED_WITH_OUTPUT if self._partial.exists else wording.INTERRUPTED
         said = [] if self._halted else self.note(text, "warning")
         self._halted = True
         return [AnswerEnd(), *said]
@@ -98,7 +99,7 @@ class Printer:
         self._agent_calls.clear()
         self._last_call = self._of_reply = ""
         self._reported.clear()
-        self._halted = self._has_output = False
+        self._halted, self._partial = False, PartialOutput()
 
     def note(self, text: str, level: str = "info") -> list[Piece]:
         text = plain_text(text)
@@ -120,7 +121,7 @@ class Printer:
             return self._show_agent(event, now)
         if self._halted and event.agent != ev.USER_AGENT:
             return []
-        self._has_output = self._has_output or wording.is_kept_output(event)
+        self._partial.take(event)
         pieces = self._show(event, now)
         if pieces and not isinstance(event, ev.ToolStarted):
             self._last_call = ""
@@ -266,6 +267,8 @@ class Printer:
             before, self._mode = self._mode, event.mode
             if event.mode == before or event.reason == ev.MODE_CHOSEN:
                 return []
+        if wording.has_own_notice(event):
+            return []
         if isinstance(event, ev.CompactionFailed):
             self._reported.add(event.text)
         return self.note(*wording.event_line(event))
@@ -331,7 +334,7 @@ class Printer:
             # Others ran beside it: whose result this is has to be said again.
             said = f"{call.title}: {said}"
         pieces.append(line(f"{INDENT}{said}", look))
-        if status != "denied":
+        if status != "denied" or call.started:
             pieces += result_lines(event, verbose=self._verbose, seen=call.seen)
         return pieces
 
@@ -370,6 +373,9 @@ def _unprinted(event: ev.ToolFinished, last: str) -> list[str]:
     rows = plain_text(event.result.text).rstrip("\n").split("\n")
     if last in rows:
         rows = rows[len(rows) - rows[::-1].index(last) :] if last else rows
+    if event.result.is_error:
+        # The line below has it.
+        rows = without_summary(rows, plain_line(event.summary))
     return rows if rows != [""] else []
 
 

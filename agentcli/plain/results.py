@@ -48,7 +48,7 @@ def result_lines(event: ev.ToolFinished, *, verbose: bool, seen: bool) -> list[T
 
 def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]:
     text = _string(event.display, "text") if not failed else ""
-    rows = plain_text(text or unwrapped(event.result.text)).strip("\n").split("\n")
+    rows = without_summary(plain_text(text or unwrapped(event.result.text)).strip("\n").split("\n"), event.summary)
     if rows == [""] or (event.name in _SILENT and not failed and not verbose):
         return []
     lines = [line(f"{INDENT}{_row(row)}", "quiet") for row in rows]
@@ -60,6 +60,16 @@ def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]
     if event.name in _SHELLS:
         return _tail(lines, _FAILED_ROWS if failed else _SHELL_ROWS)
     return capped(lines, _FAILED_ROWS if failed else _ROWS)
+
+
+def without_summary(rows: list[str], summary: str) -> list[str]:
+    """The rows of a result without the last one that says what its summary says: the model reads only the result."""
+    repeated = (summary.casefold(), f"(no output, {summary})".casefold())
+    last = next((place for place in reversed(range(len(rows))) if rows[place].casefold() in repeated), None)
+    if not summary or last is None:
+        return rows
+    before = "\n".join(rows[:last]).rstrip("\n")
+    return [*(before.split("\n") if before else ()), *rows[last + 1 :]] or [""]
 
 
 def capped(lines: Sequence[TextLine], most: int) -> list[TextLine]:

@@ -368,8 +368,8 @@ class Plain:
     def _mode(self) -> str:
         """The permission mode, where it is not the usual one; it stands before the prompt."""
         engine = self.session.engine
-        mode = "default" if engine is None else engine.permissions.mode.value
-        return "" if mode == "default" else mode
+        label = "default" if engine is None else engine.permissions.mode.label
+        return "" if label == "default" else label
 
     def _cycle_mode(self) -> None:
         from agentcli.interactive.modes import next_mode

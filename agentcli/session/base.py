@@ -60,6 +60,9 @@ class Store:
     def write_due(self) -> None:
         """Store what `record_soon` has put off."""
 
+    def write_waiting(self) -> None:
+        """Store the events of a resumed session that wait for its first message."""
+
     def set_title(self, title: str) -> None: ...
 
     def set_system_context(self, text: str, folders: Sequence[str] = (), style: Json | None = None) -> None:

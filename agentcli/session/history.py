@@ -80,6 +80,8 @@ def result_fields(event: ev.ToolFinished) -> Json:
     found: Json = {"toolName": event.name, "durationMs": event.duration_ms}
     if event.outcome:
         found["outcome"] = event.outcome
+    if event.denied_by:
+        found["deniedBy"] = event.denied_by
     if event.accepted_hunks:
         found["acceptedHunks"] = event.accepted_hunks
     if event.summary:
@@ -94,6 +96,7 @@ def finished_call(record: Json, block: Block, calls: Mapping[str, ToolUseBlock])
     summary, display, duration = record.get("summary"), record.get("display"), record.get("durationMs")
     call = calls.get(block.tool_use_id)
     summary = summary if isinstance(summary, str) else ""
+    outcome = str(record["outcome"] if "outcome" in record else old_records.outcome(record, block, summary))
     return ev.ToolFinished(
         tool_use_id=block.tool_use_id,
         name=str(record.get("toolName") or (call.name if call else "")),
@@ -102,7 +105,8 @@ def finished_call(record: Json, block: Block, calls: Mapping[str, ToolUseBlock])
         display=display if isinstance(display, dict) else {},
         structured=record.get("toolUseResult"),
         duration_ms=duration if isinstance(duration, int) else 0,
-        outcome=str(record["outcome"] if "outcome" in record else old_records.outcome(record, block, summary)),
+        outcome=outcome,
+        denied_by=str(record["deniedBy"] if "deniedBy" in record else old_records.denied_by(outcome, summary)),
         accepted_hunks=_accepted_hunks(record, block),
     )
 

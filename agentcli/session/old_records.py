@@ -12,6 +12,7 @@ from dataclasses import replace
 from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import NOTE, RESULT_DATA, SUMMARY, Json, Message, Origin, ToolResultBlock, ToolUseBlock
 
+_DENIED = "denied by "
 _HUNKS = lazy_pattern(r"accepted (\d+) of (\d+) hunks")
 _CANCELLED = "Compaction was cancelled; the conversation is as it was."
 _NOTES = (
@@ -108,6 +109,11 @@ def outcome(record: Json, block: ToolResultBlock, summary: str) -> str:
         # A result that was made up for a call that never ended.
         return "interrupted"
     return "denied" if summary.startswith("denied") else "interrupted" if summary == "interrupted" else "failed"
+
+
+def denied_by(outcome: str, summary: str) -> str:
+    """Who denied a call, by a record without `deniedBy`."""
+    return summary.removeprefix(_DENIED) if outcome == "denied" and summary.startswith(_DENIED) else ""
 
 
 def accepted_hunks(block: ToolResultBlock) -> list[int]:

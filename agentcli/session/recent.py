@@ -87,11 +87,15 @@ class EarlierPart:
             reader = RecordReader(LoadedSession(self.path, self.path.stem), HistoryReader())
             yield reader.read(pace(scan(self.path, reader.session, begin, end)))
 
-    def messages(self) -> list[Message]:
-        """All messages of it. Raises OSError."""
+    def count_unreadable(self, pace: Pace = iter) -> int:
+        """Number of its unreadable lines besides those in `skipped`. Reads all of it. Raises OSError."""
+        return sum(section.skipped for section in self.sections(pace)) - self.skipped
+
+    def messages(self, pace: Pace = iter) -> list[Message]:
+        """All messages of it. `pace` as for `sections`. Raises OSError."""
         reader = RecordReader(LoadedSession(self.path, self.path.stem), NoHistory())
         with no_garbage_collection():
-            return reader.read(scan(self.path, reader.session, 0, self.cuts[-1])).messages
+            return reader.read(pace(scan(self.path, reader.session, 0, self.cuts[-1]))).messages
 
 
 def load_recent(path: Path, *, with_history: bool = True, state_calls: Sequence[str] = ()) -> LoadedSession:

@@ -190,6 +190,10 @@ class SessionStore(Store):
         while self._due:
             self._due.popleft()()
 
+    def write_waiting(self) -> None:
+        if self._opening == "resume" and self._early:
+            self._write_opening()
+
     def _record(self, event: ev.Event) -> None:
         if isinstance(event, ev.HookFinished) and not event.is_notable:
             return

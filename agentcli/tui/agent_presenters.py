@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agentcli.core import events as ev
 from agentcli.core.messages import Origin
 from agentcli.core.plaintext import plain_line
-from agentcli.tui.agent_progress import STARTING, WRITING_INPUT, AgentItem, AgentProgress
+from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.model import Operation, Replace
 
 if TYPE_CHECKING:
@@ -29,11 +29,12 @@ _BETWEEN = ("", "Working", "Waiting for the model")
 """What an agent does between two things worth showing: the last one says more."""
 
 
-def _doing(event: ev.Event, activity: str, before: str) -> str:
+def _update_doing(progress: AgentProgress, event: ev.Event, activity: str) -> None:
     if isinstance(event, ev.PermissionRequested):
-        return plain_line(event.title, 200)
-    is_over = before == STARTING or before.startswith(WRITING_INPUT)
-    return before if activity in _BETWEEN and not is_over else activity or before
+        progress.doing, progress.is_doing_brief = plain_line(event.title, 200), False
+    elif activity not in ("", progress.doing) and (activity not in _BETWEEN or progress.is_doing_brief):
+        # A call whose input streams may be refused before it starts.
+        progress.doing, progress.is_doing_brief = activity, isinstance(event, ev.BlockStarted)
 
 
 @dataclass(slots=True)
@@ -83,7 +84,7 @@ class AgentPresenters:
         self._count(event, run)
         progress = run.progress
         progress.apply(run.presenter.show_own(event, now))
-        progress.doing = _doing(event, run.presenter.activity.text, progress.doing)
+        _update_doing(progress, event, run.presenter.activity.text)
         before = progress.status
         progress.status = "waiting" if run.presenter.activity.phase == "waiting" else "running"
         self._touch(run)

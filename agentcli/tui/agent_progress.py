@@ -22,12 +22,6 @@ KEPT_CHARACTERS = 100_000
 LONGEST_TEXT = 16_000
 """Characters of one text; while it grows, up to twice as many."""
 
-STARTING = "Starting"
-"""What an agent does before its first request."""
-
-WRITING_INPUT = "Writing the input of"
-"""While a call streams; the call may be refused before it starts."""
-
 AgentStatus = Literal["running", "waiting", "done", "failed", "stopped"]
 """waiting: for the user's answer."""
 _STATUS: dict[str, AgentStatus] = {"completed": "done", "failed": "failed", "stopped": "stopped"}
@@ -45,8 +39,10 @@ class AgentProgress:
         self.session_id = plain_line(started.session_id)
         self.worktree = plain_line(started.worktree, 500)
         self.status: AgentStatus = "running"
-        self.doing = STARTING
+        self.doing = "Starting"
         """Its last tool or what it does besides, while it runs."""
+        self.is_doing_brief = True
+        """Whether `doing` is over as soon as it does anything else, also where that is not worth showing."""
         self.turns = 0
         self.tokens = 0
         """Of all its requests so far."""

@@ -301,7 +301,7 @@ class ChatScreen(Screen[None]):
 
     @on(Transcript.FindChanged)
     def _find_changed(self, event: Transcript.FindChanged) -> None:
-        self.finder.show(event.count, event.position, event.done)
+        self.finder.show(event)
 
     def hint(self, text: str) -> None:
         self.activity.hint(plain_line(text), TWICE_SECONDS)
@@ -379,6 +379,8 @@ class ChatScreen(Screen[None]):
             self._host.leave()
         else:
             self.hint(f"{shown} again quits")
+            # A key or a paste in between, and it does not.
+            self.prompt.on_next_edit = self.activity.end_hint
 
     def action_cycle_mode(self) -> None:
         engine = self.session.engine

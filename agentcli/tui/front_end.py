@@ -155,7 +155,7 @@ class AppFrontEnd(FrontEnd):
         """The arguments of `/permissions` for the change that the user made."""
         from agentcli.tui.pages.permissions import PermissionsPage
 
-        rules, mode = engine.permissions.entries(), engine.permissions.mode.value
+        rules, mode = engine.permissions.entries(), engine.permissions.mode.label
         return await self._app.ask_on_screen(PermissionsPage(rules, mode, self._chat.palette))
 
     async def _context(self, engine: Engine) -> None:

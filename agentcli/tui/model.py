@@ -80,6 +80,8 @@ class ToolItem(Item):
     """In the form of `tools.base.Output.display`."""
     result: ToolResultBlock | None = field(default=None, repr=False)
     """The result in the log, whose text the display mostly repeats."""
+    denied_by: str = ""
+    """Who denied the call, which the summary says too; "" if nobody did or nobody was there to ask."""
     duration_ms: int = 0
     began: float = 0.0
     """Monotonic time when it began to run, for the live duration."""

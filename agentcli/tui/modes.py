@@ -19,11 +19,17 @@ class ModeWords:
 
 MODE_WORDS: Mapping[str, ModeWords] = {
     PermissionMode.DEFAULT.value: ModeWords("default mode", "default", "asks before anything that no rule allows"),
-    PermissionMode.ACCEPT_EDITS.value: ModeWords("accept edits", "edits", "allows edits in the working directories"),
+    PermissionMode.ACCEPT_EDITS.value: ModeWords(
+        PermissionMode.ACCEPT_EDITS.label, "edits", "allows edits in the working directories"
+    ),
     PermissionMode.AUTO.value: ModeWords(
         "auto mode", "auto", "allows edits and sandboxed commands without network", "auto · sandboxed, no network"
     ),
     PermissionMode.PLAN.value: ModeWords("plan mode", "plan", "changes nothing until you approve a plan"),
-    PermissionMode.DONT_ASK.value: ModeWords("don't ask", "no ask", "denies what would need approval"),
-    PermissionMode.BYPASS.value: ModeWords("! bypass permissions", "! bypass", "dangerous: allows almost everything"),
+    PermissionMode.DONT_ASK.value: ModeWords(
+        PermissionMode.DONT_ASK.label, "no ask", "denies what would need approval"
+    ),
+    PermissionMode.BYPASS.value: ModeWords(
+        f"! {PermissionMode.BYPASS.label}", "! bypass", "dangerous: allows almost everything"
+    ),
 }

@@ -26,8 +26,9 @@ from agentcli.core.messages import (
 from agentcli.core.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.interactive import wording
+from agentcli.interactive.partial_output import PartialOutput
 from agentcli.tui.agent_presenters import AgentPresenters
-from agentcli.tui.agent_progress import WRITING_INPUT, AgentItem, AgentProgress
+from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.answer_pieces import AnswerPieces
 from agentcli.tui.model import (
     Activity,
@@ -49,15 +50,8 @@ from agentcli.tui.model import (
 )
 
 _STREAMED = (
-    ev.BlockStarted,
-    ev.TextStreamed,
-    ev.ThinkingStreamed,
-    ev.ToolInputStreamed,
-    ev.BlockFinished,
-    ev.ToolStarted,
-    ev.ToolProgressed,
-    ev.PermissionRequested,
-    ev.RetryScheduled,
+    *(ev.BlockStarted, ev.TextStreamed, ev.ThinkingStreamed, ev.ToolInputStreamed, ev.BlockFinished),
+    *(ev.ToolStarted, ev.ToolProgressed, ev.PermissionRequested, ev.RetryScheduled),
 )
 
 Titles = Callable[[str, Json], str]
@@ -95,11 +89,13 @@ class Presenter:
         """Commands that were shown as sent: one that sends a prompt is not shown again with it."""
         self._halted = False
         """The person has been told of the interruption; what still streams in until the Result is not shown."""
-        self._has_output = False
+        self._partial = PartialOutput()
         """Whether the submission has put out something that an interruption keeps."""
         self._characters = 0
         self._tokens = 0
         self._pieces = AnswerPieces()
+        self._asked: dict[str, float] = {}
+        """When the open question about a call was asked."""
         self._agent_calls: set[str] = set()
         """Calls that an agent works for: its block stands in their place."""
         self._ended_tasks: dict[str, str] = {}
@@ -142,7 +138,7 @@ class Presenter:
         return operations
 
     def _interruption(self) -> Operation:
-        text = wording.INTERRUPTED_WITH_OUTPUT if self._has_output else wording.INTERRUPTED
+        text = wording.INTERRUPTED_WITH_OUTPUT if self._partial.exists else wording.INTERRUPTED
         return Add(EndItem(id=self._new("end"), text=text, level="warning"))
 
     def note(self, text: str, level: str = "info", code: str = "") -> list[Operation]:
@@ -160,7 +156,7 @@ class Presenter:
 
     def show_own(self, event: ev.Event, now: float) -> list[Operation]:
         """An event of the agent whose presenter this is."""
-        self._has_output = self._has_output or wording.is_kept_output(event)
+        self._partial.take(event)
         return [] if self._halted and isinstance(event, _STREAMED) else self._show(event, now)
 
     def _show_agent(self, event: ev.Event, now: float) -> list[Operation]:
@@ -223,7 +219,7 @@ class Presenter:
                 text = wording.message_line(message)
                 return self._notice(text, "info", message.origin.value) if text else None
             case Origin.BOUNDARY:
-                return BoundaryItem(id=message.id, text=wording.boundary(message))
+                return BoundaryItem(id=message.id, text=wording.boundary(message, can_undo=not self._prefix))
             case Origin.SUMMARY:
                 text = wording.summary(message)
                 return OutputItem(id=message.id, text=text, kind="markdown", title=wording.SUMMARY_TITLE)
@@ -272,7 +268,7 @@ class Presenter:
         item = ToolItem(id=self._of(event.message_id, event.index), name=title, title=title, status="writing")
         self._spelling[event.message_id, event.index] = item
         self._belongs(event.message_id, item.id)
-        self._phase("writing", f"{WRITING_INPUT} {title}")
+        self._phase("writing", f"Writing the input of {title}")
         return [Add(item)]
 
     @_show.register
@@ -396,6 +392,8 @@ class Presenter:
             before, self._mode = self._mode, event.mode
             if event.mode == before or event.reason == ev.MODE_CHOSEN:
                 return []
+        if wording.has_own_notice(event):
+            return []
         if isinstance(event, ev.CompactionFailed):
             self._reported.add(event.text)
         if isinstance(event, ev.RulesLearned) and event.tool_use_id in self._tools:
@@ -425,6 +423,7 @@ class Presenter:
     def _(self, event: ev.PermissionRequested, now: float) -> list[Operation]:
         if self.activity.phase or not ev.is_of_server(event):
             self._phase("waiting", "Waiting for your answer")
+        self._asked[event.tool_use_id] = now
         return self._tool(event.tool_use_id, status="waiting", title=plain_line(event.title, 2_000))
 
     @_show.register
@@ -432,7 +431,14 @@ class Presenter:
         # A server may ask while nothing runs.
         if self.activity.phase:
             self._phase("tools", "Working")
-        return []
+        asked, item = self._asked.pop(event.tool_use_id, now), self._tools.get(event.tool_use_id)
+        if item is None or not item.began or event.behavior != "allow":
+            return []
+        # A command that runs again with network: its time goes on without the wait.
+        began = item.began + now - asked
+        if self.activity.phase:
+            self._phase("tools", plain_line(item.title, 80), tool_began=began)
+        return self._tool(event.tool_use_id, status="running", began=began)
 
     @_show.register
     def _(self, event: ev.ToolStarted, now: float) -> list[Operation]:
@@ -465,6 +471,7 @@ class Presenter:
             event.tool_use_id,
             status=status,
             summary=" · ".join(filter(None, (plain_line(event.summary), wording.accepted_hunks(event)))),
+            denied_by=plain_line(event.denied_by),
             display=display,
             # Of what an agent did no log stays.
             result=None if event.agent else event.result,
@@ -531,7 +538,7 @@ class Presenter:
         """The submission is over, however: also one that was cut off and had no Result."""
         operations = [*self._close(now, "interrupted"), *self.agents.end(now)]
         self._of_reply.clear()
-        self._retry, self._halted, self._has_output = None, False, False
+        self._retry, self._halted, self._partial = None, False, PartialOutput()
         self._reported.clear()
         self._agent_calls.clear()
         self.activity = Activity(agents=self.agents.running)

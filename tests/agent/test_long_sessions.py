@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentcli.agent.context.compaction import INTERRUPTED
 from agentcli.agent.context.compaction_undo import UNREADABLE
+from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.messages import Message
 from agentcli.core.permission import PermissionMode
+from agentcli.headless.output import Notices
+from agentcli.headless.unread_lines import report_unread_lines
 from agentcli.session import recent
+from agentcli.session.load import load_session
 from agentcli.session.recent import EarlierPart
 from tests.commands.test_front_end import Recorder, reported
 from tests.support.fakes import collect, result_of
@@ -176,6 +183,27 @@ async def test_the_whole_history_can_be_shown(sessions: Sessions) -> None:
 
 
 @pytest.mark.usefixtures("cut_off")
+async def test_damaged_lines_of_the_earlier_part_are_reported_with_the_history_and_on_standard_error(
+    sessions: Sessions, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sessions.file.write_bytes(sessions.file.read_bytes().replace(b"Answer 1.", b"Answer \xff"))
+    (damaged,) = load_session(sessions.file).notices()
+    async with sessions.engine(persist=False, interactive=True) as engine:
+        (notice,) = (event for event in engine.take_history() if isinstance(event, ev.NoticeRaised))
+        assert (notice.text, notice.level) == (damaged, "warning")
+        part = engine.earlier_part
+        assert part is not None
+    async with report_unread_lines(part, Notices(2)):
+        while not (shown := capfd.readouterr().err):
+            await asyncio.sleep(0)
+    assert damaged in shown
+    sessions.file.unlink()
+    async with report_unread_lines(part, Notices(2)):
+        pass
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("cut_off")
 @pytest.mark.parametrize("command", ["copy 2", "skills"])
 async def test_commands_read_the_earlier_part_in_a_thread(
     command: str, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
@@ -183,9 +211,9 @@ async def test_commands_read_the_earlier_part_in_a_thread(
     threads: list[threading.Thread] = []
     read = EarlierPart.messages
 
-    def reading(part: EarlierPart) -> list[Message]:
+    def reading(part: EarlierPart, *pace: Any) -> list[Message]:
         threads.append(threading.current_thread())
-        return read(part)
+        return read(part, *pace)
 
     monkeypatch.setattr(EarlierPart, "messages", reading)
     skill = sessions.folder / "home/.agentcli/skills/greet/SKILL.md"
@@ -196,6 +224,56 @@ async def test_commands_read_the_earlier_part_in_a_thread(
         assert await engine.messages_with("an unknown one") == engine.messages
     assert len(threads) == 1, "read once"
     assert threading.main_thread() not in threads
+
+
+@pytest.mark.usefixtures("cut_off")
+async def test_an_interruption_does_not_wait_for_the_thread_that_reads_the_earlier_part(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_read, read, whole = threading.Event(), EarlierPart.messages, await whole_log(sessions, monkeypatch)
+
+    def reading(part: EarlierPart, *pace: Any) -> list[Message]:
+        assert may_read.wait(20)
+        return read(part, *pace)
+
+    monkeypatch.setattr(EarlierPart, "messages", reading)
+    async with sessions.engine(persist=False) as engine:
+        try:
+            copying = asyncio.create_task(engine.all_messages())
+            events: list[ev.Event] = []
+            async for event in engine.compact():
+                events.append(event)
+                if isinstance(event, ev.CompactionStarted):
+                    asyncio.get_running_loop().call_soon(engine.abort)
+            assert [event.text for event in events if isinstance(event, ev.CompactionFailed)] == [INTERRUPTED]
+            copying.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await copying
+        finally:
+            may_read.set()
+        assert await engine.all_messages() == whole, "the thread goes on"
+
+
+@pytest.mark.usefixtures("cut_off")
+async def test_the_thread_that_reads_the_earlier_part_ends_with_the_session(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, seen, until_closed = threading.Event(), list[int](), ConversationLog._until_closed
+
+    def slowly(log: ConversationLog, records: Any) -> Any:
+        for number, record in enumerate(until_closed(log, records)):
+            seen.append(number)
+            begun.set()
+            while not log._is_closed:
+                time.sleep(0.001)
+            yield record
+
+    monkeypatch.setattr(ConversationLog, "_until_closed", slowly)
+    async with sessions.engine(persist=False) as engine:
+        reading = asyncio.create_task(engine.all_messages())
+        await asyncio.to_thread(begun.wait, 20)
+        reading.cancel()
+    assert seen == [0]
 
 
 @pytest.mark.usefixtures("cut_off")

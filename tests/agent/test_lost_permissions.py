@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.core import events as ev
-from agentcli.core.permission import Answer, PermissionMode
+from agentcli.core.permission import Answer, PermissionMode, mode_label
 from tests.support.assembled import Assembled
 from tests.support.scripts import call, reply
 
@@ -38,10 +38,10 @@ async def test_the_mode_is_restored_and_lost_rules_are_reported_on_resume(tmp_pa
     lost = "Not restored from the earlier session: 1 session rule."
     assert await resumed(project, resume=name) == (
         "acceptEdits",
-        [f"Permission mode acceptEdits is restored from the earlier session. {lost}"],
+        [f"Permission mode accept edits is restored from the earlier session. {lost}"],
     )
     kept = await resumed(project, resume=name, permission_mode=PermissionMode.ACCEPT_EDITS)
-    assert kept == ("acceptEdits", [f"{lost} The mode is now acceptEdits."])
+    assert kept == ("acceptEdits", [f"{lost} The mode is now accept edits."])
     assert await resumed(project) == ("default", [])
     assert await resumed(project, resume=name, interactive=False) == ("default", [])
 
@@ -59,9 +59,9 @@ async def test_every_way_to_choose_a_mode_is_restored_but_bypass_never(tmp_path:
         if chosen == "key":
             session.engine.permissions.set_mode(PermissionMode(mode))
         name = session.engine.session_id
-    restored = f"Permission mode {mode} is restored from the earlier session."
+    restored = f"Permission mode {mode_label(mode)} is restored from the earlier session."
     if mode == "bypassPermissions":
-        lost = f"Not restored from the earlier session: mode {mode}. The mode is now default."
+        lost = f"Not restored from the earlier session: mode {mode_label(mode)}. The mode is now default."
         assert await resumed(project, resume=name) == ("default", [lost])
     else:
         assert await resumed(project, resume=name) == (mode, [restored])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentcli.agent.context import report
 from agentcli.agent.costs.spending import Budget, Spending
 from agentcli.agent.engine import Engine
 from agentcli.agent.profile import Bounds, Profile
@@ -18,7 +19,7 @@ from agentcli.commands.line import CommandLine, parse_line
 from agentcli.commands.run import run_command
 from agentcli.commands.table import table
 from agentcli.core import events as ev
-from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
+from agentcli.core.messages import SAID, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.usage import Price, Totals, Usage
 from agentcli.tools.base import Output
@@ -97,6 +98,15 @@ def test_each_prompt_has_its_own_cost() -> None:
     assert (one.title, one.spent.requests, one.spent.cost_usd) == ("first", 2, pytest.approx(0.03))
     assert (two.title, two.spent.requests, two.spent.unpriced_requests) == ("second", 1, 1)
     assert spending.by_purpose.by_model.keys() == {"turn", "tool"}
+
+
+def test_a_queued_prompt_is_a_prompt_for_costs_and_context_alike() -> None:
+    queued = user_message("second", "q", Origin.QUEUED)
+    said = user_message("not so", "s", Origin.QUEUED, {SAID: "not so"})
+    messages = (user_message("first", "p", Origin.PROMPT), queued, said)
+    spending = after(*(ev.MessageAppended(message=message) for message in messages), used(Usage(input_tokens=500)))
+    assert [(one.title, one.spent.requests) for one in spending.submissions] == [("first", 0), ("second", 1)]
+    assert [item.age for item in report._blocks(messages)] == [1, 0, 0]
 
 
 def test_each_agent_has_its_own_sum() -> None:

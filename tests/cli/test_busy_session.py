@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from agentcli.cli.busy_session import will_be_refused
+from agentcli.session import find
 from agentcli.session.journal import FileLock
 from agentcli.session.paths import session_path
 
@@ -22,6 +24,11 @@ OTHER = "22222222-2222-4222-8222-222222222222"
         (f"-r {ID}", True),
         (f"--resume={ID}", True),
         (f"-r {OTHER}", False),
+        (f"-r {ID[:8]}", True),
+        ("-r Parser", True),
+        ("-r parse", True),
+        ("-r Lexer", False),
+        ("-r er", False),
         ("-c --fork-session", False),
         ("-c --no-session-persistence", False),
         ("-r", False),
@@ -36,7 +43,10 @@ def test_only_a_session_that_would_be_written_by_two_is_refused(
     environ = {"AGENTCLI_STATE_DIR": str(tmp_path)}
     path = session_path(tmp_path, tmp_path, ID)
     path.parent.mkdir(parents=True)
-    path.write_text('{"type": "session"}\n')
+    path.write_text('{"type": "session"}\n{"type": "custom-title", "customTitle": "Parser"}\n')
+    other = session_path(tmp_path, tmp_path, OTHER)
+    other.write_text('{"type": "session"}\n{"type": "custom-title", "customTitle": "Lexer"}\n')
+    os.utime(other, (1, 1))
     lock = FileLock(path.with_suffix(".lock"))
     lock.acquire()
     try:
@@ -53,3 +63,5 @@ def test_the_lock_of_a_process_that_was_killed_refuses_nothing(tmp_path: Path, m
     path.write_text('{"type": "session"}\n')
     path.with_suffix(".lock").touch()
     assert not will_be_refused(["-c"], {"AGENTCLI_STATE_DIR": str(tmp_path)})
+    monkeypatch.setattr(find, "list_sessions", lambda *_arguments: pytest.fail("no session is open"))
+    assert not will_be_refused(["-r", "name"], {"AGENTCLI_STATE_DIR": str(tmp_path)})

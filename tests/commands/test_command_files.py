@@ -181,3 +181,12 @@ async def test_a_saved_file_is_in_the_menu_of_an_idle_session(project: Path, mon
             command(project, name, "Text")
             assert await asyncio.wait_for(waiting, 10) == []
             assert name in names(a.engine)
+
+
+async def test_agents_lists_the_files_that_are_not_usable_as_agents_and_no_others(project: Path) -> None:
+    write(project / ".agentcli/agents/bad.md", "---\nname: [\n---\nx")
+    write(project / ".agentcli/commands/agents/odd.md", "---\nmodel: [\n---\nx")
+    async with Assembled(project, []) as a:
+        text = result_of(await send(a, "/agents")).text
+    assert "agents/bad.md:" in text
+    assert "odd.md" not in text

@@ -175,7 +175,11 @@ async def test_mode_and_plan_change_the_mode_and_emit_an_event(tmp_path: Path) -
         assert [event.mode for event in only(events, ev.ModeChanged)] == ["plan"]
         assert "already" in await said(engine, "/plan")
         assert "The mode is plan." in await said(engine, "/mode")
-        await said(engine, "/mode acceptedits")
+        assert "The mode is accept edits: " in await said(engine, "/mode acceptedits")
+        assert engine.permissions.mode is PermissionMode.ACCEPT_EDITS
+        assert "mode      accept edits" in await said(engine, "/status")
+        await said(engine, "/mode default")
+        await said(engine, "/mode Accept Edits")
         assert engine.permissions.mode is PermissionMode.ACCEPT_EDITS
         assert "There is no mode 'yolo'" in await refused(engine, "/mode yolo")
 

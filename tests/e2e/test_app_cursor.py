@@ -47,7 +47,7 @@ async def test_the_cursor_follows_resizes_sent_prompts_the_search_and_dialogs(tm
         await app.answer("down", "down")
         await stands_at(app, 1, "❯ 3 Deny")
         await app.press("w")
-        await stands_at(app, 3, "empty: just no")
+        await stands_at(app, 3, "empty: deny without a reason")
         await app.type("no")
         await stands_at(app, 5, "   no")
         await app.press("escape", "escape")

@@ -404,7 +404,7 @@ async def test_shift_tab_changes_the_mode_shown_before_the_prompt(tmp_path: Path
         await app.wait_for("of the context")
         await prompted(app)
         await app.press("shift+tab")
-        await app.wait_for("acceptEdits ❯")
+        await app.wait_for("accept edits ❯")
         await app.press("shift+tab")
         await app.wait_for("plan ❯")
         await app.press("ctrl+d")

@@ -79,6 +79,7 @@ class FakeEngine:
     permissions = SimpleNamespace(mode=PermissionMode.DEFAULT)
     definitions = None
     mcp = None
+    earlier_part = None
 
     def __init__(self, *plays: list[Step]) -> None:
         self._plays = list(plays)

@@ -29,6 +29,9 @@ def why_asked(command: str, project: Path, hides: bool = False) -> str:
     return "; ".join(part.objection or "a redirection" for part in parts if not part.only_reads)
 
 
+LITERALS = " ".join(f"f{number}" for number in range(32))
+
+
 def tables(*lines: str) -> list[Any]:
     """Parts of a table, each the argument of one test: a test per line would take longer than the lines do."""
     parts = [lines[first : first + 100] for first in range(0, len(lines), 100)]
@@ -44,6 +47,12 @@ def test_read_only_commands_are_proven(commands: Sequence[str], shared_tree: Pat
 @pytest.mark.parametrize("commands", tables(*NOT_PROVEN, *COMPOUND_NOT_PROVEN))
 def test_other_commands_are_not_proven_and_have_a_reason(commands: Sequence[str], shared_tree: Path) -> None:
     assert [command for command in commands if not why_asked(command, shared_tree)] == []
+
+
+def test_every_value_of_a_loop_over_many_words_is_checked(shared_tree: Path) -> None:
+    assert why_asked(f"for f in {LITERALS}; do cat $f; done", shared_tree) == ""
+    last = LITERALS.replace("f31", "/etc/passwd")
+    assert "outside the working directories" in why_asked(f"for f in {last}; do cat $f; done", shared_tree)
 
 
 def test_the_tables_are_large_enough_to_mean_something() -> None:
@@ -65,6 +74,7 @@ def test_the_tables_are_large_enough_to_mean_something() -> None:
         ("sed -i s/a/b/ x", "`-i` of sed changes files"),
         ("tail -n 5 -f a", "`-f` of tail never ends"),
         ("npm test", "npm test may change files or run code"),
+        ("make test", "make test may change files or run code"),
         ("ls --zero", "`--zero` of ls may change files or run code"),
         ("cat ../outside.txt", "../outside.txt is outside the working directories"),
         ("ls $(id)", "the arguments of ls are unknown"),
@@ -73,6 +83,7 @@ def test_the_tables_are_large_enough_to_mean_something() -> None:
         ("A=1 ls", "the assignment A=1 can change what programs do"),
         ("for ((;;)); do ls; done", "the for loop cannot be checked"),
         ("while true; do ls; done", "the loop may never end"),
+        (f"for f in {LITERALS} f32; do cat $f; done", "$f has more than 32 values"),
         ("cat <<EOF\n$x\nEOF", "the here-document cannot be checked"),
         ("cat $(ls)", "the names printed by the substitution are unknown"),
         ("x=$(cat a.txt); echo $((x))", "x is used in arithmetic and may not be a number"),

@@ -170,6 +170,17 @@ def test_a_call_is_a_line_at_its_start_with_the_result_below() -> None:
     assert printed.show(finished(text="ok", summary="exit code 0")) == "  exit code 0\n  ok\n"
 
 
+def test_the_exit_code_of_a_command_is_printed_once() -> None:
+    failed = finished(text="oops\n\nExit code 2", is_error=True, summary="exit code 2")
+    assert Printed().show(call(), started(), failed) == "* Bash make\n  failed · exit code 2\n  oops\n"
+    silent = finished(text="(no output, exit code 0)", summary="exit code 0", display={"kind": "text", "text": ""})
+    assert Printed().show(call(), started(), silent) == "* Bash make\n  exit code 0\n"
+    printed = Printed()
+    printed.show(ev.ToolStarted(tool_use_id="s", name="!", input={}, title="! x"))
+    mine = finished("s", name="!", text="oops\n\nExit code 2", is_error=True, summary="exit code 2")
+    assert printed.show(mine) == "oops\n! failed · exit code 2\n"
+
+
 def test_long_output_shows_the_end_for_commands_and_the_beginning_otherwise() -> None:
     rows = "\n".join(map(str, range(20)))
     shell = Printed().show(call(), started(), finished(text=rows))
@@ -302,7 +313,16 @@ def test_waiting_fallback_and_compaction_are_printed() -> None:
     assert printed.show(ev.CompactionStarted(trigger="auto")) == "· Compacting the conversation\n"
     meta = {"trigger": "auto", "tokens_before": 90_000, "tokens_after": 9_000}
     boundary = Message("user", (TextBlock("x"),), "b", Origin.BOUNDARY, meta=meta)
-    assert "--- compacted automatically: 90k → 9k tokens ---" in printed.show(ev.MessageAppended(message=boundary))
+    assert "--- compacted automatically: 90k → 9k tokens · /compact undo reverts it ---" in printed.show(
+        ev.MessageAppended(message=boundary)
+    )
+
+
+def test_an_undone_compaction_is_reported_by_its_notice_only() -> None:
+    printed = Printed()
+    edits = [{"kind": "undo_compaction", "target": "b"}]
+    assert printed.show(ev.ContextEdited(edits=edits, step="compact", freed_tokens=-900, text="undone")) == ""
+    assert printed.show(ev.ContextEdited(edits=[{"kind": "hide"}], step="snip", freed_tokens=900)) != ""
 
 
 def test_a_just_typed_prompt_is_not_printed_and_a_queued_one_is() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agentcli.core.events import ToolFinished
 from agentcli.core.messages import (
     NOTE,
     RESULT_DATA,
@@ -17,6 +18,7 @@ from agentcli.core.messages import (
     user_message,
 )
 from agentcli.session import old_records
+from agentcli.session.history import finished_call, result_fields
 from tests.support.tables import each_row
 
 
@@ -65,8 +67,19 @@ def test_the_outcome_of_a_call() -> None:
     assert outcome("interrupted") == "interrupted"
     assert outcome("exit code 1") == "failed"
     assert outcome("denied", is_error=False) == "done"
+    assert old_records.denied_by("denied", "denied by plan mode") == "plan mode"
+    assert old_records.denied_by("denied", "denied") == old_records.denied_by("done", "denied by plan mode") == ""
     block = ToolResultBlock("t", (TextBlock("The user accepted 1 of 3 hunks."),))
     assert old_records.accepted_hunks(block) == [1, 3]
+
+
+def test_who_denied_a_call_is_recorded_and_derived_for_old_records() -> None:
+    block = ToolResultBlock("t", (), is_error=True)
+    event = ToolFinished(tool_use_id="t", name="Bash", result=block, outcome="denied", summary="no", denied_by="a hook")
+    assert finished_call(result_fields(event), block, {}) == event
+    old = finished_call({"toolName": "Bash", "outcome": "denied", "summary": "denied by you"}, block, {})
+    assert old is not None
+    assert old.denied_by == "you"
 
 
 @each_row(

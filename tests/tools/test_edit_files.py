@@ -18,7 +18,8 @@ import pytest
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.ports import Hooks
 from agentcli.agent.questions import Questions
-from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner
+from agentcli.agent.toolcalls.call_result import CallResult
+from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController
 from agentcli.core.ids import SequentialIds, SystemClock

@@ -131,6 +131,17 @@ def test_esc_folds_what_the_search_opened_unless_enter_chose_it(tmp_path: Path) 
     Desk(tmp_path, reply(think("first this\nthen a needle"), "Well.")).play(script)
 
 
+def test_the_hint_of_the_key_that_quits_ends_with_a_paste(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        app.chat._leave("ctrl+c", "Ctrl+C")
+        await until(pilot, lambda: "Ctrl+C again quits" in shown(app))
+        app.chat.prompt.pasted("some text")
+        assert app.chat.activity._hint == ""
+        await until(pilot, lambda: "again quits" not in shown(app))
+
+    Desk(tmp_path).play(script)
+
+
 def test_a_search_that_was_closed_is_made_again_with_enter_or_by_the_command(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "look around")
@@ -142,6 +153,10 @@ def test_a_search_that_was_closed_is_made_again_with_enter_or_by_the_command(tmp
         assert "1 of 1" not in shown(app), "nothing is searched yet"
         await pilot.press("enter")
         await until(pilot, lambda: "1 of 1" in shown(app))
+        assert "wrapped" not in shown(app)
+        assert "Enter next · ↑ previous · Esc close" in shown(app)
+        await pilot.press("enter")
+        await until(pilot, lambda: "wrapped · 1 of 1" in shown(app))
         await pilot.press("escape")
         app.chat.finder.open("well")
         await until(pilot, lambda: "1 of 1" in shown(app))

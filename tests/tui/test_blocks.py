@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -152,6 +153,19 @@ def test_hidden_thinking_cannot_be_opened() -> None:
 )
 def test_the_header_shows_the_outcome_by_sign_and_word(item: ToolItem, header: str) -> None:
     assert shown(item) == header
+
+
+def test_the_advice_for_the_model_is_folded_where_the_header_says_who_denied_a_call() -> None:
+    denied = tool("Bash make", status="denied", summary="denied by you", output="The user declined this call.")
+    assert "declined" in shown(denied)
+    named = replace(denied, denied_by="you")
+    assert shown(named) == "⊘ Bash make · denied by you"
+    assert "The user declined this call." in shown(named, expanded=True)
+
+
+def test_a_command_that_was_denied_network_shows_its_output() -> None:
+    item = tool("Bash get", {"kind": "text", "text": "no host"}, status="denied", denied_by="you", summary="denied")
+    assert shown(item) == "⊘ Bash get · denied\n  │ no host"
 
 
 def test_the_time_of_a_running_call_advances_with_ticks() -> None:

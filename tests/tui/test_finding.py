@@ -16,7 +16,15 @@ from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.model import Add, AnswerItem, NoticeItem
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.copying import cut, select, selected_text, snap, word_at
-from agentcli.tui.transcript.finding import Finder, Query, Spot, TranscriptSearch, hidden_in, matches_in, parse_query
+from agentcli.tui.transcript.finding import (
+    Finder,
+    Query,
+    Spot,
+    TranscriptSearch,
+    hidden_matches,
+    matches_in,
+    parse_query,
+)
 from agentcli.tui.transcript.items import TranscriptItems
 from agentcli.tui.transcript.painting import paint
 from agentcli.tui.transcript.stack import Stack, StackEntry, place
@@ -84,10 +92,11 @@ def test_the_gutter_itself_is_not_found() -> None:
 
 def test_a_folded_block_reports_hidden_matches() -> None:
     block = Folding(NoticeItem(id="n", text="word\nword\nother"))
-    assert hidden_in(block, query("word"), 1)
-    assert not hidden_in(block, query("word"), 2)
+    assert hidden_matches(block, query("word"), 0) == 2
+    assert hidden_matches(block, query("word"), 1) == 1
+    assert hidden_matches(block, query("word"), 2) == 0
     block.expanded = True
-    assert not hidden_in(block, query("word"), 1)
+    assert hidden_matches(block, query("word"), 1) == 0
 
 
 def test_an_answer_without_the_word_is_not_laid_out_for_the_search() -> None:
@@ -124,10 +133,10 @@ def test_stepping_visits_all_matches_and_wraps_around() -> None:
     positions = []
     for _ in range(4):
         search.step(1)
-        positions.append(search.position(stack.entries))
-    assert positions == [1, 2, 3, 1]
+        positions.append((search.position(stack.entries), search.has_wrapped))
+    assert positions == [(1, True), (2, False), (3, False), (1, True)]
     search.step(-1)
-    assert search.position(stack.entries) == 3
+    assert (search.position(stack.entries), search.has_wrapped) == (3, True)
     search.removed(entries[2])
     assert search.current is None
     assert search.count == 2

@@ -340,8 +340,18 @@ def test_every_hunk_is_shown_with_its_state() -> None:
         " 20   line 19\n"
         "\n"
         "   1 Apply 2 of 3 hunks\n"
-        " y accept · n reject · Enter confirm · Esc back"
+        " Enter confirm · y accept · n reject · Esc back"
     )
+
+
+def test_a_small_screen_shows_the_keys_that_accept_and_reject() -> None:
+    assert look(review(), (40, 10)).endswith("\n y accept · n reject · Esc back")
+
+
+def test_all_hunks_of_a_review_have_the_same_layout() -> None:
+    wide = look(review(), (120, 40))
+    assert wide.count(" │") == 18, "also the hunks that only add or remove"
+    assert " │ " not in look(review(input={**EDIT, "new_string": NEW.replace("more", "more " * 30)}), (120, 40))
 
 
 def test_accepting_all_hunks_is_a_plain_yes_and_esc_gives_no_answer() -> None:

@@ -22,6 +22,7 @@ from textual.widgets import Static
 from agentcli.agent.context.report import Category, ContextItem
 from agentcli.commands.hooks import HookRow
 from agentcli.config.schema import BY_NAME, KEYS
+from agentcli.config.settings import Layer
 from agentcli.config.settings import SettingRow as Setting
 from agentcli.core.usage import Totals, Usage
 from agentcli.tools.shell.background import BackgroundTask
@@ -386,11 +387,11 @@ def test_every_key_that_help_lists_is_bound_and_does_something() -> None:
 FILES: dict[SettingScope, str] = {"user": "~/.config/agentcli/settings.json", "local": ".agentcli/settings.local.json"}
 
 
-def settings(**values: tuple[object, str]) -> Sequence[Setting]:
+def settings(layer: Layer = Layer.DEFAULT, **values: tuple[object, str]) -> Sequence[Setting]:
     rows = []
     for key in KEYS:
         value, source = values.get(key.name.replace(".", "_"), (key.default, "default"))
-        rows.append(Setting(key.name, value, source, key.doc))
+        rows.append(Setting(key.name, value, source, key.doc, layer))
     return rows
 
 
@@ -450,11 +451,12 @@ def test_a_setting_closed_to_projects_is_saved_for_the_user_only() -> None:
     [
         (settings(), FILES, "permissions.allow", "has several values. Edit it in ~/.config"),
         (
-            settings(effort=("high", "environment variable AGENTCLI_EFFORT")),
+            settings(Layer.ENVIRONMENT, effort=("high", "environment variable AGENTCLI_EFFORT")),
             FILES,
             "effort",
             "overrides all settings files",
         ),
+        (settings(Layer.MANAGED, effort=("low", "/etc/x.json")), FILES, "effort", "comes from /etc/x.json, which over"),
         (settings(), {}, "effort", "Settings cannot be changed here."),
     ],
 )

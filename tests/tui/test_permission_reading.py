@@ -51,10 +51,12 @@ def test_a_long_command_can_always_be_denied() -> None:
     ]
 
 
-def test_unread_lines_are_counted_and_a_refused_answer_changes_nothing() -> None:
+def test_unread_lines_are_counted_and_a_refused_answer_says_what_to_do_first() -> None:
     before, after = look(dialog(LONG)), look(dialog(LONG), keys="y")
     assert "more lines: scroll to the end to allow" in before
-    assert before == after
+    assert "Read to the end first: ↓ " in after
+    assert before.splitlines()[1:10] == after.splitlines()[1:10]
+    assert "Read first: ↓ 44 · PgDn, End" in look(dialog(LONG), (40, 10), keys="enter")
     assert " PgDn Space ↓ scroll · n deny · End go to the end · Esc stop" in before
     assert "scroll to the end to allow" not in look(dialog(LONG), keys="end")
 

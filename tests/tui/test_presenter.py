@@ -237,7 +237,7 @@ def test_the_answer_of_a_command_is_output_with_a_summary_that_opens() -> None:
     assert [type(item) for item in shown.items] == [OutputItem, BoundaryItem, OutputItem], "the rule, then the summary"
     assert [item.failed for item in shown.of(OutputItem)] == [True, False]
     assert shown.of(OutputItem)[1].title
-    assert shown.of(BoundaryItem)[0].text == "compacted: 84k → 6k tokens"
+    assert shown.of(BoundaryItem)[0].text == "compacted: 84k → 6k tokens · /compact undo reverts it"
 
 
 def conversation(replies: Sequence[Any], prompts: int) -> tuple[Shown, Shown]:
@@ -279,3 +279,24 @@ def test_any_conversation_is_shown_consistently_and_identically_after_a_resume(r
     told = [(type(item), getattr(item, "text", "")) for item in live.items if isinstance(item, kinds)]
     retold = [(type(item), getattr(item, "text", "")) for item in again.items if isinstance(item, kinds)]
     assert told == retold
+
+
+def test_a_command_that_runs_again_with_network_counts_its_time_without_the_wait() -> None:
+    presenter, shown = Presenter(), Shown()
+    question = {"request_id": "q", "tool_use_id": "t"}
+    shown.apply(presenter.show(ev.ToolStarted(tool_use_id="t", name="Bash", input={}, title="Bash get"), 10.0))
+    asked = ev.PermissionRequested(name="Bash", input={}, title="Bash get", reason="", suggestions=[], **question)
+    shown.apply(presenter.show(asked, 12.0))
+    (item,) = shown.of(ToolItem)
+    assert item.status == "waiting"
+    shown.apply(presenter.show(ev.PermissionResolved(behavior="allow", **question), 72.0))
+    (item,) = shown.of(ToolItem)
+    assert (item.status, item.began) == ("running", 70.0)
+    assert (presenter.activity.text, presenter.activity.tool_began) == ("Bash get", 70.0)
+
+
+def test_an_undone_compaction_is_reported_by_its_notice_only() -> None:
+    edits = [{"kind": "undo_compaction", "target": "b"}]
+    notice = ev.NoticeRaised(text="The compaction is undone.", code="command")
+    shown = presented(ev.ContextEdited(edits=edits, step="compact", freed_tokens=-900, text="undone"), notice)
+    assert [type(item) for item in shown.items] == [OutputItem]

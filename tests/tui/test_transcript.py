@@ -710,6 +710,18 @@ async def test_folded_text_is_found_and_opened(app: Host, pilot: Pilot[None]) ->
 
 
 @on_screen()
+async def test_the_number_of_matches_stays_when_a_folded_block_opens(app: Host, pilot: Pilot[None]) -> None:
+    put(app, *notices(5), folded("o", rows=40), *notices(30, first=5))
+    finish(app.transcript)
+    app.transcript.find("o row 3")
+    finish(app.transcript)
+    await pilot.pause()
+    app.transcript.find_step(-1)
+    await pilot.pause()
+    assert {count for count, _position, done in app.found if done} == {11}
+
+
+@on_screen()
 async def test_the_end_of_a_search_folds_what_it_opened(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(5), folded("o", rows=40), *notices(30, first=5))
     finish(app.transcript)

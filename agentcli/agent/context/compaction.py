@@ -89,8 +89,12 @@ class Compaction:
         before = own.view.estimate(log, own.overhead)
         own.view.estimator.compare_whole(own.view.messages(log), own.overhead, before)
         yield ev.CompactionStarted(trigger=self._trigger)
-        if own.whole is not None:
-            log = await own.whole(log)
+        try:
+            log = log if own.whole is None else await signal.run(own.whole(log))
+        except Aborted:
+            self.problem = INTERRUPTED
+            yield ev.CompactionFailed(trigger=self._trigger, text=INTERRUPTED)
+            return
         for stage in (self._summarise, self._look_at_it):
             async with aclosing(stage(log, before, signal)) as events:
                 async for event in events:

@@ -182,14 +182,14 @@ def dropped_items(messages: Sequence[Message], edits: Edits, density: float) -> 
 
 
 def _blocks(messages: Sequence[Message]) -> Iterator[ContextItem]:
-    prompts = sum(message.origin in (Origin.PROMPT, Origin.QUEUED) for message in messages)
+    prompts = sum(message.is_prompt for message in messages)
     last_reply = max((i for i, message in enumerate(messages) if message.usage is not None), default=-1)
     names: dict[str, str] = {}
     seen = 0
     for index, message in enumerate(messages):
         if message.origin.local:
             continue
-        seen += message.origin in (Origin.PROMPT, Origin.QUEUED)
+        seen += message.is_prompt
         for place, block in enumerate(message.content):
             if isinstance(block, ToolUseBlock):
                 names[block.id] = f"{block.name} {plain_line(_gist(block.input), 80)}".rstrip()

@@ -212,7 +212,7 @@ class Spending:
             case ev.SessionStarted():
                 self._open = False
             case ev.MessageAppended(message=message):
-                if message.origin is Origin.PROMPT and not message.is_copy:
+                if message.is_prompt and not message.is_copy:
                     self._begin(plain_line(message.text, _TITLE_LIMIT) or "(no text)")
                 self._carry(message)
             case ev.ContextEdited(edits=edits):

@@ -20,8 +20,9 @@ from agentcli.agent.loop.repetition import DENIED
 from agentcli.agent.loop.reply import Reply
 from agentcli.agent.ports import PriceOf
 from agentcli.agent.provider_notices import announced
+from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.executor import Executor
-from agentcli.agent.toolcalls.toolcall import CallResult, ToolRunner
+from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import Merge, cancel_and_wait
@@ -401,6 +402,7 @@ class Turn:
                     result=result.block,
                     summary=result.output.summary,
                     outcome=result.outcome,
+                    denied_by=result.denied_by,
                 )
         if results:
             yield from self._ordered_results(results)

@@ -30,7 +30,8 @@ def network_reason(hosts: Sequence[str]) -> str:
 
 def declined_network(output: Output, has_words: bool) -> Output:
     """The output of the run without network, with the user's answer for the model."""
-    return _with_note(output, declined_result("The user declined to run it again with network.", has_words))
+    noted = _with_note(output, declined_result("The user declined to run it again with network.", has_words))
+    return replace(noted, summary=f"{output.summary}, network denied by you")
 
 
 def unattended_network(output: Output, hosts: Sequence[str]) -> Output:

@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import field
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.ports import EmitEvent, Hooks, PostToolVerdict, PreToolVerdict, StopSource
+from agentcli.agent.ports import EmitEvent, Hooks, PostToolVerdict, PreToolVerdict
 from agentcli.agent.questions import Questions
+from agentcli.agent.toolcalls.call_result import CallResult, Outcome, failed, result_block
 from agentcli.agent.toolcalls.changed_paths import changed_paths
 from agentcli.agent.toolcalls.fitted_inputs import Fitted, FittedInputs, fit_input
 from agentcli.agent.toolcalls.network_offer import (
@@ -42,44 +43,15 @@ from agentcli.core.bounded_json import DEEPEST_INPUT
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.grant import Approval
 from agentcli.core.ids import Clock, Ids
-from agentcli.core.messages import Json, TextBlock, ToolResultBlock, ToolUseBlock, clean_text
+from agentcli.core.messages import Json, TextBlock, ToolUseBlock, clean_text
 from agentcli.core.permission import Answer, Decision, Need, PermissionMode
 from agentcli.core.plaintext import plain_line
-from agentcli.core.tool_errors import Content, wrapped_content
 from agentcli.tools.base import AgentStarter, Output, Progress, SmallModel, Tool, ToolContext
 from agentcli.tools.registry import Registry
 from agentcli.tools.titles import title_of
 from agentcli.workspace.base import Workspace
 
-Outcome = Literal["done", "denied", "interrupted", "failed"]
-"""Of a call that has ended."""
 INVALID_JSON_SHOWN = 200
-
-
-@frozen
-class CallResult:
-    call: ToolUseBlock
-    block: ToolResultBlock
-    output: Output
-    hook_stop: str | None = None
-    hook_context: tuple[str, ...] = ()
-    stopped_by: StopSource = "hook"
-    """Where `hook_stop` comes from."""
-    outcome: Outcome = "done"
-    accepted_hunks: tuple[int, int] | None = None
-    said: UserWords | None = None
-    """The user's words about this call. They follow the results as a message of the user, not inside the result."""
-
-    @property
-    def denied(self) -> bool:
-        """The user, a rule or a hook refused the call."""
-        return self.outcome == "denied"
-
-
-def failed(call: ToolUseBlock, text: str, summary: str = "", outcome: Outcome = "failed") -> CallResult:
-    """An error result for a call that did not get to run, or not to its end."""
-    output = Output(text, is_error=True, summary=summary or text.partition("\n")[0][:200])
-    return CallResult(call, result_block(call, output), output, outcome=outcome)
 
 
 class _Refused(Exception):
@@ -91,12 +63,14 @@ class _Refused(Exception):
         summary: str = "",
         outcome: Outcome = "failed",
         said: UserWords | None = None,
+        denied_by: str = "",
         stop: str | None = None,
         context: tuple[str, ...] = (),
     ) -> None:
         super().__init__(text)
         self.summary = summary
         self.outcome = outcome
+        self.denied_by = denied_by
         self.said = said
         self.stop = stop
         """Why a hook ends the submission here."""
@@ -113,6 +87,17 @@ class _Approved:
     by: Approval = "mode"
     answer: Answer | None = None
     """The user's approval; the model gets its message with the result."""
+
+
+@frozen
+class _NetworkResult:
+    """The output of a command after the offers to run it again with network."""
+
+    output: Output
+    waited: float = 0.0
+    """Seconds until the offers were answered."""
+    said: UserWords | None = None
+    is_declined: bool = False
 
 
 @frozen
@@ -192,7 +177,8 @@ class ToolRunner:
             began = self.clock.monotonic()
             result = await self._run_tool(call, approved, context, signal, emit)
         except _Refused as refusal:
-            result = replace(failed(call, str(refusal), refusal.summary, refusal.outcome), said=refusal.said)
+            result = failed(call, str(refusal), refusal.summary, refusal.outcome)
+            result = replace(result, said=refusal.said, denied_by=refusal.denied_by)
             post = await self._after_refusal(call, str(refusal), signal, emit)
             texts = (*refusal.context, *post.context)
             result = replace(result, hook_stop=refusal.stop or post.stop, hook_context=texts, stopped_by=post.by)
@@ -212,8 +198,9 @@ class ToolRunner:
                 summary=result.output.summary,
                 display=result.output.display,
                 structured=result.output.structured,
-                duration_ms=int((self.clock.monotonic() - began) * 1000) if begun else 0,
+                duration_ms=int((self.clock.monotonic() - began - result.waited) * 1000) if begun else 0,
                 outcome=result.outcome,
+                denied_by=result.denied_by,
                 accepted_hunks=list(result.accepted_hunks or ()),
             )
         )
@@ -396,31 +383,35 @@ class ToolRunner:
 
     async def _with_network(
         self, call: ToolUseBlock, approved: _Approved, output: Output, context: ToolContext, work: _Work
-    ) -> tuple[Output, UserWords | None]:
+    ) -> _NetworkResult:
         """Offer a command that failed for want of network again; its last output if the user declines."""
         allowed: tuple[str, ...] = ()
+        waited = 0.0
         for _offer in range(MOST_OFFERS):
             hosts = output.wanted_hosts
             if hosts is None or work.signal.aborted:
-                return output, None
+                break
             if not self.questions.interactive:
-                return unattended_network(output, hosts), None
+                return _NetworkResult(unattended_network(output, hosts))
+            asked = self.clock.monotonic()
             try:
                 answer = await self._network_answer(call, approved, hosts, context, work)
             except Aborted:
                 # The command ran, and its output is the result.
-                return output, None
+                break
+            finally:
+                waited += self.clock.monotonic() - asked
             if answer.behavior == "deny":
                 if answer.interrupt:
                     self.on_interrupting_denial()
                 title = title_of(approved.tool, approved.input, context.working_dirs[0])
                 said = user_words(f"to run `{title}` again with network", answer.message)
-                return declined_network(output, said is not None), said
+                return _NetworkResult(declined_network(output, said is not None), waited, said, is_declined=True)
             allowed += hosts
             grant = self.permissions.grant(approved.needs, context, approved=approved.by)
             again = replace(grant, network="hosts" if hosts else "all", hosts=(*grant.hosts, *allowed))
             output = await self._output(call, approved, replace(context, grant=again), work) or output
-        return output, None
+        return _NetworkResult(output, waited)
 
     async def _network_answer(
         self, call: ToolUseBlock, approved: _Approved, hosts: tuple[str, ...], context: ToolContext, work: _Work
@@ -463,7 +454,7 @@ class ToolRunner:
         reason = f"{declined} They said: {message}" if message else declined
         refusal = await self._denied(call, input, reason, emit, by="you")
         said = user_words(f"`{title_of(tool, input, context.working_dirs[0])}`", message)
-        raise _Refused(declined_result(declined, bool(message)), refusal.summary, "denied", said)
+        raise _Refused(declined_result(declined, bool(message)), refusal.summary, "denied", said, refusal.denied_by)
 
     async def _denied(
         self,
@@ -487,7 +478,7 @@ class ToolRunner:
                 by=by,
             )
         )
-        return _Refused(reason, f"denied by {by}" if by else "denied", "denied")
+        return _Refused(reason, f"denied by {by}" if by else "denied", "denied", denied_by=by)
 
     async def _after_refusal(
         self, call: ToolUseBlock, text: str, signal: AbortSignal, emit: EmitEvent
@@ -534,7 +525,8 @@ class ToolRunner:
         output = await self._output(call, approved, context, work)
         if output is None:
             return failed(call, f"{call.name} ended without a result.")
-        output, said = await self._with_network(call, approved, output, context, work)
+        network = await self._with_network(call, approved, output, context, work)
+        output = network.output
         if self.render is not None:
             output = await self.render(approved.tool.name, approved.input, output)
         block = result_block(call, output)
@@ -548,8 +540,12 @@ class ToolRunner:
         if hooks.watches_tools:
             post = await self._after(hooks.after_tool(call, approved.input, block), signal, emit)
         context_added = (*approved.context, *post.context)
-        result = CallResult(call, block, output, post.stop, context_added, post.by, said=said)
-        if block.is_error:
+        result = CallResult(
+            call, block, output, post.stop, context_added, post.by, waited=network.waited, said=network.said
+        )
+        if network.is_declined:
+            result = replace(result, outcome="denied", denied_by="you")
+        elif block.is_error:
             result = replace(result, outcome="interrupted" if aborted else "failed")
         return result if answer is None else replace(result, accepted_hunks=answer.accepted_hunks)
 
@@ -578,18 +574,3 @@ def _is_question(needs: tuple[Need, ...]) -> bool:
 def _may_write(needs: tuple[Need, ...]) -> bool:
     """Whether files may be changed: a call can be unsafe to repeat (a question, a list) and change none."""
     return any(need.kind in ("write", "execute", "other") for need in needs)
-
-
-def result_block(call: ToolUseBlock, output: Output) -> ToolResultBlock:
-    """The result for the log: cleaned of what cannot be sent, never empty, and marked if the call failed."""
-    content: Content
-    if isinstance(output.content, str):
-        content = (TextBlock(clean_text(output.content)),) if output.content.strip() else ()
-    else:
-        content = tuple(
-            replace(part, text=clean_text(part.text)) if isinstance(part, TextBlock) else part
-            for part in output.content
-        )
-    if output.is_error and not output.is_exit_code:
-        content = wrapped_content(content)
-    return ToolResultBlock(call.id, content or (TextBlock("(no output)"),), output.is_error)

@@ -152,10 +152,10 @@ def _refused(name: str, flags: Flags, arguments: Words) -> str | None:
         else:
             positional.append(argument)
     if flags.most_positional is not None and len(positional) > flags.most_positional:
-        return f"{name} with {positional[-1]} may change files or run code"
+        return f"{name} {positional[-1]} may change files or run code"
     for word in positional:
         if flags.positional is not None and not re.fullmatch(flags.positional, word):
-            return f"{name} with {word} may change files or run code"
+            return f"{name} {word} may change files or run code"
     return None
 
 
@@ -406,12 +406,12 @@ def _ps(arguments: Words) -> str | None:
             continue
         found = re.fullmatch(r"-([eAfFlwjHT]*)([opCuU]?)(.*)", argument)
         if found is None or len(argument) < 2 or (found[3] and not found[2]):
-            return f"ps with {argument} may change files or run code"
+            return f"ps {argument} may change files or run code"
         if found[2]:
             value = found[3] or "".join(arguments[position : position + 1])
             position += not found[3]
             if not re.fullmatch(_PS_VALUES[found[2]], value):
-                return f"ps with -{found[2]} {value} may change files or run code"
+                return f"ps -{found[2]} {value} may change files or run code"
     return None
 
 
@@ -436,7 +436,7 @@ def _tar(arguments: Words) -> str | None:
         return "tar is read-only only when it lists an archive (tar -tf)"
     for argument in arguments[1:]:
         if argument.startswith("-") or ":" in argument:
-            return f"tar with {argument} may change files or run code"
+            return f"tar {argument} may change files or run code"
     return None
 
 

@@ -10,6 +10,7 @@ from agentcli.permissions.shell.strict_parser import Scope, SimpleCommand
 from agentcli.permissions.shell.syntax_tree import descendants, shortened, text_of
 from agentcli.permissions.shell.values import (
     INTEGER,
+    MOST_VALUES,
     NAMED_REVISION,
     NEW_TEMP_FILE,
     NUMBER,
@@ -44,6 +45,8 @@ class Expansions:
         self._walk = walk
         self.variables = Variables()
         self._sets_unseen: bool | None = None
+        self._overflowed = ""
+        """A variable with too many values in the word that is read."""
 
     def assign(self, name: str, values: Iterable[str]) -> None:
         self.variables.assign(name, values)
@@ -51,7 +54,13 @@ class Expansions:
     def read(self, node: Node, *, assigned: bool) -> list[Alternative]:
         outermost = {each.start_byte + _blanks(each): each for each in _outermost(node)}
         text = text_of(node)
-        return read_expanded(text, node.start_byte, outermost, self._evaluate, assigned=assigned)
+        self._overflowed = ""
+        try:
+            return read_expanded(text, node.start_byte, outermost, self._evaluate, assigned=assigned)
+        except Refused:
+            if self._overflowed:
+                raise Refused(f"${self._overflowed} has more than {MOST_VALUES} values") from None
+            raise
 
     def _evaluate(self, node: Node) -> list[str]:
         text = text_of(node).strip(" \t\n")
@@ -78,6 +87,7 @@ class Expansions:
         if self._sets_unseen is None:
             self._sets_unseen = any(map(_sets_variables, descendants(self._walk.root)))
         values = self.variables.lookup(name)
+        self._overflowed = name if name in self.variables.overflowed else self._overflowed
         if values is None or self._sets_unseen:
             raise Refused(f"the value of {shortened(text_of(node).strip())} is unknown")
         return [*values, *(value for value in self._assigned_later(name, node) if value not in values)]

@@ -55,7 +55,8 @@ SEPARATOR = "\x1f"
 PLAIN_TEXT = lazy_pattern(r"[A-Za-z0-9_\-./:,+@%=^#]*")
 INTEGER = lazy_pattern(rf"-?\d{{1,18}}|{NUMBER}")
 
-_MOST_VALUES = 16
+MOST_VALUES = 32
+"""Values of one variable that are followed; each of them is checked."""
 
 _FROM_THE_PLACE = {"PWD": PWD, "HOME": HOME, "TMPDIR": TEMP}
 _NUMBERS = frozenset({"UID", "EUID", "PPID", "RANDOM", "SECONDS", "LINENO", "SHLVL"})
@@ -82,14 +83,17 @@ class Variables:
     values: dict[str, list[str]] = field(default_factory=dict)
     defined: set[str] = field(default_factory=set)
     """Names certainly assigned by now, so that the environment's value no longer applies."""
+    overflowed: set[str] = field(default_factory=set)
+    """Names with more values than are followed."""
 
     def assign(self, name: str, values: Iterable[str]) -> None:
         known = self.values.setdefault(name, [])
         for value in values:
             if value not in known:
                 known.append(value)
-        if len(known) > _MOST_VALUES:
+        if len(known) > MOST_VALUES:
             known[:] = [UNKNOWN]
+            self.overflowed.add(name)
         self.defined.add(name)
 
     def lookup(self, name: str) -> list[str] | None:

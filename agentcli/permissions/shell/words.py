@@ -46,7 +46,7 @@ _TILDE = re.compile(r"(?:\A|[:=])~")
 _HIDDEN = frozenset({"Cf", "Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 _LETTERS = frozenset("LMN")
 _SPECIAL_IN_PATTERNS = re.compile(r"[*?\[\]\\]")
-_MOST_ALTERNATIVES = 24
+_MOST_ALTERNATIVES = 32
 
 
 def read_word(source: str) -> tuple[str, bool]:

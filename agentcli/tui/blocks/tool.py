@@ -147,7 +147,8 @@ class ToolBlock(Block):
         item, display = self.item, self.item.display  # read once: it may be packed
         if item.status in _OPEN or (self._live and self._live.text and not display and item.status != "failed"):
             return self._live_rows(width, palette, before)
-        text = "" if _names_denier(item) and not self.expanded else _told(item)
+        # The header says who denied the call: the result is advice for the model then, and only a detail.
+        text = "" if item.denied_by and not self.expanded else _told(item)
         if not display and not text:
             return self._live_rows(width, palette, before)
         from agentcli.tui.blocks import displays
@@ -188,11 +189,6 @@ def _told(item: ToolItem) -> str:
     """The result as people read it: not in the wrapping that the model gets, and not what the header says already."""
     text = unwrapped(item.output).strip()
     return "" if item.status == "interrupted" or text == item.summary else text
-
-
-def _names_denier(item: ToolItem) -> bool:
-    """Whether the header says who denied the call: the result is advice for the model then, and only a detail."""
-    return item.status == "denied" and item.summary.startswith("denied by ")
 
 
 def _long_command(item: ToolItem) -> str:

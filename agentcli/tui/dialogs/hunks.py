@@ -21,7 +21,7 @@ from agentcli.core.plural import counted
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.change_hunks import ChangeHunk, diff_of, narrowed, split, texts_of, verdict
-from agentcli.tui.dialogs.subject import BLANK, diff_lines, paragraph
+from agentcli.tui.dialogs.subject import BLANK, diff_lines, fits_in_columns, paragraph
 from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import PAINTED, DialogOptions, RequestDialog
 from agentcli.tui.sheets.runs import Runs, runs_of
@@ -50,6 +50,8 @@ class HunkReview(RequestDialog):
         self._characters = 0
         self._problem = ""
         self._painted: dict[tuple[int, int], list[BlockLine]] = {}
+        self._in_columns: dict[int, bool] = {}
+        """Whether all hunks fit in two columns, by width."""
         self._places: list[tuple[int, int]] = []
 
     def on_mount(self) -> None:
@@ -85,15 +87,15 @@ class HunkReview(RequestDialog):
         if not self.hunks:
             return [("Enter or Esc", "back")]
         rest = [("d", "reject the rest"), ("a", "accept the rest")]
-        return [*rest, ("↑↓", "hunk"), ("y", "accept"), ("n", "reject"), ("Enter", "confirm"), ("Esc", "back")]
+        return [*rest, ("↑↓", "hunk"), ("Enter", "confirm"), ("y", "accept"), ("n", "reject"), ("Esc", "back")]
 
     @property
     def gated(self) -> bool:
         return bool(self.hunks)
 
     def locked_keys(self) -> Keys:
-        scroll = [("PgDn", "scroll"), ("↓", "next hunk"), ("End", "go to the end")]
-        return [("y", "accept"), ("n", "reject"), *scroll, ("Esc", "back")]
+        scroll = [("End", "go to the end"), ("↓", "next hunk"), ("PgDn", "scroll")]
+        return [*scroll, ("y", "accept"), ("n", "reject"), ("Esc", "back")]
 
     @property
     def size_of_body(self) -> int:
@@ -120,10 +122,12 @@ class HunkReview(RequestDialog):
             return paragraph(self._problem or "Nothing would change.", width, palette.warning)
         lines: list[BlockLine] = []
         places: list[tuple[int, int]] = []
+        # All hunks alike, so that the eye need not change between them.
+        in_columns = self._fit_in_columns(width)
         for hunk in self.hunks:
             start = len(lines)
             lines += self._heading(hunk, width)
-            painted = self._diff(hunk, width)
+            painted = self._diff(hunk, width, in_columns)
             if hunk.number not in self.accepted:
                 painted = [replace(line, strip=line.strip.apply_style(Style(dim=True))) for line in painted]
             lines += [*painted, BLANK]
@@ -212,11 +216,16 @@ class HunkReview(RequestDialog):
         mark = [("❯ " if here else "  ", palette.accent)]
         return wrap([(f"{sign} {what}  ", style), (which, name)], width, mark)
 
-    def _diff(self, hunk: ChangeHunk, width: int) -> list[BlockLine]:
+    def _fit_in_columns(self, width: int) -> bool:
+        if width not in self._in_columns:
+            self._in_columns[width] = fits_in_columns(diff_of(self.hunks or ()), width)
+        return self._in_columns[width]
+
+    def _diff(self, hunk: ChangeHunk, width: int, in_columns: bool) -> list[BlockLine]:
         key = (hunk.number, width)
         if key not in self._painted:
             path = str(self.event.input.get("file_path", ""))
-            self._painted[key] = diff_lines(diff_of([hunk]), width, self.palette, path)
+            self._painted[key] = diff_lines(diff_of([hunk]), width, self.palette, path, in_columns=in_columns)
         return self._painted[key]
 
 

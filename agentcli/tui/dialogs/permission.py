@@ -192,7 +192,7 @@ class PermissionDialog(RequestDialog):
                 self.dismiss(Answer("deny"))
             case "why":
                 self._entry = "why"
-                self.ask("What should the agent do instead?", self._reason, "empty: just no")
+                self.ask("What should the agent do instead?", self._reason, "empty: deny without a reason")
 
     def show_waiting(self, count: int) -> None:
         self._waiting = count

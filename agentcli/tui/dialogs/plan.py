@@ -59,7 +59,7 @@ class PlanDialog(EditableDialog):
             case "original":
                 self.take_back_edits()
             case "keep":
-                self.ask("What should the plan be like instead?", self._wishes, "empty: just no")
+                self.ask("What should the plan be like instead?", self._wishes, "empty: keep planning")
 
     def changed(self) -> None:
         self.index = 1 if self.text.strip() else 2

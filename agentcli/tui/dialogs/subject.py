@@ -80,15 +80,28 @@ def markdown_lines(text: str, width: int, palette: Palette) -> list[BlockLine]:
     return list(render_markdown(shown_command(text), width, palette))
 
 
-def diff_lines(text: str, width: int, palette: Palette, path: str = "") -> list[BlockLine]:
-    """A unified diff; in two columns where that shows more. Blanks at the end of a changed line are shown as dots."""
+def diff_lines(
+    text: str, width: int, palette: Palette, path: str = "", *, in_columns: bool | None = None
+) -> list[BlockLine]:
+    """A unified diff. Blanks at the end of a changed line are shown as dots. `in_columns`: old beside new; None: where
+    that shows more."""
     # Code colours come with it, which a question without a diff need not wait for.
     from agentcli.tui.blocks import diff
 
-    rows = shown_command(text).split("\n")
-    text = "\n".join("".join(_dotted(row)) if row.startswith(("+", "-")) else row for row in rows)
-    wide = diff.fits_side_by_side(parse(text), width)
+    text = _with_dots(text)
+    wide = diff.fits_side_by_side(parse(text), width) if in_columns is None else in_columns
     return (diff.side_by_side if wide else diff.unified)(text, width, palette, path)
+
+
+def fits_in_columns(text: str, width: int) -> bool:
+    from agentcli.tui.blocks import diff
+
+    return diff.fits_side_by_side(parse(_with_dots(text)), width)
+
+
+def _with_dots(text: str) -> str:
+    rows = shown_command(text).split("\n")
+    return "\n".join("".join(_dotted(row)) if row.startswith(("+", "-")) else row for row in rows)
 
 
 def input_lines(input: Json, width: int, palette: Palette) -> list[BlockLine]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentcli.config.schema import BY_NAME, Key
+from agentcli.config.settings import Layer
 from agentcli.config.settings import SettingRow as Setting
 from agentcli.config.values import InvalidValue, parse_text
 from agentcli.core.frozen import frozen
@@ -22,6 +23,8 @@ from agentcli.tui.theme.palette import Palette
 
 _SCOPES: Mapping[SettingScope, str] = {"user": "all your projects", "local": "this project, for you only"}
 _VALUE_WIDTH = 24
+_ABOVE_FILES = (Layer.MANAGED, Layer.FLAGS, Layer.ENVIRONMENT)
+"""Layers that override every settings file that can be changed here."""
 _SIMPLE = ("text", "integer", "number", "boolean")
 
 
@@ -82,8 +85,7 @@ class SettingsPage(ListSheet[Setting, SettingChange]):
     def _why_not(self, setting: Setting, key: Key | None) -> str:
         if key is None:
             return f"{safe(setting.key)} is not a known setting."
-        fixed = next((sign for sign in ("environment variable", "--") if setting.source.startswith(sign)), "")
-        if fixed:
+        if setting.layer in _ABOVE_FILES:
             return f"It comes from {safe(setting.source)}, which overrides all settings files. Change it there."
         file = self._files.get("user", "the settings file")
         if not self._files:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -108,6 +108,8 @@ class PromptBox(Widget):
         self._outside = Outside(self, self._editor, parts.environ, parts.cwd)
         self._editor.hint = IDLE_HINT
         self.last_typed = 0.0
+        self.on_next_edit: Callable[[], None] | None = None
+        """Called once, when the text changes."""
         """When the text changed last, in monotonic time: a question that pops up must not be answered by typing."""
 
     def compose(self) -> ComposeResult:
@@ -377,6 +379,9 @@ class PromptBox(Widget):
         self._keep_up()
         if text:
             self.last_typed = time.monotonic()
+            if (call := self.on_next_edit) is not None:
+                self.on_next_edit = None
+                call()
             self._parts.drafts.changed(lambda: self.draft)
 
     def _keep_up(self) -> None:

@@ -158,7 +158,7 @@ def more_row(
     `locked`: it has to be read to its end first; `insists`: the user tried to answer before."""
     lines = f" {plural(below, 'line')}"
     if locked:
-        return _locked_row(below, lines, width, palette.warning + Style(reverse=insists), palette)
+        return _locked_row(below, lines, width, palette, insists)
     # Where there is little room, what can be guessed goes first, then the keys.
     for noun, keys in ((lines, " · PgUp PgDn"), ("", " · PgUp PgDn"), ("", "")):
         facts = [f"↑ {above} above"] if above else []
@@ -169,7 +169,7 @@ def more_row(
     return _marked_rule(text, width, palette.warning if below else palette.muted, palette.faint)
 
 
-def _locked_row(below: int, lines: str, width: int, style: Style, palette: Palette) -> Runs:
+def _locked_row(below: int, lines: str, width: int, palette: Palette, insists: bool) -> Runs:
     if not below:
         text = " Enlarge the window to allow "  # there is no room for a single line
     else:
@@ -177,8 +177,15 @@ def _locked_row(below: int, lines: str, width: int, style: Style, palette: Palet
         # In few columns the row of keys has no room for these, or is not there at all.
         keys = (f" ↓ {below} more: PgDn or End to allow ", f" ↓ {below} more: PgDn, End ")
         texts = (longest, *keys, f" ↓ {below} · End ", f" ↓ {below} ")
+        if insists:
+            # Other words too: not every terminal shows that it is painted stronger.
+            first = (
+                f" Read to the end first: ↓ {below} more{lines} · PgDn or End ",
+                f" Read first: ↓ {below} · PgDn, End ",
+            )
+            texts = (*first, *texts[2:])
         text = next((text for text in texts if cell_len(text) <= width - 4), texts[-1])
-    return _marked_rule(text, width, style, palette.faint)
+    return _marked_rule(text, width, palette.warning + Style(reverse=insists), palette.faint)
 
 
 def _marked_rule(text: str, width: int, style: Style, line: Style) -> Runs:

@@ -142,9 +142,11 @@ class ActivityLine(Widget):
         self.refresh()
         if self._hint_over is not None:
             self._hint_over.stop()
-        self._hint_over = self.set_timer(seconds, self._end_hint)
+        self._hint_over = self.set_timer(seconds, self.end_hint)
 
-    def _end_hint(self) -> None:
+    def end_hint(self) -> None:
+        if self._hint_over is not None:
+            self._hint_over.stop()
         self._hint = ""
         self._hint_over = None
         self._retext(self._clock())

@@ -12,6 +12,9 @@ from textual.widgets import Input, Static
 
 from agentcli.tui.transcript.widget import Transcript
 
+_KEYS_FROM = 70
+"""Columns from which there is room for the keys."""
+
 
 class FindBar(Horizontal):
     DEFAULT_CSS = """
@@ -30,11 +33,12 @@ class FindBar(Horizontal):
         super().__init__()
         self._transcript = transcript
         self._count = Static("", markup=False)
+        self._keys = Static("Enter next · ↑ previous · Esc close", markup=False)
         self._input = Input(placeholder="Search the transcript", select_on_focus=True)
         self._input.cursor_blink = False
         self._searches = False
         """Whether the transcript has been searched for the text: not if it is left over from the last time."""
-        self._found = (0, 0, True)
+        self._found = Transcript.FindChanged(0, 0, done=True)
         self._expects_more = False
 
     @property
@@ -44,6 +48,7 @@ class FindBar(Horizontal):
     def compose(self) -> ComposeResult:
         yield Static("Find", markup=False)
         yield self._input
+        yield self._keys
         yield self._count
 
     def open(self, query: str = "") -> None:
@@ -87,15 +92,19 @@ class FindBar(Horizontal):
     def expect_more(self, expected: bool) -> None:
         """Set whether earlier parts of the conversation are still being read: no search is complete before that."""
         self._expects_more = expected
-        self.show(*self._found)
+        self.show(self._found)
 
-    def show(self, count: int, position: int, done: bool) -> None:
-        self._found = (count, position, done)
-        done = done and not self._expects_more
+    def show(self, found: Transcript.FindChanged) -> None:
+        self._found = found
+        count, position, done = found.count, found.position, found.done and not self._expects_more
         if self._searches:
             more = "" if done else "…"
             words = f"{position:,} of {count:,}{more}" if position else f"{count:,}{more}" if count else "no match"
+            words = f"wrapped · {words}" if found.has_wrapped and position else words
             self._count.update(words if done or count else "…")
+
+    def on_resize(self) -> None:
+        self._keys.display = self.size.width >= _KEYS_FROM
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:

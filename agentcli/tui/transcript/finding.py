@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -104,10 +105,11 @@ def matches_in(lines: Sequence[BlockLine], query: Query) -> list[FoundSpots]:
     return found
 
 
-def hidden_in(block: Block, query: Query, shown: int) -> bool:
+def hidden_matches(block: Block, query: Query, shown: int) -> int:
+    """How many matches the source of a folded block has besides those that are shown."""
     if not block.foldable or block.expanded:
-        return False
-    return any(number > shown for number, _match in enumerate(query.pattern.finditer(block.source), 1))
+        return 0
+    return max(0, sum(1 for _match in islice(query.pattern.finditer(block.source), MOST)) - shown)
 
 
 def _visible(line: BlockLine) -> str:
@@ -134,8 +136,10 @@ class TranscriptSearch:
     def __init__(self, query: Query) -> None:
         self.query = query
         self.found: dict[StackEntry, list[FoundSpots]] = {}
-        self.hidden: set[StackEntry] = set()
-        """Folded blocks with hidden matches; opened when the search reaches them."""
+        self.hidden: dict[StackEntry, int] = {}
+        """Folded blocks with hidden matches, and how many; opened when the search reaches them."""
+        self.has_wrapped = False
+        """Whether the last step went on at the other end of the conversation."""
         self.current: tuple[StackEntry, int] | None = None
         self.due: deque[StackEntry] = deque()
         """Blocks to search next, the nearest first."""
@@ -164,7 +168,7 @@ class TranscriptSearch:
     def removed(self, entry: StackEntry) -> None:
         self.found.pop(entry, None)
         self._looked.pop(entry, None)
-        self.hidden.discard(entry)
+        self.hidden.pop(entry, None)
         if self.current is not None and self.current[0] is entry:
             self.current = None
 
@@ -173,7 +177,7 @@ class TranscriptSearch:
 
     @property
     def count(self) -> int:
-        return sum(len(matches) for matches in self.found.values()) + len(self.hidden)
+        return sum(len(matches) for matches in self.found.values()) + sum(self.hidden.values())
 
     def position(self, order: Sequence[StackEntry]) -> int:
         """The number of the current match from the top, 0 when there is none."""
@@ -181,12 +185,13 @@ class TranscriptSearch:
             return 0
         here, number = self.current
         before = sum(
-            len(self.found.get(entry, ())) + (entry in self.hidden) for entry in order if entry.order < here.order
+            len(self.found.get(entry, ())) + self.hidden.get(entry, 0) for entry in order if entry.order < here.order
         )
         return before + number + 1
 
     def step(self, direction: int) -> bool:
         """Move to the next match, wrapping at the ends; False if there is none."""
+        self.has_wrapped = False
         if self.current is not None:
             entry, number = self.current
             if 0 <= number + direction < len(self.found.get(entry, ())):
@@ -197,11 +202,9 @@ class TranscriptSearch:
             self.current = None
             return False
         here = self.current[0].order if self.current is not None else None
-        if direction > 0:
-            target = next((entry for entry in holders if here is not None and entry.order > here), holders[0])
-        else:
-            target = next((e for e in reversed(holders) if here is not None and e.order < here), holders[-1])
-        self.enter(target, direction)
+        ahead = [entry for entry in holders if here is not None and (entry.order - here) * direction > 0]
+        self.has_wrapped = here is not None and not ahead
+        self.enter((ahead or holders)[0 if direction > 0 else -1], direction)
         return True
 
     def enter(self, entry: StackEntry, direction: int) -> None:
@@ -216,10 +219,10 @@ class TranscriptSearch:
             self.found[entry] = matches
         else:
             self.found.pop(entry, None)
-        if hidden_in(entry.block, self.query, len(matches)):
-            self.hidden.add(entry)
+        if hidden := hidden_matches(entry.block, self.query, len(matches)):
+            self.hidden[entry] = hidden
         else:
-            self.hidden.discard(entry)
+            self.hidden.pop(entry, None)
         if self.current is not None and self.current[0] is entry:
             if entry not in self.found and entry not in self.hidden:
                 self.current = None
@@ -256,6 +259,10 @@ class Finder:
     @property
     def position(self) -> int:
         return self._search.position(self._items.stack.entries) if self._search is not None else 0
+
+    @property
+    def has_wrapped(self) -> bool:
+        return self._search is not None and self._search.has_wrapped
 
     def start(self, query: Query) -> None:
         self._items.search = TranscriptSearch(query)
@@ -333,11 +340,14 @@ class Finder:
             self._items.expand(entry, True)
             self._opened.append(entry)
             search.look(entry, self._items.layouts.lines(entry))
-            search.hidden.discard(entry)
+            search.hidden.pop(entry, None)
             if entry in search.found:
                 search.enter(entry, direction)
-            elif not search.step(direction):
-                return
+            else:
+                has_wrapped = search.has_wrapped
+                if not search.step(direction):
+                    return
+                search.has_wrapped |= has_wrapped
         if search.current is None:
             return
         entry, number = search.current

@@ -77,6 +77,8 @@ class Transcript(ScrollView):
         count: int
         position: int
         done: bool
+        has_wrapped: bool = False
+        """The last step went on at the other end of the conversation."""
 
     def __init__(self, make_block: Callable[[Item], Block], palette: Palette) -> None:
         super().__init__()
@@ -531,7 +533,8 @@ class Transcript(ScrollView):
 
     def _found(self) -> None:
         self._settle()
-        self._post(self.FindChanged(self._finder.count, self._finder.position, not self._finder.searching))
+        finder = self._finder
+        self._post(self.FindChanged(finder.count, finder.position, not finder.searching, finder.has_wrapped))
 
     def _post(self, message: Message) -> None:
         """Post a message to all ancestors, even one that caused it, where Textual would stop it."""

@@ -1,0 +1,58 @@
+"""Damaged lines in the part of a long resumed session that no request needs, counted while the run works."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from agentcli.core.messages import Json
+from agentcli.headless.output import Notices
+
+if TYPE_CHECKING:
+    from agentcli.session.recent import EarlierPart, Pace
+
+_AT_ONCE = 50
+_PAUSE_SECONDS = 0.01
+"""Between so many records: the run itself comes first."""
+
+
+class _RunEnded(Exception):
+    """Raised in the thread that reads."""
+
+
+@asynccontextmanager
+async def report_unread_lines(part: EarlierPart | None, notices: Notices) -> AsyncIterator[None]:
+    """Report damaged lines of `part` on standard error, if they are found before the run ends: it waits for nothing."""
+    if part is None:
+        yield
+        return
+    has_ended = False
+
+    def paced(records: Iterator[Json]) -> Iterator[Json]:
+        for number, record in enumerate(records, 1):
+            if has_ended:
+                raise _RunEnded
+            if number % _AT_ONCE == 0:
+                time.sleep(_PAUSE_SECONDS)
+            yield record
+
+    reading = asyncio.create_task(_report(part, paced, notices))
+    try:
+        yield
+    finally:
+        has_ended = True
+        await reading
+
+
+async def _report(part: EarlierPart, paced: Pace, notices: Notices) -> None:
+    from agentcli.session.load import unreadable_lines
+
+    try:
+        count = await asyncio.to_thread(part.count_unreadable, paced)
+    except (OSError, _RunEnded):
+        return
+    if count:
+        notices.say(unreadable_lines(count))
