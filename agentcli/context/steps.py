@@ -188,5 +188,11 @@ def _write(price: Price, situation: ContextState) -> float:
 def _price_at(situation: ContextState) -> Price:
     """Prices for a request of this size. A free model (a local one) still takes time to read everything again, so the
     usual ratios are used."""
-    price = (situation.price or _USUAL).at(situation.estimate)
-    return price if price.cache_write_5m > 0 else _USUAL
+    if situation.price is None or is_unpriced(situation.price):
+        return _USUAL
+    return situation.price.at(situation.estimate)
+
+
+def is_unpriced(price: Price | None) -> bool:
+    """Whether a model is free, or its prices are not known."""
+    return price is None or price.cache_write_5m <= 0

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from agentcli.agent.loop_setup import loop_dependencies
 from agentcli.agent.profile import Profile, Tuning
+from agentcli.context.pipeline import Pipeline
+from agentcli.context.snip import Snip
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController
+from agentcli.core.messages import Json
 from agentcli.providers.catalog import UNKNOWN_WINDOW, Catalog
+from agentcli.tools.base import Output
 from tests.support.curating import looking
-from tests.support.fakes import bench, only, result_of
+from tests.support.fakes import FakeTool, bench, only, result_of
 from tests.support.scripts import call, fails, reply
 from tests.support.virtual import run_virtual
 
@@ -111,3 +117,26 @@ def test_a_request_whose_output_does_not_fit_is_sent_again_with_less_and_not_com
         assert [body["max_tokens"] for body in b.requests] == [8_192, 8_192, 5_000, 8_192]
 
     run_virtual(main)
+
+
+def test_a_server_that_reports_no_cache_does_not_read_the_conversation_again_for_a_small_saving() -> None:
+    """A local server reads only what differs from the request before: a change far up costs minutes there."""
+
+    async def main() -> None:
+        looks = [reply(call("Look", what=what), usage={"input_tokens": 9_000, "output_tokens": 10}) for what in "abcad"]
+        look = FakeTool(output=lambda given: Output(str(given["what"]) * (1_000 if given["what"] == "a" else 30_000)))
+        profile = Profile(model=MODEL, small_model="x")
+        b = bench(*looks, "Done.", tools=[look], profile=profile, pipeline=Pipeline([Snip()]))
+        async with b.engine:
+            await b.run()
+        sent = [_without_marks(body["messages"]) for body in b.requests]
+        assert len(sent) == 6
+        for shorter, longer in pairwise(sent):
+            assert longer[: len(shorter)] == shorter, "the request before begins this one"
+
+    run_virtual(main)
+
+
+def _without_marks(messages: list[Json]) -> list[Json]:
+    blocks = ([{**block, "cache_control": None} for block in message["content"]] for message in messages)
+    return [{**message, "content": content} for message, content in zip(messages, blocks, strict=True)]

@@ -87,6 +87,8 @@ class _Answered:
     cached: int
     """Tokens at its beginning that are in the cache since."""
     ttl: float
+    prompt: int
+    """Tokens of all of it."""
 
 
 @frozen
@@ -138,6 +140,11 @@ class CacheWatch:
         """At the beginning of the next request, if nothing in it has changed; true as long as it is not `cold`."""
         left = self._left
         return left.cached if left is not None else 0
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Of the last request that this process got a response to."""
+        return self._last.prompt if self._last is not None else 0
 
     def cold(self, now: float) -> bool:
         """Whether what was cached has run out, so that rewriting old content costs nothing; or is of no use, because
@@ -258,7 +265,7 @@ class CacheWatch:
         events = self._findings(asked, model, usage, front)
         cached = usage.cache_read_input_tokens + usage.cache_creation_input_tokens
         ttl = LONG_TTL if usage.cache_write_1h_tokens or self.long_lived else SHORT_TTL
-        self._last = _Answered(asked, model, now, cached, ttl)
+        self._last = _Answered(asked, model, now, cached, ttl, usage.prompt_tokens)
         self._break = None
         self._reasons.clear()
         self._refused.clear()

@@ -13,7 +13,7 @@ from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.recover import attachments_now
 from agentcli.agent.loop_state import CompactTracking, LoopState
 from agentcli.context.compact import pinned_now
-from agentcli.context.steps import MOST_TURNS, ContextState, expected_turns
+from agentcli.context.steps import MOST_TURNS, ContextState, expected_turns, is_unpriced
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import replace
@@ -93,12 +93,14 @@ class Preparation:
         cold = watch.cold(dependencies.turn.clock.monotonic())
         pinned = pinned_now(view.messages(self.state.messages), pins) if pins else ()
         turns = self._turns_to_come()
+        # A server without prices (llama.cpp, Ollama) keeps what it has read as well, but does not report it.
+        cached = watch.cached_tokens or (watch.prompt_tokens if is_unpriced(dependencies.price) else 0)
 
         def situation(freed: int) -> ContextState:
             return ContextState(
                 estimate=before - freed,
                 usable=dependencies.context_limits.usable,
-                cached=watch.cached_tokens,
+                cached=cached,
                 cache_cold=cold,
                 price=dependencies.price,
                 pinned=frozenset(pinned),
