@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 from agentcli import __version__
 from agentcli.config.paths import Paths
 from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.exit_cleanup import end_process
 from agentcli.core.frozen import frozen
 from agentcli.interactive.draft import Draft
 from agentcli.plain.front_end_choice import is_dumb_terminal
 from agentcli.plain.pieces import Gap, Piece, line, prose
 from agentcli.plain.reading import Left, Reader, Stopped
-from agentcli.plain.terminal import Keyboard, Signals, columns, encoding, leave_at_once, wants_colours
+from agentcli.plain.terminal import Keyboard, Signals, columns, encoding, wants_colours
 from agentcli.plain.writer import BareWriter, ColourWriter, Sink, to_terminal
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def run(start: PlainStart) -> int:
         if plain.session.stuck:
             # Nothing would end it, and the runner would wait for it.
             keyboard.restore()
-            leave_at_once(code)
+            end_process(code)
         return code
 
 
