@@ -205,9 +205,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         state = await asyncio.to_thread(store.state, self.preferences.cwd)
         if state.usable or not state.parts:
             return True
-        answer = await self.ask_on_screen(
-            TrustDialog(state, self.chat.palette, typed=lambda: self.chat.prompt.last_typed)
-        )
+        answer = await self.ask_on_screen(TrustDialog(state, typed=lambda: self.chat.prompt.last_typed))
         if answer == "trust":
             await asyncio.to_thread(store.trust, state)
         return answer in ("trust", "restricted")
@@ -291,6 +289,10 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
                 await self._start_engine(another_session(self.options, resume))
             finally:
                 self.chat.session.hold(False)
+
+    @property
+    def palette(self) -> Palette:
+        return self.chat.palette
 
     @property
     def waits_for_session(self) -> bool:

@@ -191,33 +191,33 @@ class ChatScreen(Screen[None]):
         from agentcli.tui.dialogs.plan import PlanDialog
         from agentcli.tui.dialogs.questions import QuestionsDialog
 
-        own, palette = self._host.preferences, self.palette
+        own = self._host.preferences
         options: EditableOptions = {"typed": self._last_typed, "environ": own.environ, "cwd": own.cwd}
         if isinstance(event, ev.CompactionProposed):
-            return CompactPreview(event, palette, **options)
+            return CompactPreview(event, **options)
         match event.display.get("kind"):
             case "plan":
-                return PlanDialog(event, palette, **options)
+                return PlanDialog(event, **options)
             case "questions":
-                return QuestionsDialog(event, palette, typed=self._last_typed)
+                return QuestionsDialog(event, typed=self._last_typed)
             case "confirm":
-                return ConfirmDialog(event, palette, typed=self._last_typed)
+                return ConfirmDialog(event, typed=self._last_typed)
             case "undo":
-                return UndoChoice(event, palette, typed=self._last_typed)
+                return UndoChoice(event, typed=self._last_typed)
             case "mcp_form":
                 from agentcli.tui.dialogs.server_form import ServerFormDialog
 
-                return ServerFormDialog(event, palette, **options)
+                return ServerFormDialog(event, **options)
             case "mcp_url":
                 from agentcli.tui.dialogs.server_requests import ServerAddressDialog
 
-                return ServerAddressDialog(event, palette, typed=self._last_typed)
+                return ServerAddressDialog(event, typed=self._last_typed)
             case "mcp_sampling":
                 from agentcli.tui.dialogs.server_requests import SamplingDialog
 
-                return SamplingDialog(event, palette, typed=self._last_typed)
+                return SamplingDialog(event, typed=self._last_typed)
         cwd = self.session.engine.root if self.session.engine else Path.cwd()
-        return PermissionDialog(event, palette, waiting, cwd=cwd, typed=self._last_typed)
+        return PermissionDialog(event, waiting, cwd=cwd, typed=self._last_typed)
 
     def _last_typed(self) -> float:
         return self.prompt.last_typed

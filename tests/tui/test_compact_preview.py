@@ -16,7 +16,6 @@ from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
 from agentcli.tui.dialogs.compact_preview import CompactPreview
 from agentcli.tui.prompt import external
-from agentcli.tui.theme.palette import Palette
 from tests.support.compacting import LONG
 from tests.tui import test_app, test_session
 from tests.tui.dialog_host import Clock, Host, look, play, press, replies, shown
@@ -37,7 +36,7 @@ PROPOSED = CompactionProposed(
 
 def dialog(event: CompactionProposed = PROPOSED) -> CompactPreview:
     clock = Clock()
-    made = CompactPreview(event, Palette(), clock=clock, environ={}, cwd=Path("/"))
+    made = CompactPreview(event, clock=clock, environ={}, cwd=Path("/"))
     begin = made.guard.begin
 
     def begin_early() -> None:
@@ -75,7 +74,7 @@ def test_names_with_underscores_stay_as_they_are() -> None:
 
 def test_text_that_is_typed_as_it_comes_up_neither_cancels_nor_gets_lost() -> None:
     clock = Clock()
-    preview = CompactPreview(PROPOSED, Palette(), clock=clock, typed=lambda: clock.now, environ={}, cwd=Path("/"))
+    preview = CompactPreview(PROPOSED, clock=clock, typed=lambda: clock.now, environ={}, cwd=Path("/"))
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "n|o|w")

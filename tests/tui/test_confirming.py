@@ -15,7 +15,6 @@ from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
 from agentcli.tui.dialogs.confirm import ConfirmDialog
 from agentcli.tui.pickers.model import ModelPicker
-from agentcli.tui.theme.palette import Palette
 from tests.support.fakes import MODEL, FakeTool
 from tests.support.scripts import call, pause, reply
 from tests.tui import test_app
@@ -39,7 +38,7 @@ def asked(**display: str) -> PermissionRequested:
 
 def dialog(**display: str) -> ConfirmDialog:
     # By the tests' clock the user has not typed for a long time.
-    return ConfirmDialog(asked(**display), Palette(), clock=iter(range(10_000)).__next__)  # type: ignore[arg-type]
+    return ConfirmDialog(asked(**display), clock=iter(range(10_000)).__next__)  # type: ignore[arg-type]
 
 
 def test_enter_confirms_and_esc_cancels_without_stopping_anything() -> None:

@@ -216,9 +216,9 @@ def test_the_cost_page_has_further_tables() -> None:
 def test_a_budget_and_earlier_costs_are_shown_beside_the_spending() -> None:
     notes = CostNotes(before="It had cost $1 before.", budget=5.0)
     totals = Totals().adding("m", Usage(input_tokens=10), 0.5)
-    seen = look(CostPage(totals, Palette(), notes))
+    seen = look(CostPage(totals, notes))
     assert " Session  $0.50 since it was resumed\n Budget   $5.00, 10% of it spent\n" in seen
-    assert "since it was resumed" not in look(CostPage(totals, Palette(), CostNotes()))
+    assert "since it was resumed" not in look(CostPage(totals, CostNotes()))
 
 
 def test_an_empty_cost_page_has_a_message() -> None:
@@ -238,7 +238,9 @@ ITEMS = [
 
 
 def test_without_colours_every_cell_of_the_map_has_its_letter() -> None:
-    seen = look(ContextPage(ITEMS, 20_000, 16_000, Palette(colours=False)), size=(80, 24))
+    page = ContextPage(ITEMS, 20_000, 16_000)
+    page.palette = Palette(colours=False)
+    seen = look(page, size=(80, 24))
     rows = seen.splitlines()[2:4]
     cells = "".join(row[1:].ljust(78) for row in rows)
     assert cells.count("S") == 23

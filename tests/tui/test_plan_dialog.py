@@ -13,7 +13,6 @@ from textual.widgets import TextArea
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tui.dialogs.plan import PlanDialog
 from agentcli.tui.prompt import external
-from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import Clock, Host, asked, look, play, press, replies, shown
 
 PLAN = "# Steps\n\nFirst look, then leap.\n"
@@ -22,7 +21,7 @@ PLAN = "# Steps\n\nFirst look, then leap.\n"
 def dialog(plan: str = PLAN) -> PlanDialog:
     clock = Clock()
     event = asked("ExitPlanMode", {"plan": plan}, display={"kind": "plan", "plan": plan})
-    made = PlanDialog(event, Palette(), clock=clock, environ={}, cwd=Path("/"))
+    made = PlanDialog(event, clock=clock, environ={}, cwd=Path("/"))
     begin = made.guard.begin
 
     def begin_early() -> None:

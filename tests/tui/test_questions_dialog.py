@@ -12,7 +12,6 @@ from agentcli.core.permission import Answer
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.planning.askuserquestion import AskUserQuestion
 from agentcli.tui.dialogs.questions import QuestionsDialog
-from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import OPEN, Clock, Host, asked, look, play, press, replies, settled, shown
 
 DATABASE = {
@@ -36,7 +35,7 @@ ONE = {"questions": [DATABASE]}
 def dialog(input: dict[str, Any], **display: str) -> QuestionsDialog:
     clock = Clock()
     event = asked("AskUserQuestion", input, display={"kind": "questions", **display})
-    made = QuestionsDialog(event, Palette(), clock=clock)
+    made = QuestionsDialog(event, clock=clock)
     begin = made.guard.begin
 
     def begin_early() -> None:

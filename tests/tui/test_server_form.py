@@ -12,7 +12,6 @@ from agentcli.agent.mcp.server_questions import CANCELLED
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.tui.dialogs.server_form import ServerFormDialog
-from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import OPEN, Clock, Host, asked, look, play, press, replies, settled, shown
 
 NAME: Json = {"type": "string", "title": "Name", "description": "As in your passport"}
@@ -27,7 +26,7 @@ def dialog(required: tuple[str, ...] = (), message: str = "Who are you?", **fiel
     schema = {"type": "object", "properties": fields, "required": list(required)}
     display = {"kind": "mcp_form", "server": "small", "message": message, "schema": schema}
     event = asked("agentcli", {}, title="The MCP server small asks for input", display=display)
-    made = ServerFormDialog(event, Palette(), clock=clock)
+    made = ServerFormDialog(event, clock=clock)
     begin = made.guard.begin
 
     def begin_early() -> None:

@@ -10,13 +10,12 @@ from agentcli.agent.mcp.server_questions import CANCELLED
 from agentcli.core.permission import Answer
 from agentcli.tui.dialogs.server_requests import SamplingDialog, ServerAddressDialog
 from agentcli.tui.sheets.dialog import RequestDialog
-from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import OPEN, Clock, asked, look, replies
 
 
 def ready(kind: type[RequestDialog], title: str, display: dict[str, Any]) -> RequestDialog:
     clock = Clock()
-    made = kind(asked("agentcli", {}, title=title, display=display), Palette(), clock=clock)
+    made = kind(asked("agentcli", {}, title=title, display=display), clock=clock)
     begin = made.guard.begin
 
     def begin_early() -> None:

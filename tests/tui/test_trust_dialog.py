@@ -9,7 +9,6 @@ from textual.pilot import Pilot
 
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState, TrustStore
 from agentcli.tui.dialogs.trust import TrustDialog, TrustReview
-from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import Clock, Host, look, play, press, replies, shown
 
 HOOKS = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "./check.sh --all"}]}]}}
@@ -30,7 +29,7 @@ def state(
 
 def dialog(about: TrustState | None = None) -> TrustDialog:
     clock = Clock()
-    made = TrustDialog(about or state(), Palette(), clock=clock)
+    made = TrustDialog(about or state(), clock=clock)
     begin = made.guard.begin
 
     def begin_early() -> None:
@@ -146,5 +145,5 @@ def test_it_shows_the_files_of_the_store_and_changes_nothing(tmp_path: Path) -> 
 
 
 def test_during_a_session_there_is_no_exit() -> None:
-    names = [choice.name for choice in TrustReview(state(), Palette(), clock=Clock()).choices()]
+    names = [choice.name for choice in TrustReview(state(), clock=Clock()).choices()]
     assert names == ["trust", "restricted"]

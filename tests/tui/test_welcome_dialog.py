@@ -15,7 +15,6 @@ from agentcli.providers.check import KeyCheck
 from agentcli.providers.local import LocalServer
 from agentcli.tui.dialogs.welcome import WelcomeDialog
 from agentcli.tui.sheets.sheet import EntryLine
-from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import OPEN, Clock, Host, look, play, press, replies, settled, shown
 
 KEY = "sk-ant-dialog-0123456789"
@@ -48,7 +47,7 @@ def dialog(
 
     clock = Clock()
     start = welcome or Welcome(address=PUBLIC, public=PUBLIC)
-    made = WelcomeDialog(start, found, do, Palette(), clock=clock)
+    made = WelcomeDialog(start, found, do, clock=clock)
     begin = made.guard.begin
 
     def begin_early() -> None:

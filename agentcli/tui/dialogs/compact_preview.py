@@ -18,7 +18,6 @@ from agentcli.tui.dialogs.subject import field_lines, markdown_lines
 from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog, EditableOptions
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
 _EDGE = re.compile(r"(?<![\w\\])_+(?=\w)|(?<=[^\W_])_+(?!\w)")
@@ -31,8 +30,8 @@ class CompactPreview(EditableDialog):
 
     declined = Answer("deny")
 
-    def __init__(self, event: CompactionProposed, palette: Palette, **options: Unpack[EditableOptions]) -> None:
-        super().__init__(event.summary, palette, **options)
+    def __init__(self, event: CompactionProposed, **options: Unpack[EditableOptions]) -> None:
+        super().__init__(event.summary, **options)
         self.event = event
 
     @property

@@ -26,7 +26,6 @@ from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import PAINTED, DialogOptions, RequestDialog
 from agentcli.tui.sheets.runs import Runs, runs_of
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 _LARGEST_FILE = 64 * 1024 * 1024
 
@@ -37,11 +36,11 @@ class HunkReview(RequestDialog):
     marks_choice = False
 
     def __init__(
-        self, event: PermissionRequested, palette: Palette, *, cwd: Path | None = None, **options: Unpack[DialogOptions]
+        self, event: PermissionRequested, *, cwd: Path | None = None, **options: Unpack[DialogOptions]
     ) -> None:
         # Opened by a key of the user's, so nothing is held back.
         options.setdefault("guarded", False)
-        super().__init__(event, palette, **options)
+        super().__init__(event, **options)
         self.hunks: list[ChangeHunk] | None = None
         self.accepted: set[int] = set()
         self.current = 0

@@ -21,7 +21,6 @@ from agentcli.tui.dialogs.subject import BLANK, paragraph, subject_lines
 from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import LONG, PAINTED, DialogOptions, RequestDialog
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 Place = Literal["session", "local", "user"]
 _PLACES: tuple[tuple[Place, str, str], ...] = (
@@ -43,13 +42,12 @@ class PermissionDialog(RequestDialog):
     def __init__(
         self,
         event: PermissionRequested,
-        palette: Palette,
         waiting: int = 0,
         *,
         cwd: Path | None = None,
         **options: Unpack[DialogOptions],
     ) -> None:
-        super().__init__(event, palette, **options)
+        super().__init__(event, **options)
         self._waiting = waiting
         self._cwd = cwd
         self._place = 0
@@ -290,7 +288,7 @@ class PermissionDialog(RequestDialog):
 
         # Two questions one above the other would be read as two.
         sheet.display = False
-        self.open(HunkReview(self.event, self.palette, cwd=self._cwd), reviewed)
+        self.open(HunkReview(self.event, cwd=self._cwd), reviewed)
 
 
 _GOING_ON = (

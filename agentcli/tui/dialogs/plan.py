@@ -14,12 +14,11 @@ from agentcli.tui.dialogs.subject import markdown_lines
 from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog, EditableOptions
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 
 class PlanDialog(EditableDialog):
-    def __init__(self, event: PermissionRequested, palette: Palette, **options: Unpack[EditableOptions]) -> None:
-        super().__init__(str(event.input.get("plan", "")), palette, **options)
+    def __init__(self, event: PermissionRequested, **options: Unpack[EditableOptions]) -> None:
+        super().__init__(str(event.input.get("plan", "")), **options)
         self.event = event
         self._wishes = ""
 

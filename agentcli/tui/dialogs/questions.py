@@ -21,7 +21,6 @@ from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import DialogOptions, RequestDialog
 from agentcli.tui.sheets.runs import Runs, one_line, runs_of
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 _OTHER = "other"
 
@@ -41,8 +40,8 @@ class QuestionsDialog(RequestDialog):
 
     body_varies = True
 
-    def __init__(self, event: PermissionRequested, palette: Palette, **options: Unpack[DialogOptions]) -> None:
-        super().__init__(event, palette, **options)
+    def __init__(self, event: PermissionRequested, **options: Unpack[DialogOptions]) -> None:
+        super().__init__(event, **options)
         self.questions = _questions(event.input)
         self.page = 0
         self._picked: list[set[int]] = [set() for _question in self.questions]

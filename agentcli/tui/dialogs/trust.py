@@ -15,7 +15,6 @@ from agentcli.tui.dialogs.subject import BLANK, code_lines, paragraph
 from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import Dialog, DialogOptions
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 Verdict = Literal["trust", "restricted", "exit"]
 
@@ -24,8 +23,8 @@ class TrustDialog(Dialog[Verdict | None]):
     # Enter alone must not let a stranger's programs run.
     first = 1
 
-    def __init__(self, state: TrustState, palette: Palette, **options: Unpack[DialogOptions]) -> None:
-        super().__init__(palette, **options)
+    def __init__(self, state: TrustState, **options: Unpack[DialogOptions]) -> None:
+        super().__init__(**options)
         self.state = state
 
     @property

@@ -18,7 +18,6 @@ from agentcli.tui.dialogs.subject import BLANK, paragraph
 from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import Dialog, DialogOptions
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 _BEGINS = "s"
 """Of every key. Where a terminal does not say that it pastes, the rest of it follows as keys that would choose."""
@@ -31,14 +30,13 @@ class WelcomeDialog(Dialog[Welcome | None]):
         welcome: Welcome,
         look: Callable[[], Awaitable[tuple[LocalServer, ...]]],
         do: Callable[[Welcome, Work], Awaitable[Welcome]],
-        palette: Palette,
         *,
         key: str = "",
         **options: Unpack[DialogOptions],
     ) -> None:
         """`look` finds servers on this machine, `do` does a welcome's work, `key` was pasted already."""
         options.setdefault("guarded", not key)
-        super().__init__(palette, **options)
+        super().__init__(**options)
         self._key = key
         self.welcome = welcome
         self._look = look

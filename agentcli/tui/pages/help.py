@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 HelpEntry = tuple[str, str, str]
 
@@ -25,7 +24,6 @@ class HelpPage(ListSheet[str, str]):
         self,
         commands: Sequence[HelpEntry],
         keys: Sequence[HelpEntry],
-        palette: Palette | None = None,
         more: Callable[[str], Sequence[str]] | None = None,
         commands_first: bool = False,
     ) -> None:
@@ -37,7 +35,7 @@ class HelpPage(ListSheet[str, str]):
         def preview(row: Row[str]) -> Sequence[str]:
             return (more(row.value) if more is not None else ()) or (row.label, row.detail)
 
-        super().__init__("Help", rows, palette, preview=preview if more is not None else None)
+        super().__init__("Help", rows, preview=preview if more is not None else None)
 
     def choose(self, row: Row[str]) -> None:
         self.dismiss(row.value or None)

@@ -14,7 +14,6 @@ from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import safe
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
     from agentcli.tools.shell.background import BackgroundTask
@@ -42,7 +41,6 @@ class TasksPage(ListSheet[str, Stop]):
         self,
         tasks: Sequence[BackgroundTask],
         output: ReadOutput | None = None,
-        palette: Palette | None = None,
         agents: Sequence[AgentProgress] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -50,7 +48,7 @@ class TasksPage(ListSheet[str, Stop]):
         self._clock = clock
         preview = None if output is None else lambda row: self._lines_of(row.value)
         title = "Agents and background commands" if agents else "Background commands"
-        super().__init__(title, self._rows(tasks, agents), palette, preview=preview)
+        super().__init__(title, self._rows(tasks, agents), preview=preview)
 
     def update_tasks(self, tasks: Sequence[BackgroundTask], agents: Sequence[AgentProgress] = ()) -> None:
         self.set_rows(self._rows(tasks, agents))
@@ -67,9 +65,9 @@ class TasksPage(ListSheet[str, Stop]):
     def choose(self, row: Row[str]) -> None:
         progress = self._agents.get(row.value)
         if progress is not None:
-            self.open(AgentPage(progress, self.palette, self._clock), lambda chosen: self._stop(row.value, chosen))
+            self.open(AgentPage(progress, self._clock), lambda chosen: self._stop(row.value, chosen))
         elif self._output is not None:
-            self.open(TextPage(f"{row.value}: {row.label}", self._lines_of(row.value), self.palette))
+            self.open(TextPage(f"{row.value}: {row.label}", self._lines_of(row.value)))
 
     def letter(self, key: str) -> bool:
         row = self.row

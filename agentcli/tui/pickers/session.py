@@ -11,7 +11,6 @@ from agentcli.core.format import ago
 from agentcli.tui.sheets.picker import Picker
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import safe
-from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
     from agentcli.session.find import SessionInfo
@@ -32,13 +31,12 @@ class SessionPicker(Picker["SessionInfo"]):
         self,
         load: Load,
         last_lines: LastLines | None = None,
-        palette: Palette | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._load = load
         self._last_lines = last_lines
         self._now = now
-        super().__init__("Resume a session", [], palette, preview=self._lines if last_lines is not None else None)
+        super().__init__("Resume a session", [], preview=self._lines if last_lines is not None else None)
         self.empty = "Loading…"
 
     def on_mount(self) -> None:

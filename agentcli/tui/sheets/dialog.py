@@ -27,7 +27,6 @@ from agentcli.tui.sheets.scroller import LineScroller
 from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, StyledRows, is_exit
 from agentcli.tui.sheets.typing_guard import TypingGuard
 from agentcli.tui.textual_internals import forward
-from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
 
@@ -59,8 +58,8 @@ class Dialog(Sheet[T], Generic[T]):
     body_varies = False
     """Whether the body says more when there is little room for the choices."""
 
-    def __init__(self, palette: Palette, **options: Unpack[DialogOptions]) -> None:
-        super().__init__(palette=palette)
+    def __init__(self, **options: Unpack[DialogOptions]) -> None:
+        super().__init__()
         self.guard = TypingGuard(
             options.get("clock", time.monotonic), options.get("typed"), on=options.get("guarded", True)
         )
@@ -531,8 +530,8 @@ class Dialog(Sheet[T], Generic[T]):
 class RequestDialog(Dialog[Answer | None]):
     """A dialog about a request of the engine. Its title is the question, its display the content."""
 
-    def __init__(self, event: PermissionRequested, palette: Palette, **options: Unpack[DialogOptions]) -> None:
-        super().__init__(palette, **options)
+    def __init__(self, event: PermissionRequested, **options: Unpack[DialogOptions]) -> None:
+        super().__init__(**options)
         self.event = event
 
     @property

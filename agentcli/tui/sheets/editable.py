@@ -15,7 +15,6 @@ from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_text
 from agentcli.tui.sheets.dialog import PAINTED, Dialog, DialogOptions
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 EDITING_KEYS: Keys = [("Ctrl+G", "your own editor"), ("Esc", "back to the choices")]
 
@@ -36,13 +35,12 @@ class EditableDialog(Dialog[Answer | None]):
     def __init__(
         self,
         text: str,
-        palette: Palette,
         *,
         environ: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         **options: Unpack[DialogOptions],
     ) -> None:
-        super().__init__(palette, **options)
+        super().__init__(**options)
         self.text = plain_text(text)
         self.editing = False
         self._original = self.text
