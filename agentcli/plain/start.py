@@ -19,6 +19,7 @@ from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.exit_cleanup import end_process
 from agentcli.core.frozen import frozen
 from agentcli.interactive.draft import Draft
+from agentcli.interactive.resource_completion import MentionSource
 from agentcli.plain.front_end_choice import is_dumb_terminal
 from agentcli.plain.pieces import Gap, Piece, line, prose
 from agentcli.plain.reading import Left, Reader, Stopped
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from agentcli.commands.base import Command
     from agentcli.interactive.drafts import DraftStore
     from agentcli.interactive.history import History
-    from agentcli.interactive.sources import FileSource, IndexedFiles
+    from agentcli.mcp.servers import McpServers
     from agentcli.plain.front_end import PlainFrontEnd
     from agentcli.plain.session import PlainSession
 
@@ -89,7 +90,7 @@ class Plain:
         self.options: Options | None = None
         self._history: History = History(history_path(self.state_dir, start.cwd))
         self._drafts: DraftStore = DraftStore(drafts_folder(self.state_dir, start.cwd))
-        self._files: IndexedFiles | None = None
+        self._mentions = MentionSource(self._servers)
         self._writer = (
             BareWriter(self._sink) if bare else ColourWriter(self._sink, columns, colours=wants_colours(start.environ))
         )
@@ -118,7 +119,7 @@ class Plain:
         return PromptReader(
             SharedHistory(self._history),
             PromptCompleter(
-                self._indexed_files,
+                self._mentions,
                 self._commands,
                 self._completions,
                 LateCompletions(lambda: self.session.engine),
@@ -169,8 +170,7 @@ class Plain:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=1.0)
-        if self._files is not None:
-            await self._files.aclose()
+        await self._mentions.aclose()
         if self.session.draft:
             self._keep_draft(self.session.draft)
         await self._drafts.aclose()
@@ -311,12 +311,9 @@ class Plain:
 
     async def _use(self, engine: Engine) -> None:
         from agentcli.interactive.sources import IndexedFiles
-
-        before, self._files = self._files, IndexedFiles(engine.files.index)
-        if before is not None:
-            await before.aclose()
-
         from agentcli.plain.welcoming import NOBODY
+
+        await self._mentions.use(IndexedFiles(engine.files.index))
 
         past: list[Piece] = []
         if engine.message_count:
@@ -349,12 +346,9 @@ class Plain:
             self._sink(data)
         return not self._bare
 
-    def _indexed_files(self) -> FileSource:
-        from agentcli.interactive.resource_completion import MentionSource
-        from agentcli.interactive.sources import NoFiles
-
+    def _servers(self) -> McpServers | None:
         engine = self.session.engine
-        return MentionSource(self._files or NoFiles(), lambda: engine.mcp if engine is not None else None)
+        return engine.mcp if engine is not None else None
 
     def _commands(self, typed: str) -> Sequence[Command]:
         from agentcli.interactive.sources import registered_commands

@@ -40,7 +40,6 @@ from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.sheets.sheet import QuitWanted, Sheet
 from agentcli.tui.startup import garbage_collection
-from agentcli.tui.startup.late_files import LateFiles
 from agentcli.tui.startup.model_connection import ModelConnection
 from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.status.data import shown_path
@@ -94,11 +93,11 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         begin_with_theme(self, self.dressing.textual)
         paths, cwd = preferences.paths, preferences.cwd
         self.drafts = DraftStore(drafts_folder(paths.state_dir, cwd))
-        self._files = LateFiles()
+        self._mentions = MentionSource(self._servers)
         parts = PromptParts(
             history=History(history_path(paths.state_dir, cwd)),
             drafts=self.drafts,
-            files=MentionSource(self._files, self._servers),
+            files=self._mentions,
             commands=self._commands,
             choices=self._completions,
             late_choices=LateCompletions(lambda: self.chat.session.engine),
@@ -247,7 +246,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         self.chat.finder.expect_more(has_more)
         if has_more:
             self.run_worker(self._show_earlier(engine, earlier), exit_on_error=False, group="earlier")
-        await self._files.use(IndexedFiles(engine.files.index))
+        await self._mentions.use(IndexedFiles(engine.files.index))
         self.run_worker(self._warm(engine, first), exit_on_error=False, group="warm")
 
     async def _show_earlier(self, engine: Engine, earlier: list[ev.Event]) -> None:
@@ -328,7 +327,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
                     await worker.wait()
         if self._start_with.tour is None and (kept := self._exit_text()):
             self.farewell = f"{kept}\n\n{self.farewell}".rstrip("\n")
-        await self._files.aclose()
+        await self._mentions.aclose()
         await self.chat.session.close()
         self.exit(code)
 
