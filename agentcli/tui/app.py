@@ -204,7 +204,9 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         state = await asyncio.to_thread(store.state, self.preferences.cwd)
         if state.usable or not state.parts:
             return True
-        answer = await self.ask_on_screen(TrustDialog(state, typed=lambda: self.chat.prompt.last_typed))
+        dialog = TrustDialog(state)
+        dialog.typed = lambda: self.chat.prompt.last_typed
+        answer = await self.ask_on_screen(dialog)
         if answer == "trust":
             await asyncio.to_thread(store.trust, state)
         return answer in ("trust", "restricted")

@@ -108,7 +108,8 @@ class AppFrontEnd(FrontEnd):
     async def review_trust(self, state: TrustState) -> bool:
         from agentcli.tui.dialogs.trust import TrustReview
 
-        dialog = TrustReview(state, typed=lambda: self._chat.prompt.last_typed)
+        dialog = TrustReview(state)
+        dialog.typed = lambda: self._chat.prompt.last_typed
         answer: str | None = await self._app.ask_on_screen(dialog)
         return answer == "trust"
 

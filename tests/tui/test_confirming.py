@@ -18,7 +18,7 @@ from agentcli.tui.pickers.model import ModelPicker
 from tests.support.fakes import MODEL, FakeTool
 from tests.support.scripts import call, pause, reply
 from tests.tui import test_app
-from tests.tui.dialog_host import look, replies
+from tests.tui.dialog_host import calm, look, replies
 from tests.tui.test_session import Desk, played
 
 USED = {"input_tokens": 10, "cache_read_input_tokens": 40_000, "output_tokens": 5}
@@ -37,8 +37,7 @@ def asked(**display: str) -> PermissionRequested:
 
 
 def dialog(**display: str) -> ConfirmDialog:
-    # By the tests' clock the user has not typed for a long time.
-    return ConfirmDialog(asked(**display), clock=iter(range(10_000)).__next__)  # type: ignore[arg-type]
+    return calm(ConfirmDialog(asked(**display)))
 
 
 def test_enter_confirms_and_esc_cancels_without_stopping_anything() -> None:

@@ -6,7 +6,6 @@ Everything in it is the server's text and untrusted. Leaving the form cancels th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
 
 from agentcli.agent.mcp.server_questions import CANCELLED
 from agentcli.core.events import PermissionRequested
@@ -17,7 +16,7 @@ from agentcli.mcp.input_form import FieldValue, FormField, ValueRefused, parse_f
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.dialogs.subject import BLANK, paragraph
 from agentcli.tui.sheets.choices import SheetChoice
-from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog, EditableOptions
+from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog
 from agentcli.tui.sheets.picker import ListSheet, Picker
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import Runs, one_line
@@ -31,8 +30,8 @@ _TYPED = ("text", "integer", "number")
 class ServerFormDialog(EditableDialog):
     declined = CANCELLED
 
-    def __init__(self, event: PermissionRequested, **options: Unpack[EditableOptions]) -> None:
-        super().__init__("", **options)
+    def __init__(self, event: PermissionRequested) -> None:
+        super().__init__("")
         self.event = event
         self._form = parse_form(event.display["schema"])
         self._server = plain_line(str(event.display.get("server", "")), 80)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Unpack, cast
+from typing import Literal, cast
 
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
 from agentcli.config.trust_effects import effects_of
@@ -13,7 +13,7 @@ from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import BLANK, code_lines, paragraph
 from agentcli.tui.sheets.choices import SheetChoice
-from agentcli.tui.sheets.dialog import Dialog, DialogOptions
+from agentcli.tui.sheets.dialog import Dialog
 from agentcli.tui.sheets.sheet import Keys
 
 Verdict = Literal["trust", "restricted", "exit"]
@@ -23,8 +23,8 @@ class TrustDialog(Dialog[Verdict | None]):
     # Enter alone must not let a stranger's programs run.
     first = 1
 
-    def __init__(self, state: TrustState, **options: Unpack[DialogOptions]) -> None:
-        super().__init__(**options)
+    def __init__(self, state: TrustState) -> None:
+        super().__init__()
         self.state = state
 
     @property

@@ -6,7 +6,6 @@ The line for the key is masked, and emptied as soon as the key is out of it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Unpack
 
 from textual import events, work
 
@@ -16,7 +15,7 @@ from agentcli.providers.local import LocalServer
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.dialogs.subject import BLANK, paragraph
 from agentcli.tui.sheets.choices import SheetChoice
-from agentcli.tui.sheets.dialog import Dialog, DialogOptions
+from agentcli.tui.sheets.dialog import Dialog
 from agentcli.tui.sheets.sheet import Keys
 
 _BEGINS = "s"
@@ -32,11 +31,10 @@ class WelcomeDialog(Dialog[Welcome | None]):
         do: Callable[[Welcome, Work], Awaitable[Welcome]],
         *,
         key: str = "",
-        **options: Unpack[DialogOptions],
     ) -> None:
         """`look` finds servers on this machine, `do` does a welcome's work, `key` was pasted already."""
-        options.setdefault("guarded", not key)
-        super().__init__(**options)
+        super().__init__()
+        self.guarded = not key
         self._key = key
         self.welcome = welcome
         self._look = look
