@@ -9,7 +9,6 @@ from pathlib import Path
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
-from agentcli.config.paths import Paths
 from agentcli.config.trust import TrustStore
 from agentcli.core.errors import UsageError
 from agentcli.core.shell import shown_name
@@ -25,9 +24,7 @@ async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str
     if arguments:
         raise UsageError("/trust takes no arguments.")
     options = await front_end.options()
-    environ = os.environ if options.environ is None else options.environ
-    home = environ.get("HOME")
-    store = TrustStore(Paths.from_environ(environ).state_dir, Path(home) if home else None)
+    store = TrustStore.of(os.environ if options.environ is None else options.environ)
     state = await asyncio.to_thread(store.state, options.cwd or Path.cwd())
     root = shown_name(str(state.root))
     if options.trust:

@@ -225,10 +225,9 @@ class Plain:
 
         if self._start.trust:
             return
-        home = self._start.environ.get("HOME")
-        store = TrustStore(self.state_dir, Path(home) if home else None)
+        store = TrustStore.of(self._start.environ)
         state = store.state(self.cwd)
-        if state.usable or not state.parts:
+        if not state.needs_answer:
             return
         from agentcli.plain.questions import may_go_on
 

@@ -11,7 +11,6 @@ import contextlib
 import sys
 from collections.abc import Sequence
 from contextvars import Context, copy_context
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -199,10 +198,9 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
 
         if options.trust:
             return True
-        home = self.preferences.environ.get("HOME")
-        store = TrustStore(self.preferences.paths.state_dir, Path(home) if home else None)
+        store = TrustStore.of(self.preferences.environ)
         state = await asyncio.to_thread(store.state, self.preferences.cwd)
-        if state.usable or not state.parts:
+        if not state.needs_answer:
             return True
         dialog = TrustDialog(state)
         dialog.typed = lambda: self.chat.prompt.last_typed
