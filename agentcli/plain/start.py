@@ -180,12 +180,9 @@ class Plain:
         engine = self.session.engine
         if engine is None:
             return ""
-        from agentcli.interactive.wording import ended_commands
+        from agentcli.interactive.wording import farewell
 
-        ended = ended_commands(engine.background.tasks)
-        if not engine.persistent or not engine.message_count:
-            return ended
-        return f"{ended}\nTo continue this session: agentcli -r {engine.session_id}".lstrip("\n")
+        return farewell(engine)
 
     async def _converse(self) -> None:
         await self._ask_for_trust()
@@ -301,10 +298,10 @@ class Plain:
                     options = another_session(options, wanted)
             except AgentError as error:
                 self.session.note(str(error))
-        await self._use(await asyncio.to_thread(_built, self.welcoming.prepared(options)))
+        await self._use(await self.welcoming.new_engine(options))
 
     async def open(self, options: Options) -> None:
-        engine = await asyncio.to_thread(_built, self.welcoming.prepared(options))
+        engine = await self.welcoming.new_engine(options)
         await self.session.close("resume" if engine.message_count else "clear")
         await self._use(engine)
 
@@ -371,12 +368,6 @@ class Plain:
         engine = self.session.engine
         if engine is not None:
             engine.permissions.set_mode(next_mode(engine))
-
-
-def _built(options: Options) -> Engine:
-    from agentcli.assemble import build_engine
-
-    return build_engine(options)
 
 
 def _shown_path(path: Path, environ: Mapping[str, str]) -> str:

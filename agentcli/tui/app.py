@@ -214,7 +214,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         from agentcli.tui.resume import past_of
 
         try:
-            engine = await asyncio.to_thread(_built, self.welcoming.prepared(options))
+            engine = await self.welcoming.new_engine(options)
         except AgentError as error:
             if self.chat.session.engine is not None:
                 raise
@@ -314,13 +314,10 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
             self.chat.give_back(queued)
         self.drafts.flush()
         keep_look(self.chat, self.preferences.environ, self.surroundings.terminal.colours)
-        from agentcli.interactive.wording import ended_commands
+        from agentcli.interactive.wording import farewell
 
-        engine = self.chat.session.engine
-        if engine is not None and engine.persistent and engine.message_count and self._start_with.tour is None:
-            self.farewell = f"To continue this session: agentcli -r {engine.session_id}"
-        if engine is not None and (ended := ended_commands(engine.background.tasks)):
-            self.farewell = f"{ended}\n{self.farewell}".rstrip("\n")
+        if (engine := self.chat.session.engine) is not None:
+            self.farewell = farewell(engine, continues=self._start_with.tour is None)
         for worker in [one for one in self.workers if one.group == "earlier"]:
             if self.preferences.exit_transcript == "all":
                 with contextlib.suppress(WorkerError):
@@ -576,9 +573,3 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
 
     def on_app_blur(self, _event: events.AppBlur) -> None:
         self.drafts.flush()
-
-
-def _built(options: Options) -> Engine:
-    from agentcli.assemble import build_engine
-
-    return build_engine(options)
