@@ -87,8 +87,9 @@ def diff_lines(text: str, width: int, palette: Palette, path: str = "") -> list[
 
     rows = shown_command(text).split("\n")
     text = "\n".join("".join(_dotted(row)) if row.startswith(("+", "-")) else row for row in rows)
-    wide = diff.fits_side_by_side(parse(text), width)
-    return (diff.side_by_side if wide else diff.unified)(text, width, palette, path)
+    hunks = parse(text)
+    groups = diff.diff_groups(hunks, width, palette, path, two_columns=diff.fits_side_by_side(hunks, width))
+    return [line for group in groups for line in group]
 
 
 def input_lines(input: Json, width: int, palette: Palette) -> list[BlockLine]:
