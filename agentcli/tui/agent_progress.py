@@ -29,6 +29,7 @@ WRITING_INPUT = "Writing the input of"
 """While a call streams; the call may be refused before it starts."""
 
 AgentStatus = Literal["running", "waiting", "done", "failed", "stopped"]
+AGENT_SIGNS: dict[AgentStatus, str] = {"running": "●", "waiting": "?", "done": "✓", "failed": "✗", "stopped": "■"}
 """waiting: for the user's answer."""
 _STATUS: dict[str, AgentStatus] = {"completed": "done", "failed": "failed", "stopped": "stopped"}
 
