@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from agentcli import __version__
-from agentcli.cli import COMMAND_NAMES
+from agentcli.cli import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ def instant_prompt(argv: Sequence[str]) -> Instant | None:
     A guess that is wrong (a flag that does not exist) only costs that the terminal is put back before the message.
     """
     tour = list(argv) == ["demo"]
-    if (argv and argv[0] in COMMAND_NAMES and not tour) or any(word.partition("=")[0] in _NOT_THE_APP for word in argv):
+    if (argv and argv[0] in COMMANDS and not tour) or any(word.partition("=")[0] in _NOT_THE_APP for word in argv):
         return None
     if is_headless(argv):
         return None

@@ -1,20 +1,19 @@
 """Layer 5: the command line. Reads arguments, builds `Options`, imports exactly one front end."""
 
-COMMAND_NAMES = (
-    "help",
-    "demo",
-    "config",
-    "sessions",
-    "permissions",
-    "doctor",
-    "trust",
-    "quarantine",
-    "plugins",
-    "mcp",
-    "login",
-    "logout",
-    "status",
-    "mcp",
-    "completion",
-)
-"""Names of sub-commands, for a quick look at the arguments; `flags.py` has their help."""
+COMMANDS = {
+    "help": "Show help for agentcli or a command.",
+    "demo": "Try the app on a temporary project, without a key or network.",
+    "login": "Check and store an API key.",
+    "logout": "Remove the stored API key.",
+    "status": "Show the model, server and key in use.",
+    "doctor": "Check this installation and test the sandbox.",
+    "sessions": "List saved sessions.",
+    "config": "Show all settings and their sources.",
+    "permissions": "List permission rules, or test them on a command.",
+    "trust": "Review and trust a repository's settings.",
+    "quarantine": "List and restore files that the sandbox moved away.",
+    "plugins": "List Python plugins, or write an example of one.",
+    "mcp": "Add, list, test and remove MCP servers; serve the tools of agentcli.",
+    "completion": "Print a shell completion script.",
+}
+"""Sub-commands with their help; `app.py` has one function for each. Here, because every start looks at the names."""

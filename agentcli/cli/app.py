@@ -17,13 +17,14 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from agentcli.cli import COMMANDS
 from agentcli.cli import login as cli_login
 from agentcli.cli import mcp as cli_mcp
 from agentcli.cli import permissions as cli_permissions
 from agentcli.cli import plugins as cli_plugins
 from agentcli.cli import quarantine as cli_quarantine
 from agentcli.cli import status as cli_status
-from agentcli.cli.flags import COMMANDS, FLAGS, GROUPS, MODES, SHELLS, Flag
+from agentcli.cli.flags import FLAGS, GROUPS, MODES, SHELLS, Flag
 from agentcli.cli.helptext import Section, SubcommandHelp, command_help, here, print_help, root_help
 from agentcli.cli.output import echo, echo_json, notice
 from agentcli.cli.parse import nearest

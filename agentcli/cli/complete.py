@@ -10,17 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentcli.cli.flags import (
-    BY_NAME,
-    COMMANDS,
-    FLAGS,
-    MCP_SCOPES,
-    MCP_TRANSPORTS,
-    MODES,
-    SANDBOX_MODES,
-    SHELLS,
-    Flag,
-)
+from agentcli.cli import COMMANDS
+from agentcli.cli.flags import BY_NAME, FLAGS, MCP_SCOPES, MCP_TRANSPORTS, MODES, SANDBOX_MODES, SHELLS, Flag
 from agentcli.cli.output import write_bytes
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line, spell_hidden

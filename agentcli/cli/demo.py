@@ -1,4 +1,4 @@
-"""`agentcli demo`: runs the temporary project, the server, the tour and one front end, and cleans up."""
+"""`agentcli demo`: runs the temporary project, the tour and one front end, and cleans up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentcli.cli.crash import ReportingHandler
 from agentcli.cli.early import terminal_restored
@@ -20,7 +20,6 @@ from agentcli.core.permission import PermissionMode
 from agentcli.core.plaintext import plain_line, terminal_line, terminal_text
 from agentcli.demo import FIRST_PROMPT
 from agentcli.demo.project import CODE, Project, remove_leftovers
-from agentcli.demo.server import DemoServer
 from agentcli.demo.tour import Tour
 from agentcli.demo.words import MODEL
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 FASTEST = 100.0
 PREPARING_SECONDS = 10.0
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "smallModel": MODEL,
     "models": {
         MODEL: {
@@ -67,26 +66,27 @@ def run_demo(
         early.before_leaving = leaving
     with terminal_restored(early), Project(keep=keep) as project, _environment_restored() as mine:
         tour = Tour(lambda: project.fixed)
-        with DemoServer(lambda: project.fixed, lambda: tour.next().line, speed) as server:
-            demo = _Demo(project, tour, server, PermissionMode(mode) if mode else None)
-            leaving.allow(demo.clear_away)
-            demo.take_over_environment(mine)
-            logging.getLogger().addHandler(ReportingHandler(mine, lambda _text: None))
-            try:
-                if terminal:
-                    code = demo.in_app(theme or _theme_of(mine, project), speed if auto else 0.0, early)
-                else:
-                    code = demo.in_text()
-            finally:
-                demo.wait_for_preparing()
+        demo = _Demo(project, tour, speed, PermissionMode(mode) if mode else None)
+        leaving.allow(demo.clear_away)
+        # Libraries read the environment of the process directly (proxies, keys).
+        os.environ.clear()
+        os.environ.update(project.environment(mine))
+        logging.getLogger().addHandler(ReportingHandler(mine, lambda _text: None))
+        try:
+            if terminal:
+                code = demo.in_app(theme or _theme_of(mine, project), speed if auto else 0.0, early)
+            else:
+                code = demo.in_text()
+        finally:
+            demo.wait_for_preparing()
         return _verdict(project, code) if auto and code == 0 else _farewell(project, code)
 
 
 class _Demo:
-    def __init__(self, project: Project, tour: Tour, server: DemoServer, mode: PermissionMode | None) -> None:
+    def __init__(self, project: Project, tour: Tour, speed: float, mode: PermissionMode | None) -> None:
         self._project = project
         self._tour = tour
-        self._server = server
+        self._speed = speed
         self._mode = mode
         self._preparing = threading.Thread(target=self._prepare, name="demo-repository", daemon=True)
         self._preparing.start()
@@ -99,23 +99,22 @@ class _Demo:
         """It must not write to a folder that is being removed."""
         self._preparing.join(PREPARING_SECONDS)
 
-    def take_over_environment(self, given: Mapping[str, str]) -> None:
-        """Replace the environment of the process, because libraries read it directly (proxies, keys)."""
-        own = self._project.environment(given)
-        own |= {"ANTHROPIC_BASE_URL": self._server.url, "ANTHROPIC_API_KEY": self._server.key}
-        os.environ.clear()
-        os.environ.update(own)
-
     def _options(self) -> Options:
         from agentcli.assemble import Options
+        from agentcli.demo.transport import DemoTransport
+        from agentcli.providers.catalog import Catalog
+        from agentcli.providers.provider import MessagesProvider
 
         self.wait_for_preparing()
+        project, tour = self._project, self._tour
+        transport = DemoTransport(lambda: project.fixed, lambda: tour.next().line, self._speed)
         return Options(
             cwd=self._project.folder,
             interactive=True,
             model=MODEL,
             permission_mode=self._mode,
             settings=json.dumps(SETTINGS),
+            provider=MessagesProvider(transport, Catalog(SETTINGS["models"])),
         )
 
     def clear_away(self) -> None:

@@ -191,23 +191,5 @@ FLAGS: tuple[Flag, ...] = (
 
 BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
 
-COMMANDS = {
-    "help": "Show help for agentcli or a command.",
-    "demo": "Try the app on a temporary project, without a key or network.",
-    "login": "Check and store an API key.",
-    "logout": "Remove the stored API key.",
-    "status": "Show the model, server and key in use.",
-    "doctor": "Check this installation and test the sandbox.",
-    "sessions": "List saved sessions.",
-    "config": "Show all settings and their sources.",
-    "permissions": "List permission rules, or test them on a command.",
-    "trust": "Review and trust a repository's settings.",
-    "quarantine": "List and restore files that the sandbox moved away.",
-    "plugins": "List Python plugins, or write an example of one.",
-    "mcp": "Add, list, test and remove MCP servers; serve the tools of agentcli.",
-    "completion": "Print a shell completion script.",
-}
-"""Sub-commands with their help; `app.py` has one function for each."""
-
 COMPLETE_VARIABLE = "_AGENTCLI_COMPLETE"
 """Set by a shell that asks for completions."""

@@ -8,9 +8,10 @@ import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 
+from agentcli.cli import COMMANDS
 from agentcli.cli.examples import GENERAL, OF_COMMANDS, Example
 from agentcli.cli.exits import EXIT_CODES
-from agentcli.cli.flags import COMMANDS, FLAGS, GROUPS, Flag
+from agentcli.cli.flags import FLAGS, GROUPS, Flag
 from agentcli.cli.output import echo_styled
 from agentcli.core.frozen import frozen
 

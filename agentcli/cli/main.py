@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,15 +105,10 @@ def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> i
         refuse_busy_session(parsed, environ, cwd)
     from agentcli.tui.start import DEMO_WANTED, Start, run
 
-    def make_options() -> Options:
-        from agentcli.cli.invocation import build_invocation
-
-        return build_invocation(parsed, cwd).options
-
     _keep_tracebacks_in_files(environ)
     code = run(
         Start(
-            make_options=make_options,
+            make_options=partial(_options, parsed, cwd),
             cwd=cwd,
             environ=_environment_of_programs(parsed, environ, cwd),
             settings=parsed.get("settings"),
@@ -126,6 +122,12 @@ def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> i
         early,
     )
     return _become_demo(early) if code == DEMO_WANTED else code
+
+
+def _options(parsed: Parsed, cwd: Path) -> Options:
+    from agentcli.cli.invocation import build_invocation
+
+    return build_invocation(parsed, cwd).options
 
 
 def _become_demo(early: Instant | None) -> int:
@@ -176,15 +178,10 @@ def _plain(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) ->
 
     cwd = _current_folder()
 
-    def make_options() -> Options:
-        from agentcli.cli.invocation import build_invocation
-
-        return build_invocation(parsed, cwd).options
-
     _keep_tracebacks_in_files(environ)
     return run(
         PlainStart(
-            make_options=make_options,
+            make_options=partial(_options, parsed, cwd),
             cwd=cwd,
             environ=_environment_of_programs(parsed, environ, cwd, _writable_folders(parsed, environ, cwd)),
             prompt=parsed.prompt or "",
@@ -207,7 +204,7 @@ def _headless(parsed: Parsed, environ: Mapping[str, str], stdin_open: bool) -> i
     from agentcli.headless.run import run
     from agentcli.headless.streams import Streams
 
-    _keep_tracebacks_off_the_screen(environ)
+    _keep_tracebacks_in_files(environ, complain)
     return run(invocation.options, invocation.headless, Streams(stdin=0 if stdin_open else None))
 
 
@@ -222,21 +219,13 @@ def _report_as_json(message: str, parsed: Parsed) -> None:
     write_bytes(encode_whole(failure_frame(message, "", RandomIds().new())))
 
 
-def _keep_tracebacks_off_the_screen(environ: Mapping[str, str]) -> None:
+def _keep_tracebacks_in_files(environ: Mapping[str, str], tell: Callable[[str], object] = lambda _text: None) -> None:
+    """`tell` gets a message about each; in a session only the front end may write to the screen."""
     import logging
 
     from agentcli.cli.crash import ReportingHandler
 
-    logging.getLogger().addHandler(ReportingHandler(environ, lambda text: _complain(text, 1)))
-
-
-def _keep_tracebacks_in_files(environ: Mapping[str, str]) -> None:
-    """In the app, only the app may write to the screen."""
-    import logging
-
-    from agentcli.cli.crash import ReportingHandler
-
-    logging.getLogger().addHandler(ReportingHandler(environ, lambda _text: None))
+    logging.getLogger().addHandler(ReportingHandler(environ, tell))
 
 
 def _current_folder() -> Path:

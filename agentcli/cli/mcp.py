@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from agentcli.cli import mcp_login
-from agentcli.cli.flags import COMMANDS, MCP_SCOPES, MCP_TRANSPORTS
+from agentcli.cli import COMMANDS, mcp_login
+from agentcli.cli.flags import MCP_SCOPES, MCP_TRANSPORTS
 from agentcli.cli.mcp_serve import SERVE_HELP, serve
 from agentcli.cli.mcp_servers import (
     ConfigFlag,

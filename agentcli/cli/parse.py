@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from agentcli.cli.flags import BY_NAME, COMMANDS, Flag
+from agentcli.cli import COMMANDS
+from agentcli.cli.flags import BY_NAME, Flag
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.lazy_pattern import lazy_pattern

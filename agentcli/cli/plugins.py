@@ -58,9 +58,8 @@ def new_plugin(
     project: Annotated[bool, typer.Option("--project", help="In .agentcli/plugins of this repository.")] = False,
     user: Annotated[bool, typer.Option("--user", help="In your own plugin folder; the default.")] = False,
 ) -> None:
-    from agentcli.cli.trust import store
     from agentcli.config.paths import PROJECT_FOLDER, Paths
-    from agentcli.config.trust import content_digest, trust_root
+    from agentcli.config.trust import TrustStore, content_digest, trust_root
     from agentcli.plugins.example import example_files
     from agentcli.plugins.places import FOLDER
 
@@ -72,7 +71,7 @@ def new_plugin(
     if not project and config_dir is None:
         raise AgentError("There is no folder for your plugins: no home folder is known. Use --project.")
     folder = trust_root(cwd) / PROJECT_FOLDER / FOLDER if project or config_dir is None else config_dir / FOLDER
-    trusts = store()
+    trusts = TrustStore.of(os.environ)
     was_trusted = project and trusts.state(cwd).trusted
     for file, text in files.items():
         before = trusts.state(cwd)

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 from agentcli.cli.output import confirm, echo
-from agentcli.config.paths import Paths
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState, TrustStore
 from agentcli.config.trust_effects import effects_of
 from agentcli.core.errors import UsageError
@@ -18,18 +17,13 @@ from agentcli.core.plaintext import terminal_line
 from agentcli.core.shell import shown_command, shown_name
 
 
-def store() -> TrustStore:
-    home = os.environ.get("HOME")
-    return TrustStore(Paths.from_environ(os.environ).state_dir, Path(home) if home else None)
-
-
 def list_trusted() -> None:
-    for root in store().roots():
+    for root in TrustStore.of(os.environ).roots():
         echo(shown_name(str(root)))
 
 
 def distrust(folder: Path) -> None:
-    trust = store()
+    trust = TrustStore.of(os.environ)
     root = trust.state(folder).root
     known = trust.distrust(root)
     echo(f"{shown_name(str(root))} is no longer trusted." if known else "It was not trusted.")
@@ -38,7 +32,7 @@ def distrust(folder: Path) -> None:
 def trust_folder(folder: Path, *, yes: bool) -> None:
     if not folder.is_dir():
         raise UsageError(f"{terminal_line(str(folder))} is not a folder.")
-    trust = store()
+    trust = TrustStore.of(os.environ)
     state = trust.state(folder)
     root = shown_name(str(state.root))
     if state.trusted:
@@ -63,12 +57,7 @@ def shown(state: TrustState) -> str:
     for part in state.parts:
         mark = "changed or new" if part.name in state.changed else "as trusted before"
         lines += ["", f"{shown_name(part.name)} ({mark}):", *_content(part)]
-    effects = effects_of(state)
-    for title, rows in (
-        ("Programs it would start:", effects.programs),
-        ("Addresses it would contact:", effects.addresses),
-        ("Environment variables of yours that its servers would get:", effects.variables),
-    ):
+    for title, rows in effects_of(state).titled():
         lines += ["", title] if rows else []
         lines += [f"  | {shown_name(text)}  (from {shown_name(name)})" for text, name in rows]
     return "\n".join(lines)

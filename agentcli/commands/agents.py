@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
 from agentcli.agent.engine import Engine
 from agentcli.agent.subagents.run import AgentRun
 from agentcli.agent.subagents.specs import SMALL_MODEL, AgentSpec
-from agentcli.commands.base import Manual, say
-from agentcli.core.events import Event
+from agentcli.commands.base import Manual
 from agentcli.core.plaintext import plain_line
 
 MANUAL = Manual(
@@ -18,18 +15,17 @@ MANUAL = Manual(
 )
 
 
-async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, _arguments: str) -> str:
     available = engine.agents.available()
     if not available:
-        yield say("There are no agents in this session.")
-        return
+        return "There are no agents in this session."
     parts = ["\n".join(line for _name, spec in sorted(available.items()) for line in _lines(spec))]
     if running := engine.agents.running:
         parts.append("\n".join(["Running:", *(f"  {_running_line(one)}" for one in running)]))
     found = () if engine.definitions is None else engine.definitions.problems
     if problems := [f"  {plain_line(str(problem), 300)}" for problem in found if problem.kind == "agents"]:
         parts.append("\n".join(["Not usable as written:", *problems]))
-    yield say("\n\n".join(parts))
+    return "\n\n".join(parts)
 
 
 _MODELS = {"": "your model", "inherit": "your model", SMALL_MODEL: "small model"}

@@ -26,47 +26,28 @@ def without_now(arguments: str) -> tuple[str, bool]:
     return (rest.rstrip(), True) if rest and last.lower() == "now" else (arguments, False)
 
 
-class Agreement:
-    """Whether `profile` is to be used from now on. `run()` yields what happened; then it is `given` or not, and `note`
-    is what the words about the change end with: its price, if that was not said before."""
-
-    def __init__(self, engine: Engine, profile: Profile, question: str, *, at_once: bool = False) -> None:
-        self._engine, self._profile = engine, profile
-        self._price = engine.context.price_of_change(profile)
-        self._question = question
-        self._at_once = at_once
-        self.given = True
-        self.note = f" {self._price.note}" if self._price.note else ""
-
-    @property
-    def is_a_change(self) -> bool:
-        return self._engine.profile != self._profile
-
-    async def run(self) -> AsyncGenerator[Event, None]:
-        if self._at_once or not self._price.needs_confirmation(self._engine.confirm_cost_above):
-            return
-        text = f"This {self._price.text}: the cached context cannot be reused."
-        display = {"kind": "confirm", "text": text, "yes": "Change it", "no": "Do not change it"}
-        asking = self._engine.question(self._question, f"This {self._price.text}.", display)
-        if asking is None:
-            return
-        async with aclosing(asking.run()) as events:
-            async for event in events:
-                yield event
-        self.given = asking.answer is not None and asking.answer.behavior == "allow"
-        self.note = ""
-
-
-async def changed_if_agreed(
-    agreement: Agreement, change: Callable[[], None], report: Callable[[], str]
+async def change_if_agreed(
+    engine: Engine,
+    profile: Profile,
+    question: str,
+    change: Callable[[], None],
+    report: Callable[[], str],
+    *,
+    at_once: bool,
 ) -> AsyncGenerator[Event, None]:
-    """Make the change if it is agreed to, and say what holds then. `report` is called after the change."""
-    async with aclosing(agreement.run()) as events:
-        async for event in events:
-            yield event
-    if not agreement.given:
-        yield say(LEFT)
-        return
-    note = agreement.note if agreement.is_a_change else ""
+    """Make the change to `profile` if the user agrees, and report what holds then. `report` is called after it."""
+    price = engine.context.price_of_change(profile)
+    note = f" {price.note}" if price.note and engine.profile != profile else ""
+    if not at_once and price.needs_confirmation(engine.confirm_cost_above):
+        text = f"This {price.text}: the cached context cannot be reused."
+        display = {"kind": "confirm", "text": text, "yes": "Change it", "no": "Do not change it"}
+        if (asking := engine.question(question, f"This {price.text}.", display)) is not None:
+            async with aclosing(asking.run()) as events:
+                async for event in events:
+                    yield event
+            if asking.answer is None or asking.answer.behavior != "allow":
+                yield say(LEFT)
+                return
+            note = ""
     change()
     yield say(plain_line(report() + note, 500))

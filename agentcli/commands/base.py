@@ -1,9 +1,9 @@
 """What a slash command is, and how one answers.
 
-A command's module has `run(engine, arguments)`, which yields events like a submission does. What it reports to the user
-is a notice with the code `command`; one of level `error`, or an `AgentError`, makes the command a failed one. A command
-with `pages` or `local` in its row has `run(engine, arguments, front_end)`: it can open pages, ask, copy and so on. A
-`run` that reports nothing may be a coroutine.
+A command's module has `run(engine, arguments)`, a coroutine: it returns the text for the user, or None, and raises an
+`AgentError` if it fails. One that asks or reports more is an async generator of events; its texts are notices with the
+code `command`. With `pages` or `local` in its row a command has `run(engine, arguments, front_end)`: it can open pages,
+ask, copy and so on.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ class Command:
                 raise Unavailable(NoFrontEnd.instead)
             work = run(engine, arguments, *extra)
             if isinstance(work, Coroutine):
-                await work
+                if text := await work:
+                    yield say(text)
                 return
             async with aclosing(work) as events:
                 async for event in events:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
 from agentcli.agent.costs.budget_question import dollars
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, fail, say
-from agentcli.core.events import Event
+from agentcli.commands.base import Manual
+from agentcli.core.errors import UsageError
 from agentcli.core.format import money, percent
 
 MANUAL = Manual(
@@ -16,27 +14,22 @@ MANUAL = Manual(
 )
 
 
-async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, arguments: str) -> str:
     wanted = arguments.strip().lower()
     if not wanted:
-        yield say(_in_force(engine))
-        return
+        return _in_force(engine)
     if wanted in ("off", "none", "no"):
         engine.costs.set_budget(None)
-        yield say(_in_force(engine))
-        return
+        return _in_force(engine)
     cap = dollars(wanted)
     if cap is None:
-        yield fail(f"{arguments!r} is not an amount in dollars. Use /budget 5, /budget 0.50 or /budget off.")
-        return
-    problem = _unpriced(engine)
-    if problem:
-        yield fail(problem)
-        return
+        raise UsageError(f"{arguments!r} is not an amount in dollars. Use /budget 5, /budget 0.50 or /budget off.")
+    if problem := _unpriced(engine):
+        raise UsageError(problem)
     engine.costs.set_budget(cap)
     spent = engine.costs.totals.cost_usd
     beyond = " You have already spent more: raise the budget to continue." if spent >= cap else ""
-    yield say(_in_force(engine) + beyond)
+    return _in_force(engine) + beyond
 
 
 def _unpriced(engine: Engine) -> str:

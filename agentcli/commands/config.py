@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, say
+from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.config.settings import SettingRow
-from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 
 MANUAL = Manual(
@@ -19,18 +17,18 @@ MANUAL = Manual(
 )
 
 
-async def run(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> str | None:
     from agentcli.assemble import settings_for
 
     rows = (await asyncio.to_thread(settings_for, await front_end.options())).describe()
     if not front_end.has_pages:
-        yield say("\n".join(map(_line, rows)))
-        return
+        return "\n".join(map(_line, rows))
     change = await front_end.page("settings", rows)
-    if change is not None:
-        where = await front_end.save_setting(change.key, change.value, change.scope)
-        later = "" if change.key == "theme" else " It takes effect in the next session."
-        yield say(f"{change.key} is saved in {where}.{later}")
+    if change is None:
+        return None
+    where = await front_end.save_setting(change.key, change.value, change.scope)
+    later = "" if change.key == "theme" else " It takes effect in the next session."
+    return f"{change.key} is saved in {where}.{later}"
 
 
 def _line(row: SettingRow) -> str:

@@ -12,7 +12,8 @@ from typing import cast
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.updates.undo_notes import prompts_of_submission
-from agentcli.commands.base import fail, say
+from agentcli.commands.base import say
+from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
 from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
@@ -126,11 +127,10 @@ async def put_back(engine: Engine, arguments: str, again: bool) -> AsyncGenerato
     name = "redo" if again else "undo"
     word = arguments.strip().lower()
     if word and word not in _WORDS:
-        yield fail(
+        raise UsageError(
             f"/{name} takes no arguments, or one of: keep (where you changed the same lines, keep yours) and replace "
             "(put the other version there)."
         )
-        return
     if word:
         choices = UndoChoices(otherwise=_WORDS[word])
     else:
@@ -148,7 +148,7 @@ async def put_back(engine: Engine, arguments: str, again: bool) -> AsyncGenerato
         return
     is_known = again or engine.message_count
     hint = "" if is_known else " This is a new session; --continue opens the last one in this folder."
-    yield fail(f"{report.text}{hint}")
+    raise UsageError(f"{report.text}{hint}")
 
 
 _MOST_LISTED = 50

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from agentcli.agent.context.pins import DropEffect, RestoreEffect
 from agentcli.agent.context.report import ContextItem
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import GAP, WIDTH, cells, cut
-from agentcli.core.events import Event
+from agentcli.core.errors import UsageError
 from agentcli.core.format import percent, token_count
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
@@ -41,36 +41,36 @@ _ALWAYS = ("system", "tools")
 _HANDLE = 6
 
 
-async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
     if not arguments and front_end.has_pages:
         await front_end.page("context", engine)
-        return
+        return None
     verb, _blank, item = arguments.strip().partition(" ")
     item = _meant(engine, item.strip())
     match verb.lower():
         case "":
-            yield say(_by_kind(engine))
+            return _by_kind(engine)
         case "items" if not item:
-            yield say(_item_by_item(engine))
+            return _item_by_item(engine)
         case "pin" | "unpin" if item:
             problem = engine.context.pin(item) if verb.lower() == "pin" else engine.context.unpin(item)
-            done = "Pinned: it always stays in the context." if verb.lower() == "pin" else "It is no longer pinned."
-            yield say(done) if problem is None else fail(problem)
+            if problem is not None:
+                raise UsageError(problem)
+            return "Pinned: it always stays in the context." if verb.lower() == "pin" else "It is no longer pinned."
         case "drop" if item:
-            yield _done("Dropped", engine.context.drop(item), " /context restore undoes it.")
+            return _done("Dropped", engine.context.drop(item), " /context restore undoes it.")
         case "price" if item:
-            yield _done("Dropping it", engine.context.price_of_drop(item))
+            return _done("Dropping it", engine.context.price_of_drop(item))
         case "restore" if item:
-            yield _done("Restored", engine.context.restore(item))
-        case _:
-            yield fail(_USAGE)
+            return _done("Restored", engine.context.restore(item))
+    raise UsageError(_USAGE)
 
 
-def _done(what: str, outcome: DropEffect | RestoreEffect | str, more: str = "") -> Event:
+def _done(what: str, outcome: DropEffect | RestoreEffect | str, more: str = "") -> str:
     if isinstance(outcome, str):
-        return fail(outcome)
+        raise UsageError(outcome)
     also = f", {outcome.also}" if isinstance(outcome, DropEffect) and outcome.also else ""
-    return say(f"{what}{also}: {outcome.text}.{more}")
+    return f"{what}{also}: {outcome.text}.{more}"
 
 
 def _by_kind(engine: Engine) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from agentcli.agent.costs.spending import Spending, SubmissionSpending, ToolSpending
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, say
+from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import WIDTH, table, width_of
-from agentcli.core.events import Event
 from agentcli.core.format import about_money, money, percent, token_count
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
@@ -26,16 +25,15 @@ _HEADER = ("requests", "input", "output", "cache write", "cache read", "cached",
 _NARROW = ("requests", "input", "output", "written", "read", "cached", "cost")
 
 
-async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> str | None:
     if front_end.has_pages:
         await front_end.page("cost", engine)
-        return
+        return None
     totals = engine.costs.totals
     if not totals.by_model:
         earlier = before(engine)
-        yield say(f"{UNUSED_SINCE_RESUME} {earlier}" if earlier else UNUSED)
-        return
-    yield say("\n\n".join([_summary(engine), _by_name("model", totals, WIDTH), *details(engine.costs.spending)]))
+        return f"{UNUSED_SINCE_RESUME} {earlier}" if earlier else UNUSED
+    return "\n\n".join([_summary(engine), _by_name("model", totals, WIDTH), *details(engine.costs.spending)])
 
 
 def details(spending: Spending, width: int = WIDTH) -> list[str]:

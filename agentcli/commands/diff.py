@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
-from agentcli.core.events import Event
+from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import clean_text
 from agentcli.core.plaintext import terminal_line, terminal_text
@@ -173,18 +173,14 @@ def _shown(file: ChangedFile) -> str:
     return terminal_text(clean_text(text))
 
 
-async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
     scope = ARGUMENTS.get(arguments)
     if scope is None:
-        yield fail(USAGE)
-        return
+        raise UsageError(USAGE)
     if front_end.has_pages:
         await front_end.page("diff", engine, scope)
-        return
+        return None
     changes = await load_changes(engine, scope)
     if changes.problem:
-        yield fail(changes.problem)
-    elif not changes.files:
-        yield say(NOTHING[scope])
-    else:
-        yield say(await asyncio.to_thread(text_of, changes, scope))
+        raise UsageError(changes.problem)
+    return await asyncio.to_thread(text_of, changes, scope) if changes.files else NOTHING[scope]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options
-from agentcli.commands.base import Manual, fail, say
-from agentcli.core.events import Event
+from agentcli.commands.base import Manual
+from agentcli.core.errors import UsageError
 from agentcli.doctor.check_context import CheckContext, OutputScreen
 from agentcli.doctor.checks import run_checks
 from agentcli.doctor.finding import finding_lines, summary
@@ -25,14 +24,13 @@ _AROUND = 5
 """Columns that a front end has its own use for beside the text."""
 
 
-async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, arguments: str) -> str:
     if arguments not in ("", "online"):
-        yield fail("/doctor checks this installation; /doctor online also contacts the server.")
-        return
+        raise UsageError("/doctor checks this installation; /doctor online also contacts the server.")
     screen = OutputScreen.here(may_ask=False)
     context = CheckContext(Options(cwd=engine.working_dirs[0], interactive=True), os.environ, screen)
     # Programs are started and a sandbox is tried: what streams or is typed meanwhile must not wait for that.
     found = await asyncio.to_thread(lambda: list(run_checks(context, online=arguments == "online")))
     width = min(_WIDEST, screen.columns - _AROUND)
     lines = [line for finding in found for line in finding_lines(finding, width)]
-    yield say("\n".join([*lines, "", summary(found)]))
+    return "\n".join([*lines, "", summary(found)])

@@ -7,9 +7,10 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.agreeing import NOW_HELP, Agreement, changed_if_agreed, without_now
-from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.agreeing import NOW_HELP, change_if_agreed, without_now
+from agentcli.commands.base import Manual, say
 from agentcli.commands.front_end import FrontEnd
+from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
 from agentcli.providers.base import Effort
 from agentcli.providers.catalog import EFFORTS, nearest_effort
@@ -36,11 +37,15 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
     if wanted in EFFORTS:
         level, message = nearest_effort(info, wanted)
     elif wanted != "auto":
-        yield fail(f"There is no effort level {arguments!r}. {_offered(engine)}")
-        return
-    question = f"Change the effort to {level or 'auto'}?"
-    agreement = Agreement(engine, replace(engine.profile, effort=level), question, at_once=at_once)
-    change = changed_if_agreed(agreement, lambda: engine.set_effort(level), lambda: message or _in_force(engine))
+        raise UsageError(f"There is no effort level {arguments!r}. {_offered(engine)}")
+    change = change_if_agreed(
+        engine,
+        replace(engine.profile, effort=level),
+        f"Change the effort to {level or 'auto'}?",
+        lambda: engine.set_effort(level),
+        lambda: message or _in_force(engine),
+        at_once=at_once,
+    )
     async with aclosing(change) as events:
         async for event in events:
             yield event

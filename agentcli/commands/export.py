@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, say
+from agentcli.commands.base import Manual
 from agentcli.core.aio import in_thread
 from agentcli.core.answers import AnswerTracker
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.events import Event
 from agentcli.core.messages import (
     SUMMARY,
     ImageBlock,
@@ -44,7 +43,7 @@ _BACKTICKS = re.compile(r"`{3,}")
 _THINKING = "--thinking"
 
 
-async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, arguments: str) -> str:
     words = arguments.split()
     name = " ".join(word for word in words if word != _THINKING)
     if name.startswith("-"):
@@ -55,12 +54,11 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
     text = "\n\n".join(markdown(messages, engine.title_of, thinking=_THINKING in words)) + "\n"
     if engine.interactive:
         path = await in_thread(_write, engine, name, text)
-        yield say(f"Wrote {counted(text.count(chr(10)), 'line')} to {plain_line(str(path), 400)}.")
-    elif name:
+        return f"Wrote {counted(text.count(chr(10)), 'line')} to {plain_line(str(path), 400)}."
+    if name:
         # A program passes on prompts of others, who must not write files past the permissions.
         raise UsageError("In a non-interactive run /export prints the conversation. Redirect its output to a file.")
-    else:
-        yield say(text)
+    return text
 
 
 def markdown(messages: Sequence[Message], title_of: Callable[[str, Json], str], *, thinking: bool = False) -> list[str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Command, Manual, fail, say
+from agentcli.commands.base import Command, Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.registry import find, near, rows
-from agentcli.core.events import Event
+from agentcli.core.errors import UsageError
 
 MANUAL = Manual(
     "In the app, ? on an empty prompt also lists all keys. Type to search.",
@@ -27,23 +26,21 @@ COLUMNS = 79
 WIDEST_NAME = 21
 
 
-async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
     if not arguments and front_end.has_pages:
         if usage := await front_end.page("help"):
             front_end.prefill(f"{usage.split()[0]} ")
-        return
+        return None
     if not arguments:
         lines = [*_table([(one.usage, one.described) for one in rows(engine)]), "", *_table(READ_ON)]
-        yield say("\n".join([*lines, "", front_end.keys] if front_end.keys else lines))
-        return
+        return "\n".join([*lines, "", front_end.keys] if front_end.keys else lines)
     name = arguments.removeprefix("/")
     command = find(name, engine)
     if command is None:
         meant = near(name, engine)
         hint = f" Did you mean /{meant[0]}?" if meant else " /help lists them all."
-        yield fail(f"There is no command /{name}.{hint}")
-        return
-    yield say("\n".join(manual_lines(command)))
+        raise UsageError(f"There is no command /{name}.{hint}")
+    return "\n".join(manual_lines(command))
 
 
 def manual_lines(command: Command) -> list[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
-from agentcli.core.events import Event
+from agentcli.core.errors import UsageError
 from agentcli.core.format import duration
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
@@ -39,15 +39,15 @@ class HookRow:
         return f"{self.event} {self.matcher}" if self.matcher not in ("", "*") else self.event
 
 
-async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
     await engine.reread()
     rows = [row for row in hook_rows(engine) if _mentions(row, arguments.strip().lower())]
-    if not rows:
-        yield fail(f"No hook mentions {plain_line(arguments, 80)}.") if arguments.strip() else say(NONE)
-    elif front_end.has_pages:
-        await front_end.page("hooks", rows)
-    else:
-        yield say("\n".join(listing(rows)))
+    if not rows and arguments.strip():
+        raise UsageError(f"No hook mentions {plain_line(arguments, 80)}.")
+    if not rows or not front_end.has_pages:
+        return "\n".join(listing(rows)) or NONE
+    await front_end.page("hooks", rows)
+    return None
 
 
 def hook_rows(engine: Engine) -> list[HookRow]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, say
+from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
-from agentcli.core.events import Event
 
 MANUAL = Manual(
     "Removes only a key stored by login. A key from the environment or apiKeyHelper stays in use.",
@@ -15,5 +12,5 @@ MANUAL = Manual(
 )
 
 
-async def run(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
-    yield say(await front_end.disconnect())
+async def run(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> str:
+    return await front_end.disconnect()

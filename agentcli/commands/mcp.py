@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.base import Manual, say
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.mcp_listing import (
     PROBLEM_STATES,
@@ -20,6 +21,7 @@ from agentcli.commands.mcp_listing import (
 )
 from agentcli.core.abort import Aborted
 from agentcli.core.aio import cancel_and_wait
+from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 from agentcli.mcp.connection import McpFailure
@@ -60,13 +62,16 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
     else:
         verb, _, rest = text.partition(" ")
         found = find_server(servers, rest.strip())
-        if verb not in _ACTIONS:
-            yield fail(f"There is no MCP server {plain_line(text, 80)}. {_names(servers)}")
-        elif found is None:
-            yield fail(f"There is no MCP server {plain_line(rest, 80)}. {_names(servers)}" if rest.strip() else USAGE)
-        else:
-            async for event in _ACTIONS[verb](engine, servers, *found):
+        if verb not in (*_ACTIONS, "login"):
+            raise UsageError(f"There is no MCP server {plain_line(text, 80)}. {_names(servers)}")
+        if found is None:
+            missing = f"There is no MCP server {plain_line(rest, 80)}. {_names(servers)}"
+            raise UsageError(missing if rest.strip() else USAGE)
+        if verb == "login":
+            async for event in _login(engine, servers, *found):
                 yield event
+        else:
+            yield say(await _ACTIONS[verb](engine, servers, *found))
 
 
 def find_server(servers: McpServers, text: str) -> tuple[McpServer, str] | None:
@@ -110,8 +115,8 @@ def outcome(server: McpServer) -> str:
     return f"{server_name(server)} {verb}{state_word(server)}{more}"
 
 
-async def _settled(engine: Engine, servers: McpServers, server: McpServer) -> Event:
-    """Wait until a server has connected or failed, and report it."""
+async def _settled(engine: Engine, servers: McpServers, server: McpServer) -> str:
+    """Wait until a server has connected or failed, and report it. Raises `AgentError` if it has failed."""
 
     async def settle() -> None:
         async with asyncio.timeout(SETTLE_SECONDS):
@@ -121,9 +126,10 @@ async def _settled(engine: Engine, servers: McpServers, server: McpServer) -> Ev
     try:
         await _stoppable(engine, settle())
     except (TimeoutError, Aborted):
-        return say(outcome(server))
-    failed = server.state in PROBLEM_STATES
-    return fail(f"{outcome(server)}. {next_step(server)}".rstrip()) if failed else say(outcome(server))
+        return outcome(server)
+    if server.state in PROBLEM_STATES:
+        raise AgentError(f"{outcome(server)}. {next_step(server)}".rstrip())
+    return outcome(server)
 
 
 async def _stoppable(engine: Engine, work: Awaitable[None]) -> None:
@@ -131,51 +137,44 @@ async def _stoppable(engine: Engine, work: Awaitable[None]) -> None:
     await (work if signal is None else signal.run(work))
 
 
-async def _reconnect(engine: Engine, servers: McpServers, server: McpServer, rest: str) -> AsyncGenerator[Event, None]:
+async def _reconnect(engine: Engine, servers: McpServers, server: McpServer, rest: str) -> str:
     if rest:
-        yield fail(USAGE)
-    elif server.state in ("unapproved", "disabled"):
-        yield fail(f"{server_name(server)} is {state_word(server)}. {next_step(server)}")
-    else:
-        await server.reconnect()
-        yield await _settled(engine, servers, server)
+        raise UsageError(USAGE)
+    if server.state in ("unapproved", "disabled"):
+        raise UsageError(f"{server_name(server)} is {state_word(server)}. {next_step(server)}")
+    await server.reconnect()
+    return await _settled(engine, servers, server)
 
 
-async def _enable(engine: Engine, servers: McpServers, server: McpServer, rest: str) -> AsyncGenerator[Event, None]:
+async def _enable(engine: Engine, servers: McpServers, server: McpServer, rest: str) -> str:
     if rest:
-        yield await _set_tool(servers, server, rest, on=True)
-    elif server.state == "unapproved":
-        yield fail(f"{server_name(server)} is not approved. {next_step(server)}")
-    else:
-        await servers.set_enabled(server.name, True)
-        yield await _settled(engine, servers, server)
+        return await _set_tool(servers, server, rest, on=True)
+    if server.state == "unapproved":
+        raise UsageError(f"{server_name(server)} is not approved. {next_step(server)}")
+    await servers.set_enabled(server.name, True)
+    return await _settled(engine, servers, server)
 
 
-async def _disable(_engine: Engine, servers: McpServers, server: McpServer, rest: str) -> AsyncGenerator[Event, None]:
+async def _disable(_engine: Engine, servers: McpServers, server: McpServer, rest: str) -> str:
     if rest:
-        yield await _set_tool(servers, server, rest, on=False)
-    else:
-        await servers.set_enabled(server.name, False)
-        yield say(f"{server_name(server)} is disabled.")
+        return await _set_tool(servers, server, rest, on=False)
+    await servers.set_enabled(server.name, False)
+    return f"{server_name(server)} is disabled."
 
 
-async def _set_tool(servers: McpServers, server: McpServer, tool: str, *, on: bool) -> Event:
+async def _set_tool(servers: McpServers, server: McpServer, tool: str, *, on: bool) -> str:
     if not any(offer.name == tool for offer in server.offers.tools) and tool not in server.disabled_tools:
-        return fail(f"{server_name(server)} has no tool {plain_line(tool, 80)}.")
+        raise UsageError(f"{server_name(server)} has no tool {plain_line(tool, 80)}.")
     await servers.set_tool_enabled(server.name, tool, on)
-    return say(f"The tool {plain_line(tool, 80)} of {server_name(server)} is {'on' if on else 'off'}.")
+    return f"The tool {plain_line(tool, 80)} of {server_name(server)} is {'on' if on else 'off'}."
 
 
 async def _login(engine: Engine, servers: McpServers, server: McpServer, rest: str) -> AsyncGenerator[Event, None]:
     """`rest`: where the browser ended, if it could not reach this machine."""
-    if not server.signs_in:
-        yield fail(f"{server_name(server)} has no sign-in.")
-        return
+    _check_sign_in(server)
     if rest:
-        try:
+        with _failures_reported():
             server.paste(rest)
-        except McpFailure as error:
-            yield fail(plain_line(str(error), 400))
         return
     addresses: asyncio.Queue[str] = asyncio.Queue()
     work = asyncio.ensure_future(_stoppable(engine, server.sign_in(addresses.put_nowait)))
@@ -189,35 +188,41 @@ async def _login(engine: Engine, servers: McpServers, server: McpServer, rest: s
                 )
             else:
                 await cancel_and_wait([shown])
-        work.result()
+        with _failures_reported():
+            work.result()
     except Aborted:
         yield say("The sign-in was cancelled.")
         return
-    except McpFailure as error:
-        yield fail(plain_line(str(error), 400))
-        return
     finally:
         await cancel_and_wait([work])
-    yield await _settled(engine, servers, server)
+    yield say(await _settled(engine, servers, server))
 
 
-async def _logout(_engine: Engine, _servers: McpServers, server: McpServer, _rest: str) -> AsyncGenerator[Event, None]:
-    if not server.signs_in:
-        yield fail(f"{server_name(server)} has no sign-in.")
-        return
-    try:
+async def _logout(_engine: Engine, _servers: McpServers, server: McpServer, _rest: str) -> str:
+    _check_sign_in(server)
+    with _failures_reported():
         await server.sign_out()
+    return f"The tokens for {server_name(server)} are removed."
+
+
+def _check_sign_in(server: McpServer) -> None:
+    if not server.signs_in:
+        raise UsageError(f"{server_name(server)} has no sign-in.")
+
+
+@contextmanager
+def _failures_reported() -> Iterator[None]:
+    """A failure of a server as the command's own."""
+    try:
+        yield
     except McpFailure as error:
-        yield fail(plain_line(str(error), 400))
-        return
-    yield say(f"The tokens for {server_name(server)} are removed.")
+        raise AgentError(plain_line(str(error), 400)) from None
 
 
-_Action = Callable[[Engine, McpServers, McpServer, str], AsyncGenerator[Event, None]]
+_Action = Callable[[Engine, McpServers, McpServer, str], Awaitable[str]]
 _ACTIONS: Mapping[str, _Action] = {
     "reconnect": _reconnect,
     "enable": _enable,
     "disable": _disable,
-    "login": _login,
     "logout": _logout,
 }

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from contextlib import suppress
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, say
+from agentcli.commands.base import Manual
 from agentcli.commands.front_end import Choice, FrontEnd, Unavailable
 from agentcli.commands.memory_files import (
     MemoryFile,
@@ -20,7 +19,6 @@ from agentcli.commands.memory_files import (
 )
 from agentcli.core.bounded_read import read_start
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.events import Event
 from agentcli.core.format import byte_size
 from agentcli.core.plaintext import plain_line, plain_text
 
@@ -39,30 +37,26 @@ MANUAL = Manual(
 _MOST_SHOWN = 40_000
 
 
-async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
     words = arguments.split(maxsplit=1)
     if words[:1] == ["add"]:
-        async for event in _added(engine, " ".join("".join(words[1:]).split()), front_end):
-            yield event
-        return
+        return await _added(engine, " ".join("".join(words[1:]).split()), front_end)
     edits = words[:1] == ["edit"]
     name = " ".join(words[1:]) if edits else arguments.strip()
     if not name and not edits:
-        yield say(await asyncio.to_thread(_listed, engine))
-        return
+        return await asyncio.to_thread(_listed, engine)
     file = await asyncio.to_thread(find_file, engine, name)
     with suppress(Unavailable):
         if edits:
             before = await asyncio.to_thread(read_file, file)
             after = await front_end.edit(before)
-            yield say(await asyncio.to_thread(write_file, file, before, after))
-            return
+            return await asyncio.to_thread(write_file, file, before, after)
     text = await asyncio.to_thread(read_start, file.path, _MOST_SHOWN)
     content = plain_text(text).rstrip("\n") if file.exists else "(This file does not exist yet.)"
-    yield say(f"{plain_line(str(file.path), 400)}\n{content}")
+    return f"{plain_line(str(file.path), 400)}\n{content}"
 
 
-async def _added(engine: Engine, text: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def _added(engine: Engine, text: str, front_end: FrontEnd) -> str | None:
     if not text:
         raise UsageError("There is nothing to add. /memory add TEXT, or # TEXT.")
     files = await asyncio.to_thread(files_to_add_to, engine)
@@ -73,8 +67,8 @@ async def _added(engine: Engine, text: str, front_end: FrontEnd) -> AsyncGenerat
     file = next((file for file in files if file.name == chosen), None)
     if file is None:
         front_end.prefill(f"# {text}")
-        return
-    yield say(await asyncio.to_thread(add_line, file, text))
+        return None
+    return await asyncio.to_thread(add_line, file, text)
 
 
 def _listed(engine: Engine) -> str:

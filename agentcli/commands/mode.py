@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.base import Manual, say
 from agentcli.commands.front_end import FrontEnd
+from agentcli.core.errors import UsageError
 from agentcli.core.events import MODE_CHOSEN, Event, ModeChanged
 from agentcli.core.permission import PermissionMode
 
@@ -39,15 +40,12 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
     typed = arguments.strip().lower()
     wanted = next((mode for mode in PermissionMode if typed in (mode.value.lower(), mode.label)), None)
     if wanted is None:
-        yield fail(f"There is no mode {arguments!r}. Modes: {', '.join(mode.value for mode in PermissionMode)}.")
-        return
+        raise UsageError(f"There is no mode {arguments!r}. Modes: {', '.join(mode.value for mode in PermissionMode)}.")
     if wanted not in (engine.permissions.mode, PermissionMode.PLAN) and not engine.interactive:
         # A program passes on prompts of others; what it allows them must not be theirs to widen.
-        yield fail("In a non-interactive run, set the mode at the start: --permission-mode.")
-        return
+        raise UsageError("In a non-interactive run, set the mode at the start: --permission-mode.")
     if wanted is PermissionMode.AUTO and engine.auto_mode_problem:
-        yield fail(f"Auto mode is not available: {engine.auto_mode_problem}")
-        return
+        raise UsageError(f"Auto mode is not available: {engine.auto_mode_problem}")
     engine.permissions.set_mode(wanted)
     yield ModeChanged(mode=wanted.value, reason=MODE_CHOSEN)
     yield say(f"The mode is {wanted.label}: {_MEANS[wanted]}.")

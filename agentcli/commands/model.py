@@ -8,9 +8,10 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.agreeing import NOW_HELP, Agreement, changed_if_agreed, without_now
-from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.agreeing import NOW_HELP, change_if_agreed, without_now
+from agentcli.commands.base import Manual, say
 from agentcli.commands.front_end import FrontEnd
+from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 from agentcli.providers.catalog import ALIASES, nearest_effort
@@ -38,13 +39,11 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         return
     arguments, at_once = without_now(arguments)
     if len(arguments.split()) != 1:
-        yield fail("Give one name: /model NAME.")
-        return
+        raise UsageError("Give one name: /model NAME.")
     info = engine.catalog.get(arguments)
     near = get_close_matches(info.id, [*known, *ALIASES], n=2, cutoff=0.75) if not info.known else []
     if near:
-        yield fail(f"There is no model {plain_line(arguments)}. Did you mean {' or '.join(near)}?")
-        return
+        raise UsageError(f"There is no model {plain_line(arguments)}. Did you mean {' or '.join(near)}?")
     parts = [f"The model is now {info.id}."]
     if not info.known:
         parts.append("It is not in the catalogue: its context window and price are unknown.")
@@ -53,12 +52,13 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         level, message = nearest_effort(info, level)
         parts += [message] if message else []
     profile = replace(engine.profile, model=info.id, effort=level)
-    agreement = Agreement(engine, profile, f"Change the model to {plain_line(info.id, 100)}?", at_once=at_once)
+    question = f"Change the model to {plain_line(info.id, 100)}?"
 
     def change() -> None:
         engine.set_model(info.id)
         engine.set_effort(level)
 
-    async with aclosing(changed_if_agreed(agreement, change, lambda: " ".join(parts))) as events:
+    work = change_if_agreed(engine, profile, question, change, lambda: " ".join(parts), at_once=at_once)
+    async with aclosing(work) as events:
         async for event in events:
             yield event

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.base import Manual
 from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.config.paths import Paths
 from agentcli.config.save import save_setting
-from agentcli.core.errors import AgentError
-from agentcli.core.events import Event
+from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.plaintext import plain_line
 from agentcli.definitions.builtin_styles import all_styles
 from agentcli.definitions.files import StyleFile
@@ -26,7 +24,7 @@ MANUAL = Manual(
 DEFAULT = "default"
 
 
-async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
     if engine is not None:
         await engine.refresh_definitions()
     styles = await asyncio.to_thread(all_styles, engine.definitions if engine is not None else None)
@@ -35,21 +33,16 @@ async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> Asy
     if not name:
         picked = await front_end.choose(f"Output style (now {current})", _choices(styles))
         if picked is None:
-            return
+            return None
         name = picked
     if name not in (*styles, DEFAULT):
-        yield fail(f"There is no output style {plain_line(name)!r}. There are: {', '.join((DEFAULT, *styles))}.")
-        return
+        raise UsageError(f"There is no output style {plain_line(name)!r}. There are: {', '.join((DEFAULT, *styles))}.")
     options = await front_end.options()
     path = Paths.from_environ(os.environ if options.environ is None else options.environ).user_settings
     if path is None:
         raise AgentError("There is no settings file to save the style in. Set HOME or AGENTCLI_CONFIG_DIR.")
-    await asyncio.to_thread(_save, path, "" if name == DEFAULT else name)
-    yield say(f"The output style is {name}, saved in {path}. It takes effect with the next session or /clear.")
-
-
-def _save(path: Path, name: str) -> None:
-    save_setting(path, "outputStyle", name)
+    await asyncio.to_thread(save_setting, path, "outputStyle", "" if name == DEFAULT else name)
+    return f"The output style is {name}, saved in {path}. It takes effect with the next session or /clear."
 
 
 def _choices(styles: Mapping[str, StyleFile]) -> list[Choice]:

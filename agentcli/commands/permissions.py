@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import cast
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.live_permissions import BEHAVIORS, EDITABLE, RuleEntry
-from agentcli.commands.base import Manual, say
+from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.core.errors import UsageError
-from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Behavior, SaveTo
 from agentcli.core.plaintext import plain_line, visible_text
@@ -49,11 +47,12 @@ class _Line:
     yes: bool = False
 
 
-async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
     if arguments or not front_end.has_pages:
-        yield say(_answer(engine, arguments))
-    elif (change := await front_end.page("permissions", engine)) is not None:
+        return _answer(engine, arguments)
+    if (change := await front_end.page("permissions", engine)) is not None:
         front_end.send(f"/permissions {change}")
+    return None
 
 
 def _answer(engine: Engine, arguments: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.plugins.active_parts import line_of_function
-from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.base import Manual
 from agentcli.commands.registry import find
-from agentcli.core.events import Event
+from agentcli.core.errors import UsageError
 from agentcli.core.plaintext import plain_line
 from agentcli.plugins.collection import LoadedPlugin
 from agentcli.plugins.loading import PluginProblem
@@ -20,17 +20,15 @@ MANUAL = Manual(
 )
 
 
-async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, arguments: str) -> str:
     plugins = engine.plugins
     if plugins is None:
-        yield fail("Plugins are off.")
-        return
+        raise UsageError("Plugins are off.")
     if arguments not in ("", "reload"):
-        yield fail("Use /plugins or /plugins reload.")
-        return
+        raise UsageError("Use /plugins or /plugins reload.")
     if arguments == "reload" or not plugins.loaded:
         await plugins.refresh()
-    yield say("\n".join(plugin_lines(plugins.plugins, plugins.active.conflicts)))
+    return "\n".join(plugin_lines(plugins.plugins, plugins.active.conflicts))
 
 
 def plugin_lines(plugins: Sequence[LoadedPlugin], conflicts: Sequence[PluginProblem]) -> Iterator[str]:

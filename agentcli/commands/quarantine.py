@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.base import Manual
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
-from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line, terminal_line
 from agentcli.permissions.sandbox.planted.quarantine import Quarantine, QuarantinedItem
 
@@ -28,19 +27,15 @@ MANUAL = Manual(
 EMPTY = "Quarantine is empty."
 
 
-async def run(_engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+async def run(_engine: Engine, arguments: str) -> str:
     action, *ids = arguments.split() or ["list"]
-    try:
-        if action == "list" and not ids:
-            yield say("\n".join(await asyncio.to_thread(listing, store(os.environ))))
-        elif action == "restore" and len(ids) == 1:
-            yield say(await asyncio.to_thread(restore, store(os.environ), ids[0]))
-        elif action == "rm" and ids:
-            yield say("\n".join(await asyncio.to_thread(remove, store(os.environ), ids)))
-        else:
-            yield fail("/quarantine lists quarantined files. Also: /quarantine restore ID, /quarantine rm ID …")
-    except UsageError as error:
-        yield fail(str(error))
+    if action == "list" and not ids:
+        return "\n".join(await asyncio.to_thread(listing, store(os.environ)))
+    if action == "restore" and len(ids) == 1:
+        return await asyncio.to_thread(restore, store(os.environ), ids[0])
+    if action == "rm" and ids:
+        return "\n".join(await asyncio.to_thread(remove, store(os.environ), ids))
+    raise UsageError("/quarantine lists quarantined files. Also: /quarantine restore ID, /quarantine rm ID …")
 
 
 def store(environ: Mapping[str, str]) -> Quarantine:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.updates.skills import skill_uses
-from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.base import Manual
 from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.context.estimate import text_tokens
-from agentcli.core.events import Event
+from agentcli.core.errors import UsageError
 from agentcli.core.format import token_count
 from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
@@ -22,24 +22,22 @@ MANUAL = Manual(
 )
 
 
-async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
     await engine.refresh_definitions()
     wanted = arguments.strip().lower()
     known = list(engine.definitions.skills.values()) if engine.definitions is not None else []
     found = [skill for skill in known if wanted in f"{skill.name} {skill.description}".lower()]
     if not known:
-        yield say("There are no skills. Put one into .agentcli/skills/NAME/SKILL.md.")
-        return
+        return "There are no skills. Put one into .agentcli/skills/NAME/SKILL.md."
     if not found:
-        yield fail(f"No skill matches {plain_line(wanted)!r}. /skills lists all {len(known)}.")
-        return
+        raise UsageError(f"No skill matches {plain_line(wanted)!r}. /skills lists all {len(known)}.")
     uses = skill_uses(await engine.all_messages())
     if not wanted and front_end.has_pages:
         choices = [Choice(skill.name, f"/{skill.name}  {_facts(skill, uses)}", skill.description) for skill in found]
         if (name := await front_end.choose("Skills", choices)) is not None:
             front_end.prefill(f"/{name} ")
-        return
-    yield say("\n".join(_lines(found, uses)))
+        return None
+    return "\n".join(_lines(found, uses))
 
 
 def _lines(skills: Sequence[SkillFile], uses: dict[str, int]) -> list[str]:

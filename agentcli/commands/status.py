@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
 from agentcli import __version__
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, say
+from agentcli.commands.base import Manual
 from agentcli.commands.cost import cache_losses
-from agentcli.core.events import Event
 from agentcli.core.format import elapsed, money, token_count
 from agentcli.core.plaintext import plain_line
 
@@ -17,7 +14,7 @@ MANUAL = Manual(
 )
 
 
-async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, _arguments: str) -> str:
     profile = engine.profile
     totals = engine.costs.session_totals
     rows = [
@@ -34,7 +31,7 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
         ("cost", money(totals.cost_usd) + ("" if totals.fully_priced else ", plus requests of unknown price")),
         *_cache(engine),
     ]
-    yield say("\n".join(f"{name:<9} {plain_line(value, 300)}" for name, value in rows))
+    return "\n".join(f"{name:<9} {plain_line(value, 300)}" for name, value in rows)
 
 
 def _own_effort(engine: Engine) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, say
+from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
-from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 
 MANUAL = Manual(
@@ -17,18 +14,14 @@ MANUAL = Manual(
 )
 
 
-async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> str | None:
     if front_end.has_pages:
         task_id = await front_end.page("tasks", engine)
         if task_id is not None and not await engine.background.stop(task_id):
-            yield say(f"{task_id} stops with the agent that has started it.")
-        return
-    tasks = engine.background.tasks
-    if not tasks:
-        yield say("Nothing runs in the background.")
-        return
+            return f"{task_id} stops with the agent that has started it."
+        return None
     lines = []
-    for task in tasks:
+    for task in engine.background.tasks:
         about = f"  ({plain_line(task.summary, 200)})" if task.summary else ""
         lines.append(f"  {task.id}  {task.status:<9} {plain_line(task.command, 200)}{about}")
-    yield say("\n".join(lines))
+    return "\n".join(lines) or "Nothing runs in the background."

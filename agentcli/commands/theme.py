@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, say
+from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
-from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 
 MANUAL = Manual(
@@ -16,8 +13,9 @@ MANUAL = Manual(
 )
 
 
-async def run(_engine: Engine | None, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run(_engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
     name = arguments or await front_end.page("theme")
-    if name is not None:
-        where = await front_end.save_setting("theme", name)
-        yield say(f"The theme is {plain_line(name)}, saved in {where}.")
+    if name is None:
+        return None
+    where = await front_end.save_setting("theme", name)
+    return f"The theme is {plain_line(name)}, saved in {where}."

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import cast, get_args
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.agreeing import NOW_HELP, Agreement, changed_if_agreed, without_now
-from agentcli.commands.base import Manual, fail, say
+from agentcli.commands.agreeing import NOW_HELP, change_if_agreed, without_now
+from agentcli.commands.base import Manual, say
+from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
 from agentcli.providers.base import ThinkingMode
 
@@ -28,16 +29,21 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
     )
     if not wanted:
         yield say(f"Thinking is {engine.profile.thinking.mode}. {offered}")
-    elif wanted not in get_args(ThinkingMode):
-        yield fail(f"There is no thinking mode {arguments!r}. {offered}")
-    elif info.thinking and wanted not in info.thinking:
+        return
+    if wanted not in get_args(ThinkingMode):
+        raise UsageError(f"There is no thinking mode {arguments!r}. {offered}")
+    if info.thinking and wanted not in info.thinking:
         always = " It always thinks." if info.always_thinks else ""
-        yield fail(f"{info.id} does not support thinking {wanted}.{always} {offered}")
-    else:
-        thinking = replace(engine.profile.thinking, mode=cast(ThinkingMode, wanted))
-        question = f"Change thinking to {wanted}?"
-        agreement = Agreement(engine, replace(engine.profile, thinking=thinking), question, at_once=at_once)
-        change = changed_if_agreed(agreement, lambda: engine.set_thinking(thinking), lambda: f"Thinking is {wanted}.")
-        async with aclosing(change) as events:
-            async for event in events:
-                yield event
+        raise UsageError(f"{info.id} does not support thinking {wanted}.{always} {offered}")
+    thinking = replace(engine.profile.thinking, mode=cast(ThinkingMode, wanted))
+    change = change_if_agreed(
+        engine,
+        replace(engine.profile, thinking=thinking),
+        f"Change thinking to {wanted}?",
+        lambda: engine.set_thinking(thinking),
+        lambda: f"Thinking is {wanted}.",
+        at_once=at_once,
+    )
+    async with aclosing(change) as events:
+        async for event in events:
+            yield event

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, say
-from agentcli.core.events import Event
+from agentcli.commands.base import Manual
 from agentcli.tools.planning.todowrite import todo_line
 
 MANUAL = Manual(
@@ -14,11 +11,9 @@ MANUAL = Manual(
 )
 
 
-async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, _arguments: str) -> str:
     todos = engine.todos
     if not todos:
-        yield say("The task list is empty.")
-        return
+        return "The task list is empty."
     done = sum(1 for todo in todos if todo.get("status") == "completed")
-    lines = [f"{done} of {len(todos)} done:"]
-    yield say("\n".join([*lines, *(f"  {todo_line(todo)}" for todo in todos)]))
+    return "\n".join([f"{done} of {len(todos)} done:", *(f"  {todo_line(todo)}" for todo in todos)])

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.base import Manual, say
+from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
-from agentcli.config.paths import Paths
 from agentcli.config.trust import TrustStore
 from agentcli.core.errors import UsageError
-from agentcli.core.events import Event
 from agentcli.core.shell import shown_name
 
 MANUAL = Manual(
@@ -23,26 +20,21 @@ MANUAL = Manual(
 )
 
 
-async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str:
     if arguments:
         raise UsageError("/trust takes no arguments.")
     options = await front_end.options()
-    environ = os.environ if options.environ is None else options.environ
-    home = environ.get("HOME")
-    store = TrustStore(Paths.from_environ(environ).state_dir, Path(home) if home else None)
+    store = TrustStore.of(os.environ if options.environ is None else options.environ)
     state = await asyncio.to_thread(store.state, options.cwd or Path.cwd())
     root = shown_name(str(state.root))
     if options.trust:
-        yield say("This run was started with --trust: all files of this project apply already.")
-        return
+        return "This run was started with --trust: all files of this project apply already."
     if not state.parts:
-        yield say(f"{root} has no settings, hooks, MCP servers, commands, skills or agents of its own.")
-        return
+        return f"{root} has no settings, hooks, MCP servers, commands, skills or agents of its own."
     if not state.trusted:
         if not await front_end.review_trust(state):
-            yield say("Nothing was trusted. Only the deny and ask rules of its settings apply.")
-            return
+            return "Nothing was trusted. Only the deny and ask rules of its settings apply."
         await asyncio.to_thread(store.trust, state)
     if engine is not None:
         await engine.reread()
-    yield say(f"{root} is trusted. Its settings, hooks, MCP servers and definitions apply now.")
+    return f"{root} is trusted. Its settings, hooks, MCP servers and definitions apply now."

@@ -20,7 +20,7 @@ from typing import Any
 
 from agentcli.config.atomic import locked, replace_file
 from agentcli.config.files import SIZE_LIMIT
-from agentcli.config.paths import PROJECT_FOLDER, project_folder
+from agentcli.config.paths import PROJECT_FOLDER, Paths, project_folder
 from agentcli.core.bounded_json import parse_json
 from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.errors import AgentError, UsageError
@@ -79,6 +79,11 @@ class TrustState:
     def usable(self) -> bool:
         """Whether its settings apply: it is trusted, or they are the user's own answers."""
         return (self.known or self.own) and not self.changed
+
+    @property
+    def needs_answer(self) -> bool:
+        """Whether the user has to be asked before anything of it is used."""
+        return bool(self.parts) and not self.usable
 
     @property
     def unshowable(self) -> tuple[str, ...]:
@@ -171,6 +176,11 @@ class TrustStore:
     def __init__(self, state_dir: Path | None, home: Path | None = None) -> None:
         self._path = state_dir / "trust.json" if state_dir is not None else None
         self._home = home.resolve() if home is not None else None
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> TrustStore:
+        home = environ.get("HOME")
+        return cls(Paths.from_environ(environ).state_dir, Path(home) if home else None)
 
     def state(self, cwd: Path) -> TrustState:
         root = trust_root(cwd)

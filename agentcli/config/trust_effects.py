@@ -27,6 +27,13 @@ class TrustEffects:
     variables: tuple[tuple[str, str], ...] = ()
     """Names of the user's environment variables that MCP servers get, in arguments, variables, addresses or headers."""
 
+    def titled(self) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
+        return (
+            ("Programs it would start:", self.programs),
+            ("Addresses it would contact:", self.addresses),
+            ("Environment variables of yours that its servers would get:", self.variables),
+        )
+
 
 def effects_of(state: TrustState) -> TrustEffects:
     found: dict[str, dict[tuple[str, str], None]] = {"program": {}, "address": {}, "variable": {}}

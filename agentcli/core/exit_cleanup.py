@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 from collections.abc import Callable
+from typing import NoReturn
 
 _callbacks: list[Callable[[], object]] = []
 
@@ -36,3 +38,12 @@ def run_exit_cleanup() -> None:
             return
         with contextlib.suppress(Exception):
             callback()
+
+
+def end_process(code: int) -> NoReturn:
+    """End at once, whatever still runs: children are killed."""
+    from agentcli.core.descendants import kill_descendants
+
+    kill_descendants()
+    run_exit_cleanup()
+    os._exit(code)

@@ -3,7 +3,7 @@
 project    the temporary folder: a small package with a bug, and everything else that the demo writes
 words      the texts of the script
 director   chooses the reply to a request; pure
-server     the Messages API on 127.0.0.1: streams the director's replies, simulates usage and prompt cache
+transport  plays the director's replies in place of a model, simulates usage and prompt cache
 tour       the stops of the tour and their order; pure
 player     plays the tour without a terminal
 """

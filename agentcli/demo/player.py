@@ -1,4 +1,4 @@
-"""Plays the tour without a terminal: the same engine, tools, questions and server, printed as lines of text."""
+"""Plays the tour without a terminal: the same engine, tools, questions and replies, printed as lines of text."""
 
 from __future__ import annotations
 

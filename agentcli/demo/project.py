@@ -151,7 +151,7 @@ class Project:
         if (self.folder / _PROGRAMS).is_dir():
             search_path = f"{self.folder / _PROGRAMS}{os.pathsep}{search_path}"
         places = {"PATH": search_path, "HOME": str(self.root / "home"), "TMPDIR": str(self.root / "temp")}
-        return {**kept, **own, **places, "NO_PROXY": "127.0.0.1"}
+        return {**kept, **own, **places}
 
     def make_repository(self) -> None:
         """Create a git repository, if git is installed. Takes a tenth of a second, so it runs during the start."""

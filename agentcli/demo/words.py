@@ -48,7 +48,7 @@ DONE = f"""\
 One function in `{CODE}` was changed; `/diff` shows it.
 """
 WAS_LIMITED = (
-    "*(The server had just said “429, too many requests”: agentcli waited as requested and retried automatically.)*\n\n"
+    "*(The script had just answered “429, too many requests”: agentcli waited as requested and retried by itself.)*\n\n"
 )
 UNTESTED = (
     f"The fix is in `{CODE}`, but not tested. Run the test yourself: `!{TEST_COMMAND}` "
@@ -127,7 +127,7 @@ SUMMARY = """\
 4. Next step: the rest of the tour.
 """
 SIDE_LINE = "Looked at the project and ran its test"
-LIMITED = "This request would exceed your rate limit. It is part of the tour: the demo server sends this once."
+LIMITED = "This request would exceed your rate limit. It is part of the tour: the script sends this once."
 
 WELCOME = (
     "A scripted demo: no key, no cost",

@@ -7,7 +7,6 @@ Exit codes: 0 success; 1 the run ended with an error; 2 wrong usage; 75 a tempor
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from agentcli.core.abort import AbortReason
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Result
+from agentcli.core.exit_cleanup import end_process
 from agentcli.core.ids import RandomIds, SystemClock
 from agentcli.headless.debug import open_debug_log
 from agentcli.headless.input import FIRST_BYTE_SECONDS, lines, piped_text
@@ -54,7 +54,7 @@ class HeadlessRun:
         self._streams = streams
         self._build = build
         self._notices = Notices(streams.stderr, settings.verbose)
-        self._signals = StopSignals(self._stop, self._leave_at_once)
+        self._signals = StopSignals(self._stop, end_process)
         self._session: HeadlessSession | None = None
         self._task: asyncio.Task[object] | None = None
         self._cancelled_with: int | None = None
@@ -120,7 +120,7 @@ class HeadlessRun:
         if self._streams.stdin is None:
             raise UsageError("Standard input is closed, but --input-format stream-json reads prompts from it.")
         async with aclosing(lines(self._streams.stdin)) as source:
-            await session.follow(source, output, self._notices)
+            await session.follow(source, output)
 
     async def _prompt(self) -> str:
         """The prompt argument plus piped input. Raises `UsageError` if there is neither."""
@@ -161,14 +161,6 @@ class HeadlessRun:
         if self._task is not None and not self._ending:
             self._cancelled_with = code
             self._task.cancel()
-
-    def _leave_at_once(self, code: int) -> None:
-        from agentcli.core.descendants import kill_descendants
-        from agentcli.core.exit_cleanup import run_exit_cleanup
-
-        kill_descendants()
-        run_exit_cleanup()
-        os._exit(code)
 
 
 def exit_code(result: Result | None) -> int:

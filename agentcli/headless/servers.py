@@ -17,7 +17,7 @@ _GRACE_SECONDS = 5.0
 """For a server's own time limit, which begins a little later, to be reported as its failure."""
 
 
-async def wait_for_servers(servers: McpServers, stopped: asyncio.Event, notices: Notices | None) -> None:
+async def wait_for_servers(servers: McpServers, stopped: asyncio.Event, notices: Notices) -> None:
     """Start all servers and wait until each is connected or has failed, at most for `first_prompt_seconds`.
 
     `stopped`: ends the wait."""
@@ -29,13 +29,13 @@ async def wait_for_servers(servers: McpServers, stopped: asyncio.Event, notices:
     stop = loop.create_task(stopped.wait())
     try:
         await asyncio.wait({settled, stop}, timeout=_QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        if notices is not None and not settled.done() and not stop.done():
+        if not settled.done() and not stop.done():
             names = ", ".join(server.name for server in servers if not server.settled)
             notices.say(f"Waiting up to {longest:g} s for MCP servers: {names}. Ctrl+C stops.")
         await asyncio.wait({settled, stop}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         await cancel_and_wait([settled, stop])
-    if notices is not None and not stopped.is_set():
+    if not stopped.is_set():
         for server in servers:
             if problem := _problem(server.state, server.error):
                 notices.say(f"MCP server {server.name} {problem}")

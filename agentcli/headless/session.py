@@ -37,9 +37,9 @@ class HeadlessSession:
         self,
         engine: Engine,
         output: EventOutput,
-        debug: DebugLog | None = None,
-        wait_background: bool = False,
-        notices: Notices | None = None,
+        debug: DebugLog | None,
+        wait_background: bool,
+        notices: Notices,
     ) -> None:
         """`wait_background`: wait for background commands at the end, instead of stopping them. `notices`: for what
         happens before the first prompt is sent."""
@@ -94,7 +94,7 @@ class HeadlessSession:
 
             self._servers_awaited = True
             await wait_for_servers(servers, self._stopped, self._notices)
-            if self._notices is not None and self._engine.server_notices is not None:
+            if self._engine.server_notices is not None:
                 self._engine.server_notices.take()  # reported just now
 
     async def _without_background(self, result: Result) -> Result:
@@ -165,9 +165,9 @@ class HeadlessSession:
             self.result = event
         await self._output.show(event)
 
-    async def follow(self, source: AsyncIterator[bytes | None], output: StreamJsonOutput, notices: Notices) -> None:
+    async def follow(self, source: AsyncIterator[bytes | None], output: StreamJsonOutput) -> None:
         """Process user lines until the source ends and all are answered. Raises `OutputLost`."""
-        reader = asyncio.get_running_loop().create_task(self._read(source, output, notices), name="stdin")
+        reader = asyncio.get_running_loop().create_task(self._read(source, output), name="stdin")
         try:
             while self._stop is None and (prompt := await self._prompts.get()) is not None:
                 await self._submit_with_leftovers(prompt)
@@ -188,7 +188,7 @@ class HeadlessSession:
             left = self._engine.queue.take()
             waiting.extend(UserLine(queued.content, queued.mentions == "") for queued in left)
 
-    async def _read(self, source: AsyncIterator[bytes | None], output: StreamJsonOutput, notices: Notices) -> None:
+    async def _read(self, source: AsyncIterator[bytes | None], output: StreamJsonOutput) -> None:
         try:
             async for raw in source:
                 match parse_line(raw):
@@ -197,7 +197,7 @@ class HeadlessSession:
                     case ControlLine() as request:
                         await output.send(self._control(request))
                     case BadLine(message=message):
-                        notices.say(message)
+                        self._notices.say(message)
                     case None:
                         pass
         finally:

@@ -27,7 +27,6 @@ class StopSignals:
         self._deadline: asyncio.TimerHandle | None = None
         self.exit_code: int | None = None
         """128 + the number of the received signal; None if there was none."""
-        self.reason: AbortReason | None = None
 
     def install(self) -> None:
         loop = asyncio.get_running_loop()
@@ -51,7 +50,6 @@ class StopSignals:
                 self._force(code)
             return
         self.exit_code, self._first_at = code, loop.time()
-        self.reason = AbortReason.USER_CANCEL if number is signal.SIGINT else AbortReason.SHUTDOWN
         if number is not signal.SIGINT:
             self._deadline = loop.call_later(SHUTDOWN_SECONDS, self._force, code)
-        self._stop(self.reason)
+        self._stop(AbortReason.USER_CANCEL if number is signal.SIGINT else AbortReason.SHUTDOWN)

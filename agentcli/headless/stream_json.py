@@ -15,42 +15,7 @@ from typing import Any
 
 from agentcli import __version__
 from agentcli.commands.registry import names as command_names
-from agentcli.core.events import (
-    AgentFinished,
-    AgentStarted,
-    BackgroundChanged,
-    BlockFinished,
-    CompactionFailed,
-    CompactionStarted,
-    ContextCompacted,
-    ContextEdited,
-    Event,
-    FeatureDropped,
-    HookFinished,
-    HookStarted,
-    LoopSuspected,
-    MessageAppended,
-    ModeChanged,
-    ModelFellBack,
-    NoticeRaised,
-    PermissionDecided,
-    PermissionDenied,
-    PrefixBroken,
-    RawStreamed,
-    ReplyStarted,
-    ReplyTombstoned,
-    RequestRepaired,
-    RequestStarted,
-    Result,
-    RetryScheduled,
-    SessionStarted,
-    StreamWentQuiet,
-    ToolBatchSummarised,
-    ToolFinished,
-    ToolResultAdded,
-    ToolStarted,
-    UsageReported,
-)
+from agentcli.core import events as ev
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Block, Json, Message, Origin, ToolResultBlock, block_to_wire
 from agentcli.core.usage import Usage
@@ -97,7 +62,7 @@ class Frames:
         self._calls: dict[str, Json] = {}
         """Data about calls without a result frame yet, for clients that show them."""
 
-    def frames(self, event: Event) -> Iterator[Json]:
+    def frames(self, event: ev.Event) -> Iterator[Json]:
         if event.agent:
             # A sub-agent replies beside the main one, whose frame may still be held.
             yield from self._made(event)
@@ -108,29 +73,29 @@ class Frames:
             yield from self._held
             self._held, self._held_of = [], ""
         made = self._made(event)
-        if isinstance(event, BlockFinished):
+        if isinstance(event, ev.BlockFinished):
             self._held, self._held_of = list(made), event.message_id
         elif self._held_of:
             self._held += made
         else:
             yield from made
 
-    def _learn_usage(self, event: Event) -> None:
+    def _learn_usage(self, event: ev.Event) -> None:
         """Take the usage of the held frame's reply from an event that ends it."""
         held = self._held_of
         match event:
-            case RawStreamed(data=data) if data.get("type") == "message_delta":
+            case ev.RawStreamed(data=data) if data.get("type") == "message_delta":
                 self._usage[held] = self._usage[held].updated(data.get("usage"))
-            case UsageReported(purpose="turn"):
+            case ev.UsageReported(purpose="turn"):
                 self._usage[held] = event.usage
-            case MessageAppended(message=message) if message.id == held:
+            case ev.MessageAppended(message=message) if message.id == held:
                 self._usage[held] = message.usage or self._usage[held]
             case _:
                 pass
 
-    def _made(self, event: Event) -> Iterator[Json]:
+    def _made(self, event: ev.Event) -> Iterator[Json]:
         match event:
-            case SessionStarted():
+            case ev.SessionStarted():
                 self.session_id = event.session_id
                 self._shown_blocks.clear()
                 self._shown_results.clear()
@@ -138,45 +103,46 @@ class Frames:
                 self._usage.clear()
                 self._calls.clear()
                 yield self._system("init", event, **_init_fields(event))
-            case ReplyStarted(message_id=message_id, api_id=api_id):
+            case ev.ReplyStarted(message_id=message_id, api_id=api_id):
                 self._api_ids[message_id] = api_id
                 self._usage[message_id] = event.usage
-            case RawStreamed(data=data):
+            case ev.RawStreamed(data=data):
                 yield self._frame("stream_event", event, event=data)
-            case BlockFinished():
+            case ev.BlockFinished():
                 self._shown_blocks.setdefault(event.message_id, []).append(event.block)
                 usage = self._usage.setdefault(event.message_id, Usage())
                 yield self._assistant(event, event.api_id or event.message_id, event.model, usage, event.block)
-            case PermissionDecided() | ToolStarted() | ToolFinished():
+            case ev.PermissionDecided() | ev.ToolStarted() | ev.ToolFinished():
                 self._calls.setdefault(event.tool_use_id, {}).update(_call_fields(event))
-            case ToolResultAdded():
+            case ev.ToolResultAdded():
                 self._shown_results.add(event.tool_use_id)
                 yield self._tool_result(event, event.result, event.structured)
-            case MessageAppended(message=message):
+            case ev.MessageAppended(message=message):
                 yield from self._appended(event, message)
-            case Result():
+            case ev.Result():
                 self.session_id = event.session_id or self.session_id
                 yield result_frame(event)
-            case HookStarted() | HookFinished() if self._hooks:
+            case ev.HookStarted() | ev.HookFinished() if self._hooks:
                 about = _hook(event)
                 yield self._system(about.pop("subtype"), event, **about)
             case _:
                 yield from self._others(event)
 
-    def _others(self, event: Event) -> Iterator[Json]:
-        if isinstance(event, AgentStarted):
+    def _others(self, event: ev.Event) -> Iterator[Json]:
+        if isinstance(event, ev.AgentStarted):
             self._agent_calls[event.agent] = event.tool_use_id
-        if (fields := _system_fields(event)) is not None:
+        build = _SYSTEM_FIELDS.get(type(event))
+        if build is not None and (fields := build(event)) is not None:
             yield self._system(fields.pop("subtype"), event, **fields)
-        if isinstance(event, ReplyTombstoned):
+        if isinstance(event, ev.ReplyTombstoned):
             yield self._tombstone(event)
-        if isinstance(event, ContextCompacted):
+        if isinstance(event, ev.ContextCompacted):
             yield self._system("status", event, status=None)
-        if isinstance(event, ToolBatchSummarised):
+        if isinstance(event, ev.ToolBatchSummarised):
             ids = event.tool_use_ids
             yield self._frame("tool_use_summary", event, summary=event.text, preceding_tool_use_ids=ids)
 
-    def _appended(self, event: Event, message: Message) -> Iterator[Json]:
+    def _appended(self, event: ev.Event, message: Message) -> Iterator[Json]:
         if message.is_copy:
             return
         if message.origin is Origin.REPLY:
@@ -200,12 +166,12 @@ class Frames:
         elif message.origin in (Origin.PROMPT, Origin.QUEUED) and self._replay:
             yield self._user(event, message) | {"isReplay": True}
 
-    def _tombstone(self, event: ReplyTombstoned) -> Json:
+    def _tombstone(self, event: ev.ReplyTombstoned) -> Json:
         self._shown_blocks.pop(event.message_id, None)
         api_id = self._api_ids.get(event.message_id) or event.message_id
         return self._system("tombstone", event, message_id=api_id, reason=event.reason)
 
-    def _assistant(self, event: Event, message_id: str, model: str, usage: Usage, *blocks: Block) -> Json:
+    def _assistant(self, event: ev.Event, message_id: str, model: str, usage: Usage, *blocks: Block) -> Json:
         message = {
             "id": message_id,
             "type": "message",
@@ -218,18 +184,18 @@ class Frames:
         }
         return self._frame("assistant", event, message=message)
 
-    def _user(self, event: Event, message: Message) -> Json:
+    def _user(self, event: ev.Event, message: Message) -> Json:
         content = [block_to_wire(block) for block in message.content]
         frame = self._frame("user", event, message={"role": "user", "content": content})
         return frame | {"uuid": message.id}
 
-    def _tool_result(self, event: Event, result: ToolResultBlock, structured: Any) -> Json:
+    def _tool_result(self, event: ev.Event, result: ToolResultBlock, structured: Any) -> Json:
         content = [block_to_wire(result) | {"is_error": result.is_error}]
         message = {"role": "user", "content": content}
         known = self._calls.pop(result.tool_use_id, {})
         return self._frame("user", event, message=message, tool_use_result=structured, tool_call=known)
 
-    def _system(self, subtype: str, about: Event, /, **fields: Any) -> Json:
+    def _system(self, subtype: str, about: ev.Event, /, **fields: Any) -> Json:
         return {
             "type": "system",
             "subtype": subtype,
@@ -239,7 +205,7 @@ class Frames:
             **({"agent_id": about.agent} if about.agent else {}),
         }
 
-    def _frame(self, kind: str, about: Event, /, **fields: Any) -> Json:
+    def _frame(self, kind: str, about: ev.Event, /, **fields: Any) -> Json:
         return {
             "type": kind,
             **fields,
@@ -249,12 +215,12 @@ class Frames:
         }
 
 
-def _closes_block(event: Event) -> bool:
+def _closes_block(event: ev.Event) -> bool:
     """Whether the event is the API's end of a block; the end of the message may follow."""
-    return isinstance(event, RawStreamed) and event.data.get("type") == "content_block_stop"
+    return isinstance(event, ev.RawStreamed) and event.data.get("type") == "content_block_stop"
 
 
-def _init_fields(event: SessionStarted) -> Json:
+def _init_fields(event: ev.SessionStarted) -> Json:
     return {
         "cwd": event.cwd,
         "tools": event.tools,
@@ -274,19 +240,19 @@ def _init_fields(event: SessionStarted) -> Json:
     }
 
 
-def _call_fields(event: PermissionDecided | ToolStarted | ToolFinished) -> Json:
+def _call_fields(event: ev.PermissionDecided | ev.ToolStarted | ev.ToolFinished) -> Json:
     """Title, one-line summary, display data, duration and permission decision of a call."""
     match event:
-        case PermissionDecided():
+        case ev.PermissionDecided():
             decision = {"behavior": event.behavior, "reason": event.reason, "rule": event.rule, "source": event.source}
             return {"permission": {**decision, "details": list(event.details)}}
-        case ToolStarted():
+        case ev.ToolStarted():
             return {"title": event.title}
-        case ToolFinished():
+        case ev.ToolFinished():
             return {"summary": event.summary, "duration_ms": event.duration_ms, "display": event.display}
 
 
-def _background(event: BackgroundChanged) -> Json:
+def _background(event: ev.BackgroundChanged) -> Json:
     if event.status == "running":
         return {
             "subtype": "task_started",
@@ -298,7 +264,7 @@ def _background(event: BackgroundChanged) -> Json:
     return {"subtype": "task_notification", "task_id": event.task_id, "status": status, "summary": event.summary}
 
 
-def _agent_started(event: AgentStarted) -> Json:
+def _agent_started(event: ev.AgentStarted) -> Json:
     return {
         "subtype": "task_started",
         "task_id": event.agent,
@@ -310,7 +276,7 @@ def _agent_started(event: AgentStarted) -> Json:
     }
 
 
-def _agent_finished(event: AgentFinished) -> Json:
+def _agent_finished(event: ev.AgentFinished) -> Json:
     return {
         "subtype": "task_notification",
         "task_id": event.agent,
@@ -322,21 +288,7 @@ def _agent_finished(event: AgentFinished) -> Json:
     }
 
 
-def _mode(event: ModeChanged) -> Json:
-    return {"subtype": "status", "status": None, "permissionMode": event.mode, "reason": event.reason}
-
-
-def _system_fields(event: Event) -> Json | None:
-    """The fields of a `system` frame for an event; None for events without one."""
-    build = _SYSTEM_FIELDS.get(type(event))
-    return None if build is None else build(event)
-
-
-def _request_status(event: RequestStarted) -> Json | None:
-    return {"subtype": "status", "status": "requesting"} if event.purpose == "turn" else None
-
-
-def _retry(event: RetryScheduled) -> Json:
+def _retry(event: ev.RetryScheduled) -> Json:
     return {
         "subtype": "api_retry",
         "attempt": event.attempt,
@@ -348,25 +300,12 @@ def _retry(event: RetryScheduled) -> Json:
     }
 
 
-def _boundary(event: ContextCompacted) -> Json:
+def _boundary(event: ev.ContextCompacted) -> Json:
     metadata = {"trigger": event.trigger, "pre_tokens": event.tokens_before, "post_tokens": event.tokens_after}
     return {"subtype": "compact_boundary", "compact_metadata": metadata}
 
 
-def _edited(event: ContextEdited) -> Json:
-    return {"subtype": "context_edited", "step": event.step, "freed_tokens": event.freed_tokens, "text": event.text}
-
-
-def _prefix_broken(event: PrefixBroken) -> Json:
-    return {
-        "subtype": "prefix_broken",
-        "block": event.block,
-        "reason": event.reason,
-        "rebilled_tokens": event.rebilled_tokens,
-    }
-
-
-def _denied(event: PermissionDenied) -> Json:
+def _denied(event: ev.PermissionDenied) -> Json:
     return {
         "subtype": "permission_denied",
         "tool_name": event.name,
@@ -376,9 +315,9 @@ def _denied(event: PermissionDenied) -> Json:
     }
 
 
-def _hook(event: HookStarted | HookFinished) -> Json:
+def _hook(event: ev.HookStarted | ev.HookFinished) -> Json:
     about = {"hook_id": event.hook_id, "hook_name": event.name, "hook_event": event.event_name}
-    if isinstance(event, HookStarted):
+    if isinstance(event, ev.HookStarted):
         return {"subtype": "hook_started", **about, "tool_use_id": event.tool_use_id or None}
     return {
         "subtype": "hook_response",
@@ -398,29 +337,34 @@ def _notice(text: str, level: str = "info", code: str = "") -> Json:
     return {"subtype": "notice", "level": level, "text": text, "code": code}
 
 
-_SYSTEM_FIELDS: Mapping[type[Event], Callable[[Any], Json | None]] = {
-    RequestStarted: _request_status,
-    CompactionStarted: lambda event: {"subtype": "status", "status": "compacting", "trigger": event.trigger},
-    ContextCompacted: _boundary,
-    ContextEdited: _edited,
-    PrefixBroken: _prefix_broken,
-    CompactionFailed: lambda event: _notice(*event_line(event), "compaction_failed"),
-    RetryScheduled: _retry,
-    ModelFellBack: lambda event: {
-        "subtype": "model_fallback",
-        "from_model": event.from_model,
-        "to_model": event.to_model,
-        "reason": event.reason,
-    },
-    PermissionDenied: _denied,
-    BackgroundChanged: _background,
-    AgentStarted: _agent_started,
-    AgentFinished: _agent_finished,
-    ModeChanged: _mode,
-    NoticeRaised: lambda event: _notice(event.text, event.level, event.code),
-    HookFinished: lambda event: _notice(*event_line(event), "hook") if event.is_notable else None,
-    FeatureDropped: lambda event: _notice(*event_line(event), "feature_dropped"),
-    RequestRepaired: lambda event: _notice(*event_line(event), event.repair),
-    LoopSuspected: lambda event: _notice(*event_line(event), "loop_suspected"),
-    StreamWentQuiet: lambda event: _notice(*event_line(event), "stream_quiet"),
+def _copies(subtype: str, *names: str) -> Callable[[Any], Json]:
+    """For events whose fields have the same names in the frame."""
+    return lambda event: {"subtype": subtype, **{name: getattr(event, name) for name in names}}
+
+
+def _status(status: str | None, **fields: Any) -> Json:
+    return {"subtype": "status", "status": status, **fields}
+
+
+_SYSTEM_FIELDS: Mapping[type[ev.Event], Callable[[Any], Json | None]] = {
+    ev.RequestStarted: lambda event: _status("requesting") if event.purpose == "turn" else None,
+    ev.CompactionStarted: lambda event: _status("compacting", trigger=event.trigger),
+    ev.ContextCompacted: _boundary,
+    ev.ContextEdited: _copies("context_edited", "step", "freed_tokens", "text"),
+    ev.PrefixBroken: _copies("prefix_broken", "block", "reason", "rebilled_tokens"),
+    ev.CompactionFailed: lambda event: _notice(*event_line(event), "compaction_failed"),
+    ev.RetryScheduled: _retry,
+    ev.ModelFellBack: _copies("model_fallback", "from_model", "to_model", "reason"),
+    ev.PermissionDenied: _denied,
+    ev.BackgroundChanged: _background,
+    ev.AgentStarted: _agent_started,
+    ev.AgentFinished: _agent_finished,
+    ev.ModeChanged: lambda event: _status(None, permissionMode=event.mode, reason=event.reason),
+    ev.NoticeRaised: lambda event: _notice(event.text, event.level, event.code),
+    ev.HookFinished: lambda event: _notice(*event_line(event), "hook") if event.is_notable else None,
+    ev.FeatureDropped: lambda event: _notice(*event_line(event), "feature_dropped"),
+    ev.RequestRepaired: lambda event: _notice(*event_line(event), event.repair),
+    ev.LoopSuspected: lambda event: _notice(*event_line(event), "loop_suspected"),
+    ev.StreamWentQuiet: lambda event: _notice(*event_line(event), "stream_quiet"),
 }
+"""The fields of the `system` frame for an event; None: it has none."""

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
@@ -28,9 +31,31 @@ class NotWritten:
     reason: str
 
 
-async def run_editor(command: Sequence[str], environ: Mapping[str, str], cwd: Path) -> int:
-    """Its exit code. The terminal has to be its own by now. Ends it when cancelled. Raises OSError."""
-    return await run_in_foreground(command, cwd=cwd, environ=user_environment(environ, [cwd]))
+async def edited(
+    text: str, environ: Mapping[str, str], cwd: Path, terminal_lent: AbstractContextManager[None] | None = None
+) -> Written | NotWritten:
+    """Open a text in the user's editor and read it back. `terminal_lent`: entered while the editor has the terminal."""
+    command = editor_command(environ, cwd)
+    if isinstance(command, NotWritten):
+        return command
+    name = Path(command[0]).name
+    folder = Path(tempfile.mkdtemp(prefix="agentcli-"))  # for this user alone
+    try:
+        file = folder / "prompt.md"
+        file.touch(0o600)
+        file.write_text(text, encoding="utf-8", errors="replace")
+        with terminal_lent or nullcontext():
+            own = user_environment(environ, [cwd])
+            code = await run_in_foreground([*command, str(file)], cwd=cwd, environ=own)
+        if code:
+            return NotWritten(f"{name} ended with code {code}; the text is unchanged.")
+        if (size := file.stat().st_size) > _LARGEST:
+            return NotWritten(f"The text from {name} is too large for a prompt ({counted(size, 'byte')}).")
+        return Written(file.read_text(encoding="utf-8", errors="replace").removesuffix("\n"))
+    except OSError as error:
+        return NotWritten(f"The editor could not be used: {error.strerror or error}.")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def editor_command(environ: Mapping[str, str], cwd: Path) -> list[str] | NotWritten:
@@ -60,20 +85,3 @@ def editor_command(environ: Mapping[str, str], cwd: Path) -> list[str] | NotWrit
 
 def _named(word: str, environ: Mapping[str, str], cwd: Path) -> str | None:
     return os.path.normpath(cwd / word) if "/" in word else find_program(word, environ.get("PATH"), [cwd])
-
-
-def file_in(folder: Path, text: str) -> Path:
-    """A file with the text, for this user alone. Raises OSError."""
-    file = folder / "prompt.md"
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as opened:
-        opened.write(text)
-    return file
-
-
-def read_back(file: Path, name: str) -> Written | NotWritten:
-    """What the editor of this name has made of it. Raises OSError."""
-    size = file.stat().st_size
-    if size > _LARGEST:
-        return NotWritten(f"The text from {name} is too large for a prompt ({counted(size, 'byte')}).")
-    return Written(file.read_text(encoding="utf-8", errors="replace").removesuffix("\n"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agentcli.providers.connection import Connection
 
 if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
     from agentcli.interactive.connecting import Connecting
 
@@ -21,17 +22,17 @@ class Reaching:
         self._next = self.connection
         self._connecting: Connecting | None = None
 
-    def prepared(self, options: Options) -> Options:
-        """For a new engine: with a way to the model that can be changed later, and with what was chosen so far."""
+    async def new_engine(self, options: Options) -> Engine:
+        """With a way to the model that can be changed later, and with what was chosen so far. Raises `AgentError`."""
         self._next = Connection()
         options = replace(options, connection=self._next)
-        if self._connecting is None:
-            return options
-        now = self._connecting.options
-        return replace(options, base_url=now.base_url, model=now.model)
+        if self._connecting is not None:
+            now = self._connecting.options
+            options = replace(options, base_url=now.base_url, model=now.model)
+        return await asyncio.to_thread(_built, options)
 
     def engine_changed(self) -> None:
-        """The engine that `prepared` was for is the one in use now."""
+        """The new engine is the one in use now."""
         self.connection = self._next
 
     @property
@@ -55,6 +56,12 @@ class Reaching:
         source = self.connection.key_source
         rest = "No model is connected now; /login connects one." if self.nobody_answers else f"In use: {source}."
         return f"{said or 'No key was stored.'} {rest}"
+
+
+def _built(options: Options) -> Engine:
+    from agentcli.assemble import build_engine
+
+    return build_engine(options)
 
 
 def _made(options: Options) -> Connecting:

@@ -22,24 +22,38 @@ _VARIABLE = re.compile(r"\{([A-Za-z0-9_]+)\}")
 
 
 class MentionSource:
-    """Files, then resources of connected servers; only these where the query names a server."""
+    """Files, then resources of connected servers; only these where the query names a server. `aclose` it."""
 
-    def __init__(self, files: FileSource, servers: Callable[[], McpServers | None]) -> None:
+    def __init__(self, servers: Callable[[], McpServers | None], files: FileSource | None = None) -> None:
+        """`files`: None until there is an engine to list them."""
         self._files = files
         self._servers = servers
         self._completed: dict[tuple[int, str], list[FileHit]] = {}
         """Values for variables of templates, by the version of the servers and the query."""
 
+    async def use(self, files: FileSource) -> None:
+        """Take the files from here from now on."""
+        await self.aclose()
+        self._files = files
+
+    async def aclose(self) -> None:
+        if self._files is not None:
+            await self._files.aclose()
+
     def begin(self) -> None:
-        self._files.begin()
+        if self._files is not None:
+            self._files.begin()
+
+    async def _found_files(self, query: str, limit: int) -> FoundFiles:
+        return FoundFiles([]) if self._files is None else await self._files.files(query, limit)
 
     async def files(self, query: str, limit: int) -> FoundFiles:
         servers = self._servers()
         if servers is None:
-            return await self._files.files(query, limit)
+            return await self._found_files(query, limit)
         names_server = servers.get(query.partition(":")[0]) is not None and ":" in query
         found = [*await self._from_templates(query, servers), *resource_hits(query, servers, limit)]
-        files = FoundFiles([]) if names_server else await self._files.files(query, limit)
+        files = FoundFiles([]) if names_server else await self._found_files(query, limit)
         both = [*files.hits[: limit - min(len(found), limit // 2)], *_distinct(found)]
         # Letters strewn over many files must not hide a resource that has them in one piece.
         hits = sorted(both, key=lambda hit: query.lower() not in f"{hit.path} {hit.detail}".lower())[:limit]

@@ -54,6 +54,8 @@ class FileSource(Protocol):
     def begin(self) -> None:
         """Somebody starts to look for a file: a good moment to look at the disk again."""
 
+    async def aclose(self) -> None: ...
+
 
 CommandSource = Callable[[str], "Sequence[Command]"]
 """The menu for what was typed behind the slash, best first."""
@@ -87,6 +89,9 @@ class NoFiles:
         return FoundFiles([])
 
     def begin(self) -> None:
+        pass
+
+    async def aclose(self) -> None:
         pass
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.core import events as ev
@@ -13,7 +13,7 @@ from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 
 if TYPE_CHECKING:
-    from agentcli.tools.shell.background import BackgroundTask
+    from agentcli.agent.engine import Engine
 
 _LONGEST_COMMAND = 60
 _MOST_COMMANDS = 5
@@ -324,9 +324,16 @@ _ENDINGS = {
 }
 
 
-def ended_commands(tasks: Sequence[BackgroundTask]) -> str:
-    """One line about the background commands and agents that end with the program; empty if none runs."""
-    running = [task for task in tasks if task.status == "running"]
+def farewell(engine: Engine, *, continues: bool = True) -> str:
+    """What ended with the program and, if the session `continues`, the command for that; empty if nothing is to say."""
+    lines = [_ended_commands(engine)]
+    if continues and engine.persistent and engine.message_count:
+        lines.append(f"To continue this session: agentcli -r {engine.session_id}")
+    return "\n".join(filter(None, lines))
+
+
+def _ended_commands(engine: Engine) -> str:
+    running = [task for task in engine.background.tasks if task.status == "running"]
     if not running:
         return ""
     shown = [f"{task.id} ({plain_line(task.command, _LONGEST_COMMAND)})" for task in running[:_MOST_COMMANDS]]

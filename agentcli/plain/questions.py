@@ -318,12 +318,7 @@ async def ask_about_trust(state: TrustState, asking: Asking, *, may_leave: bool)
     )
     for part in sorted(state.parts, key=lambda part: part.name not in state.changed):
         pieces += _part(part, state)
-    effects = effects_of(state)
-    for title, found in (
-        ("Programs it would start:", effects.programs),
-        ("Addresses it would contact:", effects.addresses),
-        ("Environment variables of yours that its servers would get:", effects.variables),
-    ):
+    for title, found in effects_of(state).titled():
         pieces += [prose(title, "warning", "  ")] if found else []
         for text, _name in found:
             pieces += rows(text, "  | ")

@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import select
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,7 +31,7 @@ from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
 
 from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_text
-from agentcli.interactive.editor import NotWritten, editor_command, file_in, read_back, run_editor
+from agentcli.interactive.editor import NotWritten, edited
 from agentcli.plain.reading import Left, Listener, Stopped
 from agentcli.plain.terminal import wants_vi
 
@@ -106,18 +104,15 @@ class PromptReader:
             input=self._input,
             output=self._output,
         )
-        self._question: PromptSession[str | None] = PromptSession(
-            history=DummyHistory(),
-            key_bindings=_question_keys(),
-            input=self._input,
-            output=self._output,
-        )
-        self._secret: PromptSession[str | None] = PromptSession(
-            history=DummyHistory(),
-            key_bindings=_question_keys(),
-            is_password=True,
-            input=self._input,
-            output=self._output,
+        self._question, self._secret = (
+            PromptSession[str | None](
+                history=DummyHistory(),
+                key_bindings=_question_keys(),
+                is_password=is_secret,
+                input=self._input,
+                output=self._output,
+            )
+            for is_secret in (False, True)
         )
         for session in (self._session, self._question, self._secret):
             session.app.ttimeoutlen = _ESCAPE_SECONDS
@@ -330,17 +325,13 @@ class PromptReader:
 
     async def _edit_prompt(self, event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-
-        async def edit() -> None:
+        async with in_terminal():
             try:
                 buffer.text = await edited_outside(buffer.text, self._environ, self._cwd)
                 buffer.cursor_position = len(buffer.text)
             except AgentError as error:
                 self._output.write(f"{error}\n")
                 self._output.flush()
-
-        async with in_terminal():
-            await edit()
 
 
 def _question_keys() -> KeyBindings:
@@ -357,20 +348,7 @@ def _question_keys() -> KeyBindings:
 
 async def edited_outside(text: str, environ: Mapping[str, str], cwd: Path) -> str:
     """What the person has made of the text. Raises `AgentError` with the reason when nothing came of it."""
-    command = editor_command(environ, cwd)
-    if isinstance(command, NotWritten):
-        raise AgentError(command.reason)
-    folder = Path(tempfile.mkdtemp(prefix="agentcli-"))  # for this user alone
-    try:
-        file = file_in(folder, text)
-        name = Path(command[0]).name
-        if code := await run_editor([*command, str(file)], environ, cwd):
-            raise AgentError(f"{name} ended with code {code}; the text is unchanged.")
-        found = read_back(file, name)
-        if isinstance(found, NotWritten):
-            raise AgentError(found.reason)
-        return found.text
-    except OSError as error:
-        raise AgentError(f"The editor could not be used: {error.strerror or error}.") from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    outcome = await edited(text, environ, cwd)
+    if isinstance(outcome, NotWritten):
+        raise AgentError(outcome.reason)
+    return outcome.text

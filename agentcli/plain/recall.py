@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Iterable
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -39,7 +39,7 @@ class PromptCompleter(Completer):
 
     def __init__(
         self,
-        files: Callable[[], FileSource],
+        files: FileSource,
         commands: CommandSource,
         choices: ArgumentSource,
         late: LateArguments = no_late_arguments,
@@ -62,9 +62,8 @@ class PromptCompleter(Completer):
         if target is None:
             return
         if target.kind == "file":
-            files = self._files()
-            files.begin()
-            menu = file_menu(target, await all_files(files, target.query, _MOST_FILES, _SEARCH_SECONDS))
+            self._files.begin()
+            menu = file_menu(target, await all_files(self._files, target.query, _MOST_FILES, _SEARCH_SECONDS))
         elif target.kind == "command":
             menu = command_menu(target, self._commands)
         else:

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 from agentcli import __version__
 from agentcli.config.paths import Paths
 from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.exit_cleanup import end_process
 from agentcli.core.frozen import frozen
 from agentcli.interactive.draft import Draft
+from agentcli.interactive.resource_completion import MentionSource
 from agentcli.plain.front_end_choice import is_dumb_terminal
 from agentcli.plain.pieces import Gap, Piece, line, prose
 from agentcli.plain.reading import Left, Reader, Stopped
-from agentcli.plain.terminal import Keyboard, Signals, columns, encoding, leave_at_once, wants_colours
+from agentcli.plain.terminal import Keyboard, Signals, columns, encoding, wants_colours
 from agentcli.plain.writer import BareWriter, ColourWriter, Sink, to_terminal
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from agentcli.commands.base import Command
     from agentcli.interactive.drafts import DraftStore
     from agentcli.interactive.history import History
-    from agentcli.interactive.sources import FileSource, IndexedFiles
+    from agentcli.mcp.servers import McpServers
     from agentcli.plain.front_end import PlainFrontEnd
     from agentcli.plain.session import PlainSession
 
@@ -67,7 +69,7 @@ def run(start: PlainStart) -> int:
         if plain.session.stuck:
             # Nothing would end it, and the runner would wait for it.
             keyboard.restore()
-            leave_at_once(code)
+            end_process(code)
         return code
 
 
@@ -88,7 +90,7 @@ class Plain:
         self.options: Options | None = None
         self._history: History = History(history_path(self.state_dir, start.cwd))
         self._drafts: DraftStore = DraftStore(drafts_folder(self.state_dir, start.cwd))
-        self._files: IndexedFiles | None = None
+        self._mentions = MentionSource(self._servers)
         self._writer = (
             BareWriter(self._sink) if bare else ColourWriter(self._sink, columns, colours=wants_colours(start.environ))
         )
@@ -117,7 +119,7 @@ class Plain:
         return PromptReader(
             SharedHistory(self._history),
             PromptCompleter(
-                self._indexed_files,
+                self._mentions,
                 self._commands,
                 self._completions,
                 LateCompletions(lambda: self.session.engine),
@@ -168,8 +170,7 @@ class Plain:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=1.0)
-        if self._files is not None:
-            await self._files.aclose()
+        await self._mentions.aclose()
         if self.session.draft:
             self._keep_draft(self.session.draft)
         await self._drafts.aclose()
@@ -179,12 +180,9 @@ class Plain:
         engine = self.session.engine
         if engine is None:
             return ""
-        from agentcli.interactive.wording import ended_commands
+        from agentcli.interactive.wording import farewell
 
-        ended = ended_commands(engine.background.tasks)
-        if not engine.persistent or not engine.message_count:
-            return ended
-        return f"{ended}\nTo continue this session: agentcli -r {engine.session_id}".lstrip("\n")
+        return farewell(engine)
 
     async def _converse(self) -> None:
         await self._ask_for_trust()
@@ -224,10 +222,9 @@ class Plain:
 
         if self._start.trust:
             return
-        home = self._start.environ.get("HOME")
-        store = TrustStore(self.state_dir, Path(home) if home else None)
+        store = TrustStore.of(self._start.environ)
         state = store.state(self.cwd)
-        if state.usable or not state.parts:
+        if not state.needs_answer:
             return
         from agentcli.plain.questions import may_go_on
 
@@ -301,21 +298,18 @@ class Plain:
                     options = another_session(options, wanted)
             except AgentError as error:
                 self.session.note(str(error))
-        await self._use(await asyncio.to_thread(_built, self.welcoming.prepared(options)))
+        await self._use(await self.welcoming.new_engine(options))
 
     async def open(self, options: Options) -> None:
-        engine = await asyncio.to_thread(_built, self.welcoming.prepared(options))
+        engine = await self.welcoming.new_engine(options)
         await self.session.close("resume" if engine.message_count else "clear")
         await self._use(engine)
 
     async def _use(self, engine: Engine) -> None:
         from agentcli.interactive.sources import IndexedFiles
-
-        before, self._files = self._files, IndexedFiles(engine.files.index)
-        if before is not None:
-            await before.aclose()
-
         from agentcli.plain.welcoming import NOBODY
+
+        await self._mentions.use(IndexedFiles(engine.files.index))
 
         past: list[Piece] = []
         if engine.message_count:
@@ -348,12 +342,9 @@ class Plain:
             self._sink(data)
         return not self._bare
 
-    def _indexed_files(self) -> FileSource:
-        from agentcli.interactive.resource_completion import MentionSource
-        from agentcli.interactive.sources import NoFiles
-
+    def _servers(self) -> McpServers | None:
         engine = self.session.engine
-        return MentionSource(self._files or NoFiles(), lambda: engine.mcp if engine is not None else None)
+        return engine.mcp if engine is not None else None
 
     def _commands(self, typed: str) -> Sequence[Command]:
         from agentcli.interactive.sources import registered_commands
@@ -377,12 +368,6 @@ class Plain:
         engine = self.session.engine
         if engine is not None:
             engine.permissions.set_mode(next_mode(engine))
-
-
-def _built(options: Options) -> Engine:
-    from agentcli.assemble import build_engine
-
-    return build_engine(options)
 
 
 def _shown_path(path: Path, environ: Mapping[str, str]) -> str:

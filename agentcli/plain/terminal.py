@@ -1,4 +1,4 @@
-"""What the terminal can do, the mode it is put into, and the signals that come from it. Standard library only."""
+"""What the terminal can do, the mode it is put into, and the signals that come from it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import sys
 import termios
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+
+from agentcli.core.exit_cleanup import end_process
 
 SHUTDOWN_SECONDS = 1.5
 """From SIGTERM or SIGHUP to the end, whatever a child process does."""
@@ -85,16 +87,6 @@ class Keyboard:
             termios.tcsetattr(self._descriptor, termios.TCSANOW, changed)
 
 
-def leave_at_once(code: int) -> None:
-    """Whatever still runs: ours goes with us, and children are killed."""
-    from agentcli.core.descendants import kill_descendants
-    from agentcli.core.exit_cleanup import run_exit_cleanup
-
-    kill_descendants()
-    run_exit_cleanup()
-    os._exit(code)
-
-
 class Signals:
     """SIGINT is a key like any other; SIGTERM and SIGHUP end the program, with a deadline."""
 
@@ -143,4 +135,4 @@ class Signals:
 
     def _time_is_up(self) -> None:
         self._restore()
-        leave_at_once(self.exit_code or 1)
+        end_process(self.exit_code or 1)

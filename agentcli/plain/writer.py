@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import select
 import textwrap
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from agentcli.core.plaintext import spell_hidden_in_piece
 from agentcli.plain.markdown import MarkdownCutter, MarkdownPart
@@ -55,28 +56,33 @@ def wrapped(text: str, width: int, indent: str = "") -> str:
     return "\n".join(indent + row if row and number else row for number, row in enumerate(rows))
 
 
-class Writer(Protocol):
-    def write(self, pieces: Iterable[Piece]) -> None: ...
-
-    def begin_line(self) -> None:
-        """Whatever stands in the last line, what follows begins a line of its own."""
-        ...
-
-    def taken(self) -> None:
-        """Somebody else (a prompt) has written, and ended their line."""
-        ...
-
-
-class BareWriter:
+class Writer(ABC):
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
-        self._tail = "\n\n"
-        """The last two characters that were written: whether a line is open, and whether there is an empty one."""
 
     def write(self, pieces: Iterable[Piece]) -> None:
         text = "".join(self._text(piece) for piece in pieces)
         if text:
+            # Here, because Markdown has names for hidden characters that become them only when rendered.
             self._sink(spell_hidden_in_piece(text))
+
+    @abstractmethod
+    def _text(self, piece: Piece) -> str: ...
+
+    @abstractmethod
+    def begin_line(self) -> None:
+        """Whatever stands in the last line, what follows begins a line of its own."""
+
+    @abstractmethod
+    def taken(self) -> None:
+        """Somebody else (a prompt) has written, and ended their line."""
+
+
+class BareWriter(Writer):
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink)
+        self._tail = "\n\n"
+        """The last two characters that were written: whether a line is open, and whether there is an empty one."""
 
     def begin_line(self) -> None:
         self.write([AnswerEnd()])
@@ -114,9 +120,9 @@ _WITHOUT: Mapping[TextStyle, str] = MappingProxyType({"strong": "1", "quiet": "2
 """With NO_COLOR."""
 
 
-class ColourWriter:
+class ColourWriter(Writer):
     def __init__(self, sink: Sink, width: Callable[[], int], *, colours: bool = True) -> None:
-        self._sink = sink
+        super().__init__(sink)
         self._width = width
         self._colours = colours
         self._codes = _COLOURS if colours else _WITHOUT
@@ -130,12 +136,6 @@ class ColourWriter:
         """Columns, the same for all of a paragraph."""
         self._last = ""
         """The kind of Markdown that was written last: code begins and ends with a line of its own."""
-
-    def write(self, pieces: Iterable[Piece]) -> None:
-        text = "".join(self._text(piece) for piece in pieces)
-        if text:
-            # Here, because Markdown has names for hidden characters that become them only when rendered.
-            self._sink(spell_hidden_in_piece(text))
 
     def begin_line(self) -> None:
         """Nothing is ever written that does not end its line."""

@@ -23,6 +23,7 @@ LONGEST_TEXT = 16_000
 """Characters of one text; while it grows, up to twice as many."""
 
 AgentStatus = Literal["running", "waiting", "done", "failed", "stopped"]
+AGENT_SIGNS: dict[AgentStatus, str] = {"running": "●", "waiting": "?", "done": "✓", "failed": "✗", "stopped": "■"}
 """waiting: for the user's answer."""
 _STATUS: dict[str, AgentStatus] = {"completed": "done", "failed": "failed", "stopped": "stopped"}
 

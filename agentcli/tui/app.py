@@ -11,7 +11,6 @@ import contextlib
 import sys
 from collections.abc import Sequence
 from contextvars import Context, copy_context
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -40,7 +39,6 @@ from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.sheets.sheet import QuitWanted, Sheet
 from agentcli.tui.startup import garbage_collection
-from agentcli.tui.startup.late_files import LateFiles
 from agentcli.tui.startup.model_connection import ModelConnection
 from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.status.data import shown_path
@@ -94,11 +92,11 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         begin_with_theme(self, self.dressing.textual)
         paths, cwd = preferences.paths, preferences.cwd
         self.drafts = DraftStore(drafts_folder(paths.state_dir, cwd))
-        self._files = LateFiles()
+        self._mentions = MentionSource(self._servers)
         parts = PromptParts(
             history=History(history_path(paths.state_dir, cwd)),
             drafts=self.drafts,
-            files=MentionSource(self._files, self._servers),
+            files=self._mentions,
             commands=self._commands,
             choices=self._completions,
             late_choices=LateCompletions(lambda: self.chat.session.engine),
@@ -200,14 +198,13 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
 
         if options.trust:
             return True
-        home = self.preferences.environ.get("HOME")
-        store = TrustStore(self.preferences.paths.state_dir, Path(home) if home else None)
+        store = TrustStore.of(self.preferences.environ)
         state = await asyncio.to_thread(store.state, self.preferences.cwd)
-        if state.usable or not state.parts:
+        if not state.needs_answer:
             return True
-        answer = await self.ask_on_screen(
-            TrustDialog(state, self.chat.palette, typed=lambda: self.chat.prompt.last_typed)
-        )
+        dialog = TrustDialog(state)
+        dialog.typed = lambda: self.chat.prompt.last_typed
+        answer = await self.ask_on_screen(dialog)
         if answer == "trust":
             await asyncio.to_thread(store.trust, state)
         return answer in ("trust", "restricted")
@@ -217,7 +214,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         from agentcli.tui.resume import past_of
 
         try:
-            engine = await asyncio.to_thread(_built, self.welcoming.prepared(options))
+            engine = await self.welcoming.new_engine(options)
         except AgentError as error:
             if self.chat.session.engine is not None:
                 raise
@@ -249,7 +246,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         self.chat.finder.expect_more(has_more)
         if has_more:
             self.run_worker(self._show_earlier(engine, earlier), exit_on_error=False, group="earlier")
-        await self._files.use(IndexedFiles(engine.files.index))
+        await self._mentions.use(IndexedFiles(engine.files.index))
         self.run_worker(self._warm(engine, first), exit_on_error=False, group="warm")
 
     async def _show_earlier(self, engine: Engine, earlier: list[ev.Event]) -> None:
@@ -293,6 +290,10 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
                 self.chat.session.hold(False)
 
     @property
+    def palette(self) -> Palette:
+        return self.chat.palette
+
+    @property
     def waits_for_session(self) -> bool:
         return self._start_with.pick_session and self.chat.session.engine is None
 
@@ -313,20 +314,17 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
             self.chat.give_back(queued)
         self.drafts.flush()
         keep_look(self.chat, self.preferences.environ, self.surroundings.terminal.colours)
-        from agentcli.interactive.wording import ended_commands
+        from agentcli.interactive.wording import farewell
 
-        engine = self.chat.session.engine
-        if engine is not None and engine.persistent and engine.message_count and self._start_with.tour is None:
-            self.farewell = f"To continue this session: agentcli -r {engine.session_id}"
-        if engine is not None and (ended := ended_commands(engine.background.tasks)):
-            self.farewell = f"{ended}\n{self.farewell}".rstrip("\n")
+        if (engine := self.chat.session.engine) is not None:
+            self.farewell = farewell(engine, continues=self._start_with.tour is None)
         for worker in [one for one in self.workers if one.group == "earlier"]:
             if self.preferences.exit_transcript == "all":
                 with contextlib.suppress(WorkerError):
                     await worker.wait()
         if self._start_with.tour is None and (kept := self._exit_text()):
             self.farewell = f"{kept}\n\n{self.farewell}".rstrip("\n")
-        await self._files.aclose()
+        await self._mentions.aclose()
         await self.chat.session.close()
         self.exit(code)
 
@@ -575,9 +573,3 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
 
     def on_app_blur(self, _event: events.AppBlur) -> None:
         self.drafts.flush()
-
-
-def _built(options: Options) -> Engine:
-    from agentcli.assemble import build_engine
-
-    return build_engine(options)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -46,7 +45,6 @@ from agentcli.tui.transcript.widget import NewBelow, Transcript
 if TYPE_CHECKING:
     from agentcli.tui.actions import Actions
     from agentcli.tui.app import AgentApp
-    from agentcli.tui.sheets.editable import EditableOptions
 
 SMALLEST = (20, 5)
 CLOSING_SECONDS = 0.003
@@ -167,7 +165,14 @@ class ChatScreen(Screen[None]):
         self._host.work_ended(result, time.monotonic() - self._sent_at)
 
     def ask(self, event: Question, waiting: int) -> None:
-        dialog = self._dialog_for(event, waiting)
+        from agentcli.tui.dialogs.by_kind import dialog_for
+        from agentcli.tui.sheets.editable import EditableDialog
+
+        engine = self.session.engine
+        dialog = dialog_for(event, waiting, engine.root if engine is not None else None)
+        if isinstance(dialog, EditableDialog):
+            dialog.environ, dialog.cwd = self._host.preferences.environ, self._host.preferences.cwd
+        dialog.typed = lambda: self.prompt.last_typed
         dialog.unfinished = lambda: not self.prompt.is_empty
         dialog.covers = self._make_room
         self._dialog = (event.request_id, dialog)
@@ -183,44 +188,6 @@ class ChatScreen(Screen[None]):
                 self.session.answer(event.request_id, answer)
 
         self._host.push_screen(dialog, answered)
-
-    def _dialog_for(self, event: Question, waiting: int) -> Dialog[Answer | None]:
-        from agentcli.tui.dialogs.compact_preview import CompactPreview
-        from agentcli.tui.dialogs.confirm import ConfirmDialog, UndoChoice
-        from agentcli.tui.dialogs.permission import PermissionDialog
-        from agentcli.tui.dialogs.plan import PlanDialog
-        from agentcli.tui.dialogs.questions import QuestionsDialog
-
-        own, palette = self._host.preferences, self.palette
-        options: EditableOptions = {"typed": self._last_typed, "environ": own.environ, "cwd": own.cwd}
-        if isinstance(event, ev.CompactionProposed):
-            return CompactPreview(event, palette, **options)
-        match event.display.get("kind"):
-            case "plan":
-                return PlanDialog(event, palette, **options)
-            case "questions":
-                return QuestionsDialog(event, palette, typed=self._last_typed)
-            case "confirm":
-                return ConfirmDialog(event, palette, typed=self._last_typed)
-            case "undo":
-                return UndoChoice(event, palette, typed=self._last_typed)
-            case "mcp_form":
-                from agentcli.tui.dialogs.server_form import ServerFormDialog
-
-                return ServerFormDialog(event, palette, **options)
-            case "mcp_url":
-                from agentcli.tui.dialogs.server_requests import ServerAddressDialog
-
-                return ServerAddressDialog(event, palette, typed=self._last_typed)
-            case "mcp_sampling":
-                from agentcli.tui.dialogs.server_requests import SamplingDialog
-
-                return SamplingDialog(event, palette, typed=self._last_typed)
-        cwd = self.session.engine.root if self.session.engine else Path.cwd()
-        return PermissionDialog(event, palette, waiting, cwd=cwd, typed=self._last_typed)
-
-    def _last_typed(self) -> float:
-        return self.prompt.last_typed
 
     @on(StatusLine.Failed)
     def _status_failed(self, event: StatusLine.Failed) -> None:

@@ -68,7 +68,7 @@ class AppFrontEnd(FrontEnd):
         from agentcli.tui.sheets.rows import Row
 
         rows = [Row(choice.value, choice.label, choice.detail) for choice in choices]
-        picked: str | None = await self._app.ask_on_screen(Picker(title, rows, self._chat.palette))
+        picked: str | None = await self._app.ask_on_screen(Picker(title, rows))
         return picked
 
     def send(self, line: str) -> None:
@@ -108,7 +108,8 @@ class AppFrontEnd(FrontEnd):
     async def review_trust(self, state: TrustState) -> bool:
         from agentcli.tui.dialogs.trust import TrustReview
 
-        dialog = TrustReview(state, self._chat.palette, typed=lambda: self._chat.prompt.last_typed)
+        dialog = TrustReview(state)
+        dialog.typed = lambda: self._chat.prompt.last_typed
         answer: str | None = await self._app.ask_on_screen(dialog)
         return answer == "trust"
 
@@ -132,7 +133,7 @@ class AppFrontEnd(FrontEnd):
         def price(model: str) -> ChangePrice:
             return engine.context.price_of_change(replace(engine.profile, model=model))
 
-        picker = ModelPicker(engine.catalog, engine.model, engine.context.outlook().tokens, self._chat.palette, price)
+        picker = ModelPicker(engine.catalog, engine.model, engine.context.outlook().tokens, price)
         return await self._app.ask_on_screen(picker)
 
     async def _effort(self, engine: Engine) -> Any:
@@ -143,20 +144,20 @@ class AppFrontEnd(FrontEnd):
             return engine.context.price_of_change(replace(engine.profile, effort=effort))
 
         info = engine.catalog.get(engine.model)
-        picker = EffortPicker(info, engine.profile.effort or "auto", price, self._chat.palette)
+        picker = EffortPicker(info, engine.profile.effort or "auto", price)
         return await self._app.ask_on_screen(picker)
 
     async def _mode(self, engine: Engine) -> Any:
         from agentcli.tui.pickers.mode import ModePicker
 
-        return await self._app.ask_on_screen(ModePicker(engine.permissions.mode, self._chat.palette))
+        return await self._app.ask_on_screen(ModePicker(engine.permissions.mode))
 
     async def _permissions(self, engine: Engine) -> Any:
         """The arguments of `/permissions` for the change that the user made."""
         from agentcli.tui.pages.permissions import PermissionsPage
 
-        rules, mode = engine.permissions.entries(), engine.permissions.mode.label
-        return await self._app.ask_on_screen(PermissionsPage(rules, mode, self._chat.palette))
+        page = PermissionsPage(engine.permissions.entries(), engine.permissions.mode.label)
+        return await self._app.ask_on_screen(page)
 
     async def _context(self, engine: Engine) -> None:
         from agentcli.commands.context import server_lines
@@ -165,7 +166,7 @@ class AppFrontEnd(FrontEnd):
         outlook = engine.context.outlook()
         items = await asyncio.to_thread(engine.context.items)
         dropped = await asyncio.to_thread(engine.context.dropped_items)
-        look = (items, outlook.window, outlook.compact_at, self._chat.palette)
+        look = (items, outlook.window, outlook.compact_at)
         notes = server_lines(engine.server_costs())
         await self._app.ask_on_screen(ContextPage(*look, dropped=dropped, control=engine.context, notes=notes))
         self._chat.session.refresh_facts()
@@ -178,16 +179,14 @@ class AppFrontEnd(FrontEnd):
         about = CostNotes(
             outlook.next_cost_usd, outlook.cold, lost(engine), before(engine), engine.costs.budget, saved(engine)
         )
-        page = CostPage(
-            engine.costs.totals, self._chat.palette, about, lambda width: details(engine.costs.spending, width)
-        )
+        page = CostPage(engine.costs.totals, about, lambda width: details(engine.costs.spending, width))
         await self._app.ask_on_screen(page)
 
     async def _diff(self, engine: Engine, scope: DiffScope) -> None:
         from agentcli.commands.diff import load_changes
         from agentcli.tui.pages.diff import DiffPage
 
-        page = DiffPage(lambda wanted: load_changes(engine, wanted), self.copy, scope, self._chat.palette)
+        page = DiffPage(lambda wanted: load_changes(engine, wanted), self.copy, scope)
         await self._app.ask_on_screen(page)
 
     async def _tasks(self, engine: Engine) -> str | None:
@@ -197,7 +196,7 @@ class AppFrontEnd(FrontEnd):
             return plain_text(engine.background.output(task_id)).splitlines()[-200:]
 
         transcript = self._chat.transcript
-        page = TasksPage(engine.background.tasks, output, self._chat.palette, transcript.agents())
+        page = TasksPage(engine.background.tasks, output, transcript.agents())
 
         def refresh() -> None:
             if page.is_open:
@@ -213,13 +212,12 @@ class AppFrontEnd(FrontEnd):
     async def _hooks(self, rows: Sequence[HookRow]) -> None:
         from agentcli.tui.pages.hooks import HooksPage
 
-        await self._app.ask_on_screen(HooksPage(rows, self._chat.palette))
+        await self._app.ask_on_screen(HooksPage(rows))
 
     async def _mcp(self, servers: McpServers, server: McpServer | None = None) -> None:
         from agentcli.tui.pages.mcp import McpPage, ServerPage
 
-        palette = self._chat.palette
-        page = McpPage(servers, palette) if server is None else ServerPage(server, servers, palette)
+        page = McpPage(servers) if server is None else ServerPage(server, servers)
         await self._app.ask_on_screen(page)
 
     async def _help(self, keys_first: bool = False) -> Any:
@@ -237,7 +235,7 @@ class AppFrontEnd(FrontEnd):
         def more(usage: str) -> list[str]:
             return manual_lines(by_usage[usage]) if usage in by_usage else []
 
-        page = HelpPage(commands, keys, self._chat.palette, more, commands_first=not keys_first)
+        page = HelpPage(commands, keys, more, commands_first=not keys_first)
         return await self._app.ask_on_screen(page)
 
     async def _theme(self) -> Any:
@@ -248,21 +246,19 @@ class AppFrontEnd(FrontEnd):
         for problem in problems:
             self._chat.session.note(problem, "warning")
         rows = [(theme.name, theme.description, theme.dark) for theme in themes.values()]
-        picker = ThemePicker(rows, self._app.dressing.theme.name, self._app.try_theme, self._chat.palette)
+        picker = ThemePicker(rows, self._app.dressing.theme.name, self._app.try_theme)
         return await self._app.ask_on_screen(picker)
 
     async def _settings(self, rows: list[Setting]) -> Any:
         from agentcli.tui.pages.settings import SettingsPage
 
-        files = self._app.preferences.settings_files
-        return await self._app.ask_on_screen(SettingsPage(rows, files, self._chat.palette))
+        return await self._app.ask_on_screen(SettingsPage(rows, self._app.preferences.settings_files))
 
     async def _resume(self, load: Callable[[], list[SessionInfo]]) -> SessionInfo | None:
         from agentcli.tui.pickers.session import SessionPicker
         from agentcli.tui.resume import last_lines_of
 
-        picker = SessionPicker(load, last_lines_of, self._chat.palette)
-        picked: SessionInfo | None = await self._app.ask_on_screen(picker)
+        picked: SessionInfo | None = await self._app.ask_on_screen(SessionPicker(load, last_lines_of))
         if picked is None and self._app.waits_for_session:
             await self._app.open_session()
         return picked

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentcli.commands.front_end import Choice, FrontEnd
-from agentcli.commands.output_style import run
+from agentcli.commands.registry import find
 from agentcli.context.prompt import OutputStyle, default_prompt
 from agentcli.core import events as ev
 from agentcli.definitions.builtin_styles import all_styles
@@ -87,7 +87,9 @@ async def test_the_command_saves_a_style_for_the_next_session(project: Path) -> 
             self.offered: list[Choice] = choices
             return "pirate"
 
-    front = Front()
+    front, command = Front(), find("output-style")
+    assert command is not None
+    run = command.load()
     async with Assembled(project, []) as a:
         (said,) = [event async for event in run(a.engine, "", front)]
         assert [choice.value for choice in front.offered] == ["default", "concise", "explanatory", "pirate"]

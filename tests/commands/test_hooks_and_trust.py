@@ -13,8 +13,7 @@ from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.hooks import NONE, HookRow
-from agentcli.commands.hooks import run as run_hooks
-from agentcli.commands.trust import run as run_trust
+from agentcli.commands.registry import find
 from agentcli.config.trust import TrustState
 from agentcli.core.events import NoticeRaised
 from agentcli.core.permission import PermissionMode
@@ -62,19 +61,26 @@ def project(tmp_path: Path) -> Path:
     return project
 
 
-async def said(events: Any) -> list[str]:
-    return [event.text for event in await collect(events) if isinstance(event, NoticeRaised)]
+async def said(name: str, engine: Engine | None, front_end: FrontEnd, arguments: str = "") -> list[str]:
+    command = find(name)
+    assert command is not None
+    events = await collect(command.load()(engine, arguments, front_end))
+    return [event.text for event in events if isinstance(event, NoticeRaised)]
 
 
 async def hooks(engine: Engine, front_end: FrontEnd, arguments: str = "") -> list[str]:
-    return await said(run_hooks(engine, arguments, front_end))
+    return await said("hooks", engine, front_end, arguments)
+
+
+async def trust(engine: Engine | None, front_end: FrontEnd) -> list[str]:
+    return await said("trust", engine, front_end)
 
 
 async def test_trust_shows_the_files_and_turns_the_hooks_on(project: Path) -> None:
     front_end = Reviewer(project)
     async with build_engine(options(project, reply(call("Bash", command="true")), "Ok.")) as engine:
         assert await hooks(engine, front_end) == [NONE]
-        assert await said(run_trust(engine, "", front_end)) == [
+        assert await trust(engine, front_end) == [
             f"{project} is trusted. Its settings, hooks, MCP servers and definitions apply now."
         ]
         assert front_end.shown == [(project / ".agentcli/settings.json").read_text()]
@@ -88,7 +94,7 @@ async def test_trust_shows_the_files_and_turns_the_hooks_on(project: Path) -> No
 async def test_what_is_not_trusted_stays_off(project: Path) -> None:
     front_end = Reviewer(project, trusts=False)
     async with build_engine(options(project)) as engine:
-        (text,) = await said(run_trust(engine, "", front_end))
+        (text,) = await trust(engine, front_end)
         assert text.startswith("Nothing was trusted.")
         assert await hooks(engine, front_end) == [NONE]
 
@@ -96,7 +102,7 @@ async def test_what_is_not_trusted_stays_off(project: Path) -> None:
 async def test_the_app_shows_a_page_and_a_search_finds(project: Path) -> None:
     front_end = Reviewer(project, pages=True)
     async with build_engine(options(project)) as engine:
-        await said(run_trust(engine, "", front_end))
+        await trust(engine, front_end)
         front_end.shown.clear()
         assert await hooks(engine, front_end) == []
         row = HookRow("PreToolUse", "Bash|Edit", "exit 3", ".agentcli/settings.json", "")
@@ -107,5 +113,5 @@ async def test_the_app_shows_a_page_and_a_search_finds(project: Path) -> None:
 
 async def test_a_project_without_files_has_nothing_to_trust(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    (text,) = await said(run_trust(None, "", Reviewer(tmp_path / "empty")))
+    (text,) = await trust(None, Reviewer(tmp_path / "empty"))
     assert "has no settings" in text

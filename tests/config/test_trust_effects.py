@@ -10,7 +10,6 @@ from agentcli.config.trust import TrustedContent, TrustState
 from agentcli.config.trust_effects import TrustEffects, effects_of
 from agentcli.plain.questions import ask_about_trust
 from agentcli.tui.dialogs.trust import TrustDialog
-from agentcli.tui.theme.palette import Palette
 from tests.plain.asked import Paper
 
 SERVERS = r"""{"mcpServers": {
@@ -33,7 +32,7 @@ def test_texts_are_listed_as_they_would_be_used() -> None:
 def test_every_front_end_lists_them() -> None:
     paper = Paper("r")
     asyncio.run(ask_about_trust(state(), paper, may_leave=False))
-    body = TrustDialog(state(), Palette()).body(200)
+    body = TrustDialog(state()).body(200)
     app = "\n".join(line.strip.text for line in body)
     for text in (shown(state()), paper.text, app):
         assert "npx -y ${TOOL:-db}" in text

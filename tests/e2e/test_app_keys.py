@@ -116,14 +116,14 @@ async def test_with_a_draft_a_digit_marks_an_answer_and_the_question_says_what_c
 
 SLOW_START = """
 from pathlib import Path
-from agentcli.tui import app
-build = app._built
+from agentcli.interactive import reaching
+build = reaching._built
 def slowly(options):
     import time
     while not Path("go").exists():
         time.sleep(0.01)
     return build(options)
-app._built = slowly
+reaching._built = slowly
 from agentcli.__main__ import main
 main()
 """

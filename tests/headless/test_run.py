@@ -280,14 +280,14 @@ def test_a_second_signal_ends_everything_at_once(terminal: Terminal, monkeypatch
     left: list[int] = []
     ended = asyncio.Event()
 
-    def leave(_self: object, code: int) -> None:
+    def leave(code: int) -> None:
         left.append(code)
         ended.set()
 
     async def stubborn(_engine: FakeEngine) -> None:
         await ended.wait()
 
-    monkeypatch.setattr(running.HeadlessRun, "_leave_at_once", leave)
+    monkeypatch.setattr(running, "end_process", leave)
     assert terminal.run([sends(signal.SIGINT), sends(signal.SIGTERM), stubborn, result()]) == 130
     assert left == [143]
 

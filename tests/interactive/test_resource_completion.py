@@ -30,7 +30,7 @@ def found(query: str, servers: McpServers | None) -> list[FileHit]:
     hits: list[FileHit] = []
 
     async def main() -> None:
-        hits.extend((await MentionSource(SomeFiles(), lambda: servers).files(query, 20)).hits)
+        hits.extend((await MentionSource(lambda: servers, SomeFiles()).files(query, 20)).hits)
 
     run_virtual(main)
     return hits
@@ -73,7 +73,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for_long() -> None:
             return ()
 
         fake(servers, "notes").complete = never  # type: ignore[assignment, method-assign]
-        hits = await MentionSource(SomeFiles(), lambda: servers).files("notes:note://one", 20)
+        hits = await MentionSource(lambda: servers, SomeFiles()).files("notes:note://one", 20)
         assert [hit.path for hit in hits.hits] == ["notes:note://one"]
         assert asyncio.get_running_loop().time() < 5
 
@@ -100,7 +100,7 @@ def test_plain_mode_completes_resources_and_arguments_of_prompts() -> None:
 
     async def completed(text: str) -> list[str]:
         servers: Callable[[], McpServers] = notes
-        completer = PromptCompleter(lambda: MentionSource(SomeFiles(), servers), lambda _typed: [], lambda _: [], late)
+        completer = PromptCompleter(MentionSource(servers, SomeFiles()), lambda _typed: [], lambda _: [], late)
         completions = completer.get_completions_async(Document(text), CompleteEvent(completion_requested=True))
         return [completion.text async for completion in completions]
 

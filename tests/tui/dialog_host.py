@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from textual import events
 from textual.app import App, ComposeResult
@@ -15,6 +15,9 @@ from textual.widgets import Static
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
+from agentcli.tui.sheets.dialog import Dialog
+
+AnyDialog = TypeVar("AnyDialog", bound=Dialog[Any])
 
 
 class Clock:
@@ -23,6 +26,17 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+def calm(dialog: AnyDialog) -> AnyDialog:
+    """The user has not typed for a while, so nothing is held back; time stands still."""
+    dialog.guarded = False
+    return timed(dialog, Clock())
+
+
+def timed(dialog: AnyDialog, clock: Callable[[], float]) -> AnyDialog:
+    dialog.clock = clock
+    return dialog
 
 
 class Box(Widget, can_focus=True):

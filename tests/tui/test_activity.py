@@ -24,8 +24,8 @@ WORKING = Activity(phase="tools", text="Bash: pytest -q", began=100.0, tokens_ou
 RETRYING = Activity(phase="retrying", text="529 overloaded, attempt 3 of 10", began=100.0, until=116.0)
 
 
-def text(activity: Activity, now: float = 112.0, width: int = 80, todo: str = "") -> str:
-    row = "".join(part for part, _style in activity_text(activity, now, width, PALETTE, todo))
+def text(activity: Activity, now: float = 112.0, width: int = 80) -> str:
+    row = "".join(part for part, _style in activity_text(activity, now, width, PALETTE))
     assert cell_len(row) <= width
     return row
 
@@ -58,13 +58,6 @@ def test_a_wait_counts_down_to_its_end() -> None:
     assert "next in 1 s" in text(RETRYING, 115.9)
     assert "now" in text(RETRYING, 116.5)
     assert "next in 4 s" in text(RETRYING, 112.0, width=40)
-
-
-def test_the_current_task_is_shown_where_there_is_room() -> None:
-    assert text(WORKING, todo="3/7 Fix the parser") == (
-        "Bash: pytest -q · 3/7 Fix the parser · 12 s · ↓ 1.2k tokens · Esc stops"
-    )
-    assert "3/7" not in text(WORKING, width=50, todo="3/7 Fix the parser")
 
 
 def test_esc_is_offered_only_where_it_stops_something() -> None:
@@ -106,9 +99,9 @@ def test_text_of_tools_is_inert() -> None:
     assert "[red]x[/red]" in shown
 
 
-@given(st.text(max_size=100), st.integers(0, 120), st.integers(0, 10**9), st.text(max_size=60))
-def test_any_text_fits_any_width(words: str, width: int, tokens: int, todo: str) -> None:
-    text(replace(WORKING, text=words, tokens_out=tokens), width=width, todo=todo)
+@given(st.text(max_size=100), st.integers(0, 120), st.integers(0, 10**9))
+def test_any_text_fits_any_width(words: str, width: int, tokens: int) -> None:
+    text(replace(WORKING, text=words, tokens_out=tokens), width=width)
 
 
 # ---------------------------------------------------------------------------------------------------------- widget

@@ -16,10 +16,9 @@ from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
 from agentcli.tui.dialogs.compact_preview import CompactPreview
 from agentcli.tui.prompt import external
-from agentcli.tui.theme.palette import Palette
 from tests.support.compacting import LONG
 from tests.tui import test_app, test_session
-from tests.tui.dialog_host import Clock, Host, look, play, press, replies, shown
+from tests.tui.dialog_host import Clock, Host, calm, look, play, press, replies, shown, timed
 from tests.tui.test_session import played
 
 PROPOSED = CompactionProposed(
@@ -36,16 +35,7 @@ PROPOSED = CompactionProposed(
 
 
 def dialog(event: CompactionProposed = PROPOSED) -> CompactPreview:
-    clock = Clock()
-    made = CompactPreview(event, Palette(), clock=clock, environ={}, cwd=Path("/"))
-    begin = made.guard.begin
-
-    def begin_early() -> None:
-        begin()
-        clock.now += 1
-
-    made.guard.begin = begin_early  # type: ignore[method-assign]
-    return made
+    return calm(CompactPreview(event))
 
 
 # ----------------------------------------------------------------------------------------------------------- dialog
@@ -75,7 +65,8 @@ def test_names_with_underscores_stay_as_they_are() -> None:
 
 def test_text_that_is_typed_as_it_comes_up_neither_cancels_nor_gets_lost() -> None:
     clock = Clock()
-    preview = CompactPreview(PROPOSED, Palette(), clock=clock, typed=lambda: clock.now, environ={}, cwd=Path("/"))
+    preview = timed(CompactPreview(PROPOSED), clock)
+    preview.typed = clock
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "n|o|w")

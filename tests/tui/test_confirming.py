@@ -15,11 +15,10 @@ from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
 from agentcli.tui.dialogs.confirm import ConfirmDialog
 from agentcli.tui.pickers.model import ModelPicker
-from agentcli.tui.theme.palette import Palette
 from tests.support.fakes import MODEL, FakeTool
 from tests.support.scripts import call, pause, reply
 from tests.tui import test_app
-from tests.tui.dialog_host import look, replies
+from tests.tui.dialog_host import calm, look, replies
 from tests.tui.test_session import Desk, played
 
 USED = {"input_tokens": 10, "cache_read_input_tokens": 40_000, "output_tokens": 5}
@@ -38,8 +37,7 @@ def asked(**display: str) -> PermissionRequested:
 
 
 def dialog(**display: str) -> ConfirmDialog:
-    # By the tests' clock the user has not typed for a long time.
-    return ConfirmDialog(asked(**display), Palette(), clock=iter(range(10_000)).__next__)  # type: ignore[arg-type]
+    return calm(ConfirmDialog(asked(**display)))
 
 
 def test_enter_confirms_and_esc_cancels_without_stopping_anything() -> None:

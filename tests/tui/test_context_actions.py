@@ -11,7 +11,6 @@ from agentcli.agent.context.pins import PINNED, SYSTEM, DropEffect, RestoreEffec
 from agentcli.agent.context.report import ContextItem
 from agentcli.tui.app import AgentApp
 from agentcli.tui.pages.context import ContextPage
-from agentcli.tui.theme.palette import Palette
 from tests.support.scripts import reply
 from tests.tui import test_app
 from tests.tui.sheet_host import PAUSE, UNANSWERED, answer, look
@@ -71,7 +70,7 @@ class Context:
 
 
 def page(context: Context) -> ContextPage:
-    return ContextPage(context.items(), 20_000, 16_000, Palette(), dropped=context.dropped_items(), control=context)
+    return ContextPage(context.items(), 20_000, 16_000, dropped=context.dropped_items(), control=context)
 
 
 def test_p_pins_and_unpins_and_a_sign_shows_it() -> None:

@@ -30,6 +30,15 @@ DIFF = """\
      kept()"""
 
 
+def unified(text: str, width: int, palette: Palette, path: str = "") -> list[BlockLine]:
+    return [line for group in diff.diff_groups(parse(text), width, palette, path) for line in group]
+
+
+def side_by_side(text: str, width: int, palette: Palette, path: str = "") -> list[BlockLine]:
+    groups = diff.diff_groups(parse(text), width, palette, path, two_columns=True)
+    return [line for group in groups for line in group]
+
+
 def screen(lines: list[BlockLine]) -> str:
     return "\n".join(line.strip.text.rstrip() for line in lines)
 
@@ -43,7 +52,7 @@ def words(text: str, spans: list[tuple[int, int]]) -> list[str]:
 
 
 def test_one_column_has_numbers_signs_and_marks_for_omitted_lines() -> None:
-    assert screen(diff.unified(DIFF, 60, PALETTE)) == (
+    assert screen(unified(DIFF, 60, PALETTE)) == (
         "  1   def head(text, end):\n"
         "  2 -     return text[0:end - 1]\n"
         "  2 +     # The end is exclusive.\n"
@@ -57,7 +66,7 @@ def test_one_column_has_numbers_signs_and_marks_for_omitted_lines() -> None:
 
 
 def test_side_by_side_puts_a_line_beside_its_replacement() -> None:
-    assert screen(diff.side_by_side(DIFF, 70, PALETTE)) == (
+    assert screen(side_by_side(DIFF, 70, PALETTE)) == (
         "  1   def head(text, end):        │   1   def head(text, end):\n"
         "                                  │   2 +     # The end is exclusive.\n"
         "  2 -     return text[0:end - 1]  │   3 +     return text[0:end]\n"
@@ -70,36 +79,36 @@ def test_side_by_side_puts_a_line_beside_its_replacement() -> None:
 
 
 def test_side_by_side_falls_back_to_one_column_where_there_is_no_room() -> None:
-    assert screen(diff.side_by_side(DIFF, 40, PALETTE)) == screen(diff.unified(DIFF, 40, PALETTE))
+    assert screen(side_by_side(DIFF, 40, PALETTE)) == screen(unified(DIFF, 40, PALETTE))
 
 
 def test_tab_stops_are_eight_apart_from_the_start_of_the_code() -> None:
     changed = "@@ -1,2 +1,2 @@\n key\tvalue\n-longkey\told\n+longkey\tnew\n"
-    unified = screen(diff.unified(changed, 60, PALETTE)).split("\n")
-    assert unified == ["1   key     value", "2 - longkey old", "2 + longkey new"]
-    assert "2 + longkey new" in screen(diff.side_by_side(changed, 120, PALETTE))
+    rows = screen(unified(changed, 60, PALETTE)).split("\n")
+    assert rows == ["1   key     value", "2 - longkey old", "2 + longkey new"]
+    assert "2 + longkey new" in screen(side_by_side(changed, 120, PALETTE))
 
 
 def test_copying_rows_gives_the_code_without_numbers_and_signs() -> None:
-    lines = diff.unified("@@ -1,1 +1,2 @@\n-old  one\n+\tnew one that is long enough to be wrapped\n+x", 24, PALETTE)
+    lines = unified("@@ -1,1 +1,2 @@\n-old  one\n+\tnew one that is long enough to be wrapped\n+x", 24, PALETTE)
     assert copied(lines) == "old  one\n\tnew one that is long enough to be wrapped\nx\n"
     assert all(line.strip.text[line.indent :].strip() for line in lines)
 
 
 def test_copying_side_by_side_gives_the_new_code() -> None:
     code = "def head(text, end):\n    # The end is exclusive.\n    return text[0:end]\n\nx = 1\n    kept()\n"
-    assert copied(diff.side_by_side(DIFF, 90, PALETTE)) == code
+    assert copied(side_by_side(DIFF, 90, PALETTE)) == code
 
 
 def test_changed_rows_are_coloured_to_the_edge_and_the_others_are_not() -> None:
-    widths = [line.strip.cell_length for line in diff.unified(DIFF, 60, PALETTE)]
+    widths = [line.strip.cell_length for line in unified(DIFF, 60, PALETTE)]
     assert [width == 60 for width in widths] == [False, True, True, True, False, False, False, True, False]
 
 
 def test_only_the_words_that_changed_are_marked() -> None:
     marked = [
         segment.text
-        for line in diff.unified("@@ -1,1 +1,1 @@\n-def head(text, end):\n+def head(text: str, end):", 60, PALETTE)
+        for line in unified("@@ -1,1 +1,1 @@\n-def head(text, end):\n+def head(text: str, end):", 60, PALETTE)
         for segment in line.strip
         if segment.style and segment.style.bgcolor in (PALETTE.added_word.bgcolor, PALETTE.removed_word.bgcolor)
     ]
@@ -123,14 +132,14 @@ def test_lines_are_paired_by_similarity_and_the_rest_shares_rows() -> None:
 
 
 def test_a_new_file_is_coloured_in_its_columns_only() -> None:
-    lines = diff.unified("@@ -0,0 +1,2 @@\n+import os\n+x = 1", 60, PALETTE, "a.py")
+    lines = unified("@@ -0,0 +1,2 @@\n+import os\n+x = 1", 60, PALETTE, "a.py")
     assert screen(lines) == "1 + import os\n2 + x = 1"
     coloured = ["".join(part.text for part in line.strip if part.style and part.style.bgcolor) for line in lines]
     assert coloured == ["1 +", "2 +"]
 
 
 def test_code_colours_are_there_for_a_known_kind_of_file_and_never_change_the_text() -> None:
-    plain, coloured = diff.unified(DIFF, 60, PALETTE), diff.unified(DIFF, 60, PALETTE, "a.py")
+    plain, coloured = unified(DIFF, 60, PALETTE), unified(DIFF, 60, PALETTE, "a.py")
     assert screen(plain) == screen(coloured)
     assert PALETTE.syntax["keyword"].color in {
         part.style.color for line in coloured for part in line.strip if part.style is not None
@@ -143,18 +152,18 @@ def test_a_diff_of_several_files_names_each_and_takes_headers_for_headers_only_o
         "@@ -1,2 +1,1 @@\n--- a comment\n x\n"
         "diff --git a/two b/two\nnew file mode 100644\n--- /dev/null\n+++ b/two\n@@ -0,0 +1 @@\n+y"
     )
-    assert screen(diff.unified(text, 40, PALETTE)) == "one.sql\n1 - -- a comment\n1   x\ntwo\n1 + y"
+    assert screen(unified(text, 40, PALETTE)) == "one.sql\n1 - -- a comment\n1   x\ntwo\n1 + y"
     assert [hunk.path for hunk in parse(text)] == ["one.sql", "two"]
 
 
 def test_notes_have_no_number_and_no_sign() -> None:
     text = "@@ -1,3 +1,3 @@\n-a\n\\ No newline at end of file\n+b\n… the rest of the diff is not shown"
     expected = "1 - a\n    No newline at end of file\n1 + b\n    … the rest of the diff is not shown"
-    assert screen(diff.unified(text, 60, PALETTE)) == expected
+    assert screen(unified(text, 60, PALETTE)) == expected
 
 
 def test_a_note_between_old_and_new_lines_does_not_separate_them() -> None:
-    rows = screen(diff.side_by_side("@@ -1,1 +1,1 @@\n-value = 1\n\\ No newline\n+value = 2", 60, PALETTE))
+    rows = screen(side_by_side("@@ -1,1 +1,1 @@\n-value = 1\n\\ No newline\n+value = 2", 60, PALETTE))
     assert rows == "1 - value = 1                │ 1 + value = 2\n    No newline"
 
 
@@ -163,12 +172,12 @@ def test_a_note_between_old_and_new_lines_does_not_separate_them() -> None:
 )
 def test_text_that_is_barely_a_diff_is_still_shown(text: str) -> None:
     for width in (1, 2, 5, 20, 200):
-        diff.unified(text, width, PALETTE)
-        diff.side_by_side(text, width, PALETTE)
+        unified(text, width, PALETTE)
+        side_by_side(text, width, PALETTE)
 
 
 def test_lines_without_a_header_keep_their_signs() -> None:
-    assert screen(diff.unified("+a\n-b\n c\nd", 40, PALETTE)) == "  + a\n  - b\n    c\n    d"
+    assert screen(unified("+a\n-b\n c\nd", 40, PALETTE)) == "  + a\n  - b\n    c\n    d"
 
 
 def test_two_columns_are_chosen_only_where_nothing_wraps_and_something_was_replaced() -> None:
@@ -195,10 +204,10 @@ lines_of_text = st.lists(st.text("ab \t=(\u4e2d\u0301😀", max_size=30), max_si
 @given(lines_of_text, lines_of_text, st.integers(1, 200))
 def test_every_diff_fits_and_the_new_code_can_be_copied_out_of_it(old: str, new: str, width: int) -> None:
     text = str(diff_display("a.py", old, new)["diff"])
-    for lines in (diff.unified(text, width, PALETTE, "a.py"), diff.side_by_side(text, width, PALETTE, "a.py")):
+    for lines in (unified(text, width, PALETTE, "a.py"), side_by_side(text, width, PALETTE, "a.py")):
         assert all(line.strip.cell_length <= width for line in lines)
     if width >= 48:
-        found = copied([line for line in diff.side_by_side(text, width, PALETTE) if not _is_note(line)])
+        found = copied([line for line in side_by_side(text, width, PALETTE) if not _is_note(line)])
         kept = [line.text for hunk in parse(text) for line in hunk.lines if line.sign in (" ", "+")]
         assert found.rstrip("\n").split("\n") == "\n".join(kept).rstrip("\n").split("\n")
 
@@ -209,7 +218,7 @@ def _is_note(line: BlockLine) -> bool:
 
 @given(st.text(st.sampled_from("@-+ \\\n1,2ab\x1b\u202e\ud800")), st.integers(1, 120))
 def test_any_text_is_shown_without_control_sequences(text: str, width: int) -> None:
-    for lines in (diff.unified(text, width, PALETTE), diff.side_by_side(text, width, PALETTE)):
+    for lines in (unified(text, width, PALETTE), side_by_side(text, width, PALETTE)):
         for line in lines:
             assert line.strip.cell_length <= width
             assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202e\ud800]", line.strip.text)

@@ -72,7 +72,9 @@ class Source:
         return "copied"
 
     def page(self, scope: DiffScope = "session", palette: Palette | None = None) -> DiffPage:
-        return DiffPage(self.load, self.copy, scope, palette)
+        page = DiffPage(self.load, self.copy, scope)
+        page.palette = palette or page.palette
+        return page
 
 
 def page(text: str = PATCH) -> DiffPage:

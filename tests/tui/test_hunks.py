@@ -18,7 +18,6 @@ from agentcli.tools.files.diff import diff_display
 from agentcli.tools.files.edit_apply import Applied, Replacement, apply
 from agentcli.tui.dialogs.change_hunks import diff_of, lines_of, merge, narrowed, split, texts_of, verdict
 from agentcli.tui.dialogs.hunks import HunkReview
-from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import Host, asked, look, play, press, replies, settled, shown
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "é", "", "  x"]), max_size=14)
@@ -303,7 +302,7 @@ def review(
     name: str = "Edit", input: dict[str, Any] | None = None, cwd: Path | None = None, **display: Any
 ) -> HunkReview:
     shown = {"kind": "diff", "path": "src/a.py", "diff": "", **display}
-    return HunkReview(asked(name, input or EDIT, display=shown), Palette(), cwd=cwd)
+    return HunkReview(asked(name, input or EDIT, display=shown), cwd=cwd)
 
 
 def answers(*scripts: str, of: Callable[[], HunkReview] = review) -> list[Any]:

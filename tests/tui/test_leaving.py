@@ -67,7 +67,7 @@ async def no_servers() -> tuple[Any, ...]:
 
 def hunks(app: AgentApp) -> HunkReview:
     event = asked("Edit", EDIT, display={"kind": "diff", "diff": "@@ -1 +1 @@\n-a\n+b", "path": "parser.py"})
-    return HunkReview(event, app.chat.palette, cwd=app.preferences.cwd)
+    return HunkReview(event, cwd=app.preferences.cwd)
 
 
 DIALOGS: dict[str, Opens] = {
@@ -78,13 +78,9 @@ DIALOGS: dict[str, Opens] = {
     "CompactPreview": lambda app: app.chat.ask(PROPOSED, 0),
     "HunkReview": pushed(hunks),
     "TrustDialog": pushed(
-        lambda app: TrustDialog(
-            TrustState(Path("/srv/app"), False, (TrustedContent("a", "b", "{}"),), ("a",)), app.chat.palette
-        )
+        lambda app: TrustDialog(TrustState(Path("/srv/app"), False, (TrustedContent("a", "b", "{}"),), ("a",)))
     ),
-    "WelcomeDialog": pushed(
-        lambda app: WelcomeDialog(Welcome(address=PUBLIC, public=PUBLIC), no_servers, nothing, app.chat.palette)
-    ),
+    "WelcomeDialog": pushed(lambda app: WelcomeDialog(Welcome(address=PUBLIC, public=PUBLIC), no_servers, nothing)),
     "model": command("/model"),
     "effort": command("/effort"),
     "mode": command("/mode"),

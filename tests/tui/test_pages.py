@@ -217,9 +217,9 @@ def test_the_cost_page_has_further_tables() -> None:
 def test_a_budget_and_earlier_costs_are_shown_beside_the_spending() -> None:
     notes = CostNotes(before="It had cost $1 before.", budget=5.0)
     totals = Totals().adding("m", Usage(input_tokens=10), 0.5)
-    seen = look(CostPage(totals, Palette(), notes))
+    seen = look(CostPage(totals, notes))
     assert " Session  $0.50 since it was resumed\n Budget   $5.00, 10% of it spent\n" in seen
-    assert "since it was resumed" not in look(CostPage(totals, Palette(), CostNotes()))
+    assert "since it was resumed" not in look(CostPage(totals, CostNotes()))
 
 
 def test_an_empty_cost_page_has_a_message() -> None:
@@ -239,7 +239,9 @@ ITEMS = [
 
 
 def test_without_colours_every_cell_of_the_map_has_its_letter() -> None:
-    seen = look(ContextPage(ITEMS, 20_000, 16_000, Palette(colours=False)), size=(80, 24))
+    page = ContextPage(ITEMS, 20_000, 16_000)
+    page.palette = Palette(colours=False)
+    seen = look(page, size=(80, 24))
     rows = seen.splitlines()[2:4]
     cells = "".join(row[1:].ljust(78) for row in rows)
     assert cells.count("S") == 23
@@ -330,7 +332,7 @@ COMMANDS = [("Commands", "/cost", "what was used"), ("Commands", "/model [name]"
 
 
 def test_help_lists_keys_by_group_and_commands() -> None:
-    assert look(HelpPage(COMMANDS, KEYS_TABLE)) == (
+    assert look(HelpPage(COMMANDS, KEYS_TABLE, lambda _usage: [])) == (
         "─── Help ───────────────────────────────────────────────────────────────────────\n"
         " ⌕ type to search\n"
         " Prompt\n"
@@ -346,14 +348,14 @@ def test_help_lists_keys_by_group_and_commands() -> None:
 
 def test_long_key_names_do_not_push_descriptions_off_the_screen() -> None:
     keys = [("Prompt", "Ctrl+Shift+Left, Alt+Shift+Left, Alt+B", f"moves {'a word ' * 8}left")]
-    rows = look(HelpPage(COMMANDS, keys), size=(100, 24)).split("\n")
+    rows = look(HelpPage(COMMANDS, keys, lambda _usage: []), size=(100, 24)).split("\n")
     assert f" ❯ Ctrl+Shift+Left, Alt+Shif…  moves {'a word ' * 8}left" in rows
     assert any(row.startswith(" Ctrl+Shift+Left, Alt+Shift+Left, Alt+B  moves") for row in rows)
 
 
 def test_enter_on_a_command_returns_it_and_on_a_key_just_closes() -> None:
-    assert answer(HelpPage(COMMANDS, KEYS_TABLE), *"model", "enter") == "/model [name]"
-    assert answer(HelpPage(COMMANDS, KEYS_TABLE), "enter") is None
+    assert answer(HelpPage(COMMANDS, KEYS_TABLE, lambda _usage: []), *"model", "enter") == "/model [name]"
+    assert answer(HelpPage(COMMANDS, KEYS_TABLE, lambda _usage: []), "enter") is None
 
 
 def test_a_wide_screen_shows_more_about_the_command_under_the_cursor() -> None:
@@ -473,6 +475,11 @@ def test_escape_goes_back_from_a_value_to_the_settings() -> None:
 
 # --------------------------------------------------------------------------------------------------------------- tasks
 
+
+def no_output(_id: str) -> list[str]:
+    return []
+
+
 TASKS = [
     BackgroundTask("bash_1", "npm run dev", "running", "", 75),
     BackgroundTask("bash_2", "pytest -q", "failed", "exit code 1", 12.3),
@@ -480,14 +487,14 @@ TASKS = [
 
 
 def test_background_commands_show_their_state() -> None:
-    assert look(TasksPage(TASKS, lambda _id: [])) == (
+    assert look(TasksPage(TASKS, no_output)) == (
         "─── Background commands ────────────────────────────────────────────────────────\n"
         " ❯ ● npm run dev  bash_1  running    1 min 15 s\n"
         "   ✗ pytest -q    bash_2  failed           12 s  exit code 1\n"
         " / search · ↑↓ move · k stop · Enter show output · Esc back"
     )
     for width in (120, 80, 40):
-        empty = look(TasksPage([], lambda _id: []), size=(width, 24)).split("\n")
+        empty = look(TasksPage([], no_output), size=(width, 24)).split("\n")
         assert empty[1:] == ["   No agents, no background commands.", " Esc back"]
 
 
@@ -513,10 +520,10 @@ def test_hooks_are_listed_by_event_found_by_typing_and_shown_whole() -> None:
 
 
 def test_k_stops_a_running_command_and_reports_one_that_has_ended() -> None:
-    assert answer(TasksPage(TASKS), "k") == ("stop", "bash_1")
-    assert answer(TasksPage(TASKS), "down", "k") is UNANSWERED
-    assert "bash_2 has ended already." in look(TasksPage(TASKS), "down", "k")
-    assert answer(TasksPage(TASKS), "escape") is None
+    assert answer(TasksPage(TASKS, no_output), "k") == ("stop", "bash_1")
+    assert answer(TasksPage(TASKS, no_output), "down", "k") is UNANSWERED
+    assert "bash_2 has ended already." in look(TasksPage(TASKS, no_output), "down", "k")
+    assert answer(TasksPage(TASKS, no_output), "escape") is None
 
 
 def test_enter_shows_the_output_and_escape_goes_back_to_the_list() -> None:
@@ -537,7 +544,7 @@ def test_tasks_that_change_keep_the_cursor() -> None:
         assert " ❯ ✗ pytest -q" in host.shown
         assert "sleep 9" in host.shown
 
-    play(TasksPage(TASKS), steps)
+    play(TasksPage(TASKS, no_output), steps)
 
 
 def agents() -> list[AgentProgress]:
@@ -547,7 +554,7 @@ def agents() -> list[AgentProgress]:
 
 
 def test_agents_stand_beside_background_commands() -> None:
-    assert look(TasksPage(TASKS, lambda _id: [], agents=agents(), clock=lambda: 65.0)) == (
+    assert look(TasksPage(TASKS, no_output, agents=agents(), clock=lambda: 65.0)) == (
         "─── Agents and background commands ─────────────────────────────────────────────\n"
         " Agents\n"
         " ❯ ● Find the callers  general-1 running         1 min  Starting\n"
@@ -560,23 +567,23 @@ def test_agents_stand_beside_background_commands() -> None:
 
 
 def test_an_agent_is_found_by_its_id_opened_and_stopped() -> None:
-    found = look(TasksPage(TASKS, agents=agents()), "/", *"explore")
+    found = look(TasksPage(TASKS, no_output, agents=agents()), "/", *"explore")
     assert "explore-1" in found
     assert "bash_1" not in found
-    opened = look(TasksPage(TASKS, agents=agents()), "down", "enter")
+    opened = look(TasksPage(TASKS, no_output, agents=agents()), "down", "enter")
     assert "─── explore-1: Find the callers" in opened
     assert "│ ❯ Find all callers." in opened
     assert "✓ Grep head · 2 matches" in opened
-    assert answer(TasksPage(TASKS, agents=agents()), "k") == ("stop", "general-1")
-    assert answer(TasksPage(TASKS, agents=agents()), "enter", PAUSE, "s") == ("stop", "general-1")
-    assert "explore-1 has ended already." in look(TasksPage(TASKS, agents=agents()), "down", "k")
+    assert answer(TasksPage(TASKS, no_output, agents=agents()), "k") == ("stop", "general-1")
+    assert answer(TasksPage(TASKS, no_output, agents=agents()), "enter", PAUSE, "s") == ("stop", "general-1")
+    assert "explore-1 has ended already." in look(TasksPage(TASKS, no_output, agents=agents()), "down", "k")
 
 
 def test_an_id_that_comes_again_in_a_resumed_session_is_the_newest_agent_s() -> None:
     old, new = agents()[1], agents()[1]
-    rows = look(TasksPage([], agents=[old, new]))
+    rows = look(TasksPage([], no_output, agents=[old, new]))
     assert "explore-1 (1)" in rows
-    assert answer(TasksPage([], agents=[old, agents()[0]]), "down", "k") == ("stop", "general-1")
+    assert answer(TasksPage([], no_output, agents=[old, agents()[0]]), "down", "k") == ("stop", "general-1")
 
 
 def test_the_page_of_an_agent_is_live_and_follows_its_end() -> None:
@@ -605,11 +612,11 @@ def test_the_page_of_an_agent_is_live_and_follows_its_end() -> None:
     "page",
     [
         lambda: AgentPage(agents()[1]),
-        lambda: TasksPage(TASKS, agents=agents()),
+        lambda: TasksPage(TASKS, no_output, agents=agents()),
         lambda: TextPage("x", ["some text"] * 30),
         lambda: CostPage(USED),
         lambda: ContextPage(ITEMS, 20_000, 16_000),
-        lambda: HelpPage(COMMANDS, KEYS_TABLE),
+        lambda: HelpPage(COMMANDS, KEYS_TABLE, lambda _usage: []),
         lambda: SettingsPage(settings(), FILES),
         lambda: TasksPage(TASKS, lambda _id: ["x"]),
     ],
@@ -635,7 +642,7 @@ def test_a_low_page_covers_the_whole_prompt_under_it() -> None:
             await pilot.pause()
             return host.lines()
 
-    for sheet in (CostPage(Totals()), TasksPage([])):
+    for sheet in (CostPage(Totals()), TasksPage([], no_output)):
         lines = asyncio.run(seen(sheet))
         assert [line[:5] for line in lines].count("─── B") + [line[:5] for line in lines].count("─── C") == 1
         assert not any("a rule" in line for line in lines)

@@ -19,7 +19,7 @@ from agentcli.tui.dialogs.permission import PermissionDialog
 from agentcli.tui.sheets.runs import Runs, more_row
 from agentcli.tui.sheets.scroller import LineScroller
 from agentcli.tui.theme.palette import Palette
-from tests.tui.dialog_host import OPEN, Clock, Host, asked, look, play, press, replies, settled, shown
+from tests.tui.dialog_host import OPEN, Clock, Host, asked, calm, look, play, press, replies, settled, shown, timed
 
 COMMAND = asked(
     "Bash",
@@ -47,17 +47,7 @@ EDIT = asked(
 
 
 def dialog(event: PermissionRequested = COMMAND, waiting: int = 0, cwd: Path = Path("/")) -> PermissionDialog:
-    """One whose guard is over already."""
-    clock = Clock()
-    made = PermissionDialog(event, Palette(), waiting, clock=clock, cwd=cwd)
-    begin = made.guard.begin
-
-    def begin_early() -> None:
-        begin()
-        clock.now += 1
-
-    made.guard.begin = begin_early  # type: ignore[method-assign]
-    return made
+    return calm(PermissionDialog(event, waiting, cwd))
 
 
 def answers(*scripts: str, event: PermissionRequested = COMMAND) -> list[Answer | str | None]:
@@ -541,7 +531,7 @@ def test_typing_when_the_dialog_opens_neither_answers_nor_loses_text() -> None:
         await press(pilot, "n")
         assert host.answer == Answer("deny")
 
-    play(PermissionDialog(COMMAND, Palette(), clock=clock), script)
+    play(timed(PermissionDialog(COMMAND), clock), script)
 
 
 def test_after_the_input_delay_fast_keys_count() -> None:
@@ -552,11 +542,13 @@ def test_after_the_input_delay_fast_keys_count() -> None:
         await press(pilot, "4 a b enter")
         assert host.answer == Answer("deny", message="ab")
 
-    play(PermissionDialog(COMMAND, Palette(), clock=clock), script)
+    play(timed(PermissionDialog(COMMAND), clock), script)
 
 
 def test_recent_typing_extends_the_input_delay() -> None:
     clock = Clock()
+    dialog = timed(PermissionDialog(COMMAND), clock)
+    dialog.typed = lambda: 99.5
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         clock.now += 0.5
@@ -566,11 +558,11 @@ def test_recent_typing_extends_the_input_delay() -> None:
         await press(pilot, "y")
         assert host.answer == Answer("allow")
 
-    play(PermissionDialog(COMMAND, Palette(), clock=clock, typed=lambda: 99.5), script)
+    play(dialog, script)
 
 
 def test_esc_is_never_delayed() -> None:
-    assert play(PermissionDialog(COMMAND, Palette(), clock=Clock()), "escape").answers == [None]
+    assert play(timed(PermissionDialog(COMMAND), Clock()), "escape").answers == [None]
 
 
 def test_pasted_text_goes_to_the_prompt() -> None:
@@ -626,12 +618,12 @@ def test_keys_pressed_right_after_the_answer_close_nothing_else() -> None:
         await settled(pilot)
         assert len(host.screen_stack) == 1
 
-    assert play(PermissionDialog(COMMAND, Palette(), clock=clock), script).answer == Answer("allow")
+    assert play(timed(PermissionDialog(COMMAND), clock), script).answer == Answer("allow")
 
 
 def test_typing_continues_in_the_prompt_and_does_not_answer() -> None:
     clock = Clock()
-    dialog = PermissionDialog(COMMAND, Palette(), clock=clock)
+    dialog = timed(PermissionDialog(COMMAND), clock)
     dialog.unfinished = lambda: True
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -656,7 +648,7 @@ def test_typing_continues_in_the_prompt_and_does_not_answer() -> None:
 
 @pytest.mark.parametrize("size", [(40, 10), (20, 8)])
 def test_a_small_question_also_says_why_a_digit_did_not_answer(size: tuple[int, int]) -> None:
-    dialog = PermissionDialog(EDIT, Palette(), clock=Clock(), guarded=False)
+    dialog = calm(PermissionDialog(EDIT))
     dialog.unfinished = lambda: True
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -669,7 +661,7 @@ def test_a_small_question_also_says_why_a_digit_did_not_answer(size: tuple[int, 
 
 
 def test_a_digit_marks_no_choice_that_is_refused() -> None:
-    dialog = PermissionDialog(replace(COMMAND, suggestions=[]), Palette(), clock=Clock(), guarded=False)
+    dialog = calm(PermissionDialog(replace(COMMAND, suggestions=[])))
     dialog.unfinished = lambda: True
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -681,7 +673,7 @@ def test_a_digit_marks_no_choice_that_is_refused() -> None:
 
 
 def test_a_second_question_may_come_before_the_dialog_of_the_first_is_composed() -> None:
-    first, second = (PermissionDialog(COMMAND, Palette(), clock=Clock()) for _ in range(2))
+    first, second = (timed(PermissionDialog(COMMAND), Clock()) for _ in range(2))
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         host.push_screen(second, host.answers.append)

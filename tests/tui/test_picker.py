@@ -321,7 +321,9 @@ def test_without_colours_found_letters_and_the_cursor_can_still_be_seen() -> Non
         assert found[0].style.underline
         assert found[0].style.reverse
 
-    play(Picker("Fruit", fruit(), plain), steps)
+    picker = Picker("Fruit", fruit())
+    picker.palette = plain
+    play(picker, steps)
 
 
 def test_ten_thousand_rows_are_searched_without_delaying_keys() -> None:

@@ -220,7 +220,7 @@ def test_sessions_are_loaded_in_a_thread_with_a_message() -> None:
         assert " ❯ prompt 0" in host.shown
         await press(host, pilot, "down", "enter")
 
-    host = play(SessionPicker(load, now=lambda: NOW), steps)
+    host = play(SessionPicker(load, lambda _session: [], now=lambda: NOW), steps)
     assert host.result == session(1)
     assert threads != [threading.current_thread().name]
 
@@ -237,7 +237,7 @@ def test_escape_while_sessions_load_closes_at_once() -> None:
         assert host.result is None
         go.set()
 
-    play(SessionPicker(load, now=lambda: NOW), steps)
+    play(SessionPicker(load, lambda _session: [], now=lambda: NOW), steps)
 
 
 async def loaded(host: Host, pilot: Pilot[None]) -> None:
@@ -257,8 +257,8 @@ def test_missing_and_unreadable_sessions_are_reported() -> None:
         await loaded(host, pilot)
         assert "The sessions could not be read: Permission denied." in host.shown
 
-    play(SessionPicker(list, now=lambda: NOW), none)
-    play(SessionPicker(fail, now=lambda: NOW), denied)
+    play(SessionPicker(list, lambda _session: [], now=lambda: NOW), none)
+    play(SessionPicker(fail, lambda _session: [], now=lambda: NOW), denied)
 
 
 def test_a_wide_screen_shows_the_last_lines_of_a_session_beside_it() -> None:

@@ -13,24 +13,14 @@ from textual.widgets import TextArea
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tui.dialogs.plan import PlanDialog
 from agentcli.tui.prompt import external
-from agentcli.tui.theme.palette import Palette
-from tests.tui.dialog_host import Clock, Host, asked, look, play, press, replies, shown
+from tests.tui.dialog_host import Host, asked, calm, look, play, press, replies, shown
 
 PLAN = "# Steps\n\nFirst look, then leap.\n"
 
 
 def dialog(plan: str = PLAN) -> PlanDialog:
-    clock = Clock()
     event = asked("ExitPlanMode", {"plan": plan}, display={"kind": "plan", "plan": plan})
-    made = PlanDialog(event, Palette(), clock=clock, environ={}, cwd=Path("/"))
-    begin = made.guard.begin
-
-    def begin_early() -> None:
-        begin()
-        clock.now += 1
-
-    made.guard.begin = begin_early  # type: ignore[method-assign]
-    return made
+    return calm(PlanDialog(event))
 
 
 def answers(*scripts: str, plan: str = PLAN) -> list[Any]:

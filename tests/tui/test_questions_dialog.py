@@ -12,8 +12,7 @@ from agentcli.core.permission import Answer
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.planning.askuserquestion import AskUserQuestion
 from agentcli.tui.dialogs.questions import QuestionsDialog
-from agentcli.tui.theme.palette import Palette
-from tests.tui.dialog_host import OPEN, Clock, Host, asked, look, play, press, replies, settled, shown
+from tests.tui.dialog_host import OPEN, Host, asked, calm, look, play, press, replies, settled, shown
 
 DATABASE = {
     "question": "Which database should it use?",
@@ -34,17 +33,8 @@ ONE = {"questions": [DATABASE]}
 
 
 def dialog(input: dict[str, Any], **display: str) -> QuestionsDialog:
-    clock = Clock()
     event = asked("AskUserQuestion", input, display={"kind": "questions", **display})
-    made = QuestionsDialog(event, Palette(), clock=clock)
-    begin = made.guard.begin
-
-    def begin_early() -> None:
-        begin()
-        clock.now += 1
-
-    made.guard.begin = begin_early  # type: ignore[method-assign]
-    return made
+    return calm(QuestionsDialog(event))
 
 
 def answers(input: dict[str, Any], *scripts: str) -> list[Any]:

@@ -12,8 +12,7 @@ from agentcli.agent.mcp.server_questions import CANCELLED
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.tui.dialogs.server_form import ServerFormDialog
-from agentcli.tui.theme.palette import Palette
-from tests.tui.dialog_host import OPEN, Clock, Host, asked, look, play, press, replies, settled, shown
+from tests.tui.dialog_host import OPEN, Host, asked, calm, look, play, press, replies, settled, shown
 
 NAME: Json = {"type": "string", "title": "Name", "description": "As in your passport"}
 AGE: Json = {"type": "integer", "minimum": 1, "maximum": 120}
@@ -23,19 +22,10 @@ NEWS: Json = {"type": "boolean", "title": "Send me news", "default": True}
 
 
 def dialog(required: tuple[str, ...] = (), message: str = "Who are you?", **fields: Json) -> ServerFormDialog:
-    clock = Clock()
     schema = {"type": "object", "properties": fields, "required": list(required)}
     display = {"kind": "mcp_form", "server": "small", "message": message, "schema": schema}
     event = asked("agentcli", {}, title="The MCP server small asks for input", display=display)
-    made = ServerFormDialog(event, Palette(), clock=clock)
-    begin = made.guard.begin
-
-    def begin_early() -> None:
-        begin()
-        clock.now += 1
-
-    made.guard.begin = begin_early  # type: ignore[method-assign]
-    return made
+    return calm(ServerFormDialog(event))
 
 
 def content(keys: str, required: tuple[str, ...] = (), **fields: Json) -> Any:

@@ -10,21 +10,11 @@ from agentcli.agent.mcp.server_questions import CANCELLED
 from agentcli.core.permission import Answer
 from agentcli.tui.dialogs.server_requests import SamplingDialog, ServerAddressDialog
 from agentcli.tui.sheets.dialog import RequestDialog
-from agentcli.tui.theme.palette import Palette
-from tests.tui.dialog_host import OPEN, Clock, asked, look, replies
+from tests.tui.dialog_host import OPEN, asked, calm, look, replies
 
 
 def ready(kind: type[RequestDialog], title: str, display: dict[str, Any]) -> RequestDialog:
-    clock = Clock()
-    made = kind(asked("agentcli", {}, title=title, display=display), Palette(), clock=clock)
-    begin = made.guard.begin
-
-    def begin_early() -> None:
-        begin()
-        clock.now += 1
-
-    made.guard.begin = begin_early  # type: ignore[method-assign]
-    return made
+    return calm(kind(asked("agentcli", {}, title=title, display=display)))
 
 
 def address(url: str = "https://example.com/sign-in?id=1", message: str = "Sign in") -> RequestDialog:

@@ -9,8 +9,7 @@ from textual.pilot import Pilot
 
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState, TrustStore
 from agentcli.tui.dialogs.trust import TrustDialog, TrustReview
-from agentcli.tui.theme.palette import Palette
-from tests.tui.dialog_host import Clock, Host, look, play, press, replies, shown
+from tests.tui.dialog_host import Host, calm, look, play, press, replies, shown
 
 HOOKS = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "./check.sh --all"}]}]}}
 SERVERS = {"mcpServers": {"db": {"command": "npx", "args": ["-y", "db-server"]}}}
@@ -29,16 +28,7 @@ def state(
 
 
 def dialog(about: TrustState | None = None) -> TrustDialog:
-    clock = Clock()
-    made = TrustDialog(about or state(), Palette(), clock=clock)
-    begin = made.guard.begin
-
-    def begin_early() -> None:
-        begin()
-        clock.now += 1
-
-    made.guard.begin = begin_early  # type: ignore[method-assign]
-    return made
+    return calm(TrustDialog(about or state()))
 
 
 def test_every_file_is_shown_whole_with_the_programs_it_would_start() -> None:
@@ -146,5 +136,5 @@ def test_it_shows_the_files_of_the_store_and_changes_nothing(tmp_path: Path) -> 
 
 
 def test_during_a_session_there_is_no_exit() -> None:
-    names = [choice.name for choice in TrustReview(state(), Palette(), clock=Clock()).choices()]
+    names = [choice.name for choice in TrustReview(state()).choices()]
     assert names == ["trust", "restricted"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.dialogs.confirm import UndoChoice
-from agentcli.tui.theme.palette import Palette
-from tests.tui.dialog_host import look, replies
+from tests.tui.dialog_host import calm, look, replies
 
 CLASH = {"line": 2, "now": "mine\x1b[2J\n", "other": "two\nthree\n"}
 
@@ -18,7 +17,7 @@ def dialog(**display: object) -> UndoChoice:
         request_id="q", tool_use_id="", name="agentcli", input={}, title="Undo: you changed a.txt too",
         reason="", display=shown,
     )  # fmt: skip
-    return UndoChoice(event, Palette(), clock=iter(range(10_000)).__next__)  # type: ignore[arg-type]
+    return calm(UndoChoice(event))
 
 
 def test_each_answer_has_a_key_and_closing_leaves_the_file() -> None:

@@ -15,8 +15,7 @@ from agentcli.providers.check import KeyCheck
 from agentcli.providers.local import LocalServer
 from agentcli.tui.dialogs.welcome import WelcomeDialog
 from agentcli.tui.sheets.sheet import EntryLine
-from agentcli.tui.theme.palette import Palette
-from tests.tui.dialog_host import OPEN, Clock, Host, look, play, press, replies, settled, shown
+from tests.tui.dialog_host import OPEN, Host, calm, look, play, press, replies, settled, shown
 
 KEY = "sk-ant-dialog-0123456789"
 PUBLIC = EndpointAddress("https://api.anthropic.com", "default")
@@ -46,17 +45,8 @@ def dialog(
             await looking.wait()
         return servers
 
-    clock = Clock()
     start = welcome or Welcome(address=PUBLIC, public=PUBLIC)
-    made = WelcomeDialog(start, found, do, Palette(), clock=clock)
-    begin = made.guard.begin
-
-    def begin_early() -> None:
-        begin()
-        clock.now += 1
-
-    made.guard.begin = begin_early  # type: ignore[method-assign]
-    return made
+    return calm(WelcomeDialog(start, found, do))
 
 
 def test_it_reads_like_this() -> None:
@@ -203,7 +193,7 @@ def test_servers_found_later_do_not_move_the_mark() -> None:
 
 def test_text_typed_while_the_dialog_opens_goes_to_the_prompt() -> None:
     made = dialog(OLLAMA)
-    made.guard.begin = lambda: None  # type: ignore[method-assign]
+    made.guarded = True
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "d n 1")

@@ -10,7 +10,7 @@ from rich.style import Style
 
 from agentcli.core.format import elapsed, money, token_count
 from agentcli.core.plural import counted
-from agentcli.tui.agent_progress import AgentItem, AgentProgress, AgentStatus
+from agentcli.tui.agent_progress import AGENT_SIGNS, AgentItem, AgentProgress, AgentStatus
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.gaps import gap
 from agentcli.tui.blocks.rows import MOST_ROWS, beside, decoration, gutter, shortened, size
@@ -18,7 +18,6 @@ from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.model import AnswerItem, Item, ThinkingItem
 from agentcli.tui.theme.palette import Palette
 
-_SIGNS: dict[AgentStatus, str] = {"running": "●", "waiting": "?", "done": "✓", "failed": "✗", "stopped": "■"}
 _LEAST_TITLE = 12
 """Cells of a title that facts behind it leave free."""
 
@@ -83,7 +82,7 @@ class AgentBlock(Block):
     def _header(self, width: int, palette: Palette) -> BlockLine:
         """Who works on what, the state and the time."""
         progress = self.progress
-        mark = f"{_SIGNS[progress.status]} " if width >= 8 else ""
+        mark = f"{AGENT_SIGNS[progress.status]} " if width >= 8 else ""
         name, about = progress.id or progress.name, progress.description
         words: dict[AgentStatus, str] = {"waiting": "waits for you"}
         facts = [words.get(progress.status, progress.status)]

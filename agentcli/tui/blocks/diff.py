@@ -14,7 +14,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from agentcli.core.plaintext import TAB
-from agentcli.core.unified_diff import Hunk, parse
+from agentcli.core.unified_diff import Hunk
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.diff_paint import PaintedHunk, base_style, partners, stretches
 from agentcli.tui.blocks.rows import decoration, filled
@@ -24,14 +24,6 @@ from agentcli.tui.theme.palette import Palette
 SIDE_BY_SIDE_FROM = 110
 NARROWEST_BESIDE = 48
 BETWEEN = " │ "
-
-
-def unified(text: str, width: int, palette: Palette, path: str = "") -> list[BlockLine]:
-    return [line for group in unified_groups(parse(text), width, palette, path) for line in group]
-
-
-def side_by_side(text: str, width: int, palette: Palette, path: str = "") -> list[BlockLine]:
-    return [line for group in side_by_side_groups(parse(text), width, palette, path) for line in group]
 
 
 def fits_side_by_side(hunks: Sequence[Hunk], width: int) -> bool:
@@ -44,32 +36,22 @@ def fits_side_by_side(hunks: Sequence[Hunk], width: int) -> bool:
     return replaced and all(_cells(line.text, room) <= room for line in lines)
 
 
-def unified_groups(hunks: Sequence[Hunk], width: int, palette: Palette, path: str = "") -> Iterator[list[BlockLine]]:
-    digits, quiet = digits_of(hunks), is_new_file(hunks)
-    for place, hunk in enumerate(hunks):
-        above = _headings(hunks, place, width, palette)
-        painted = PaintedHunk(hunk, palette, path, quiet=quiet)
-        for index in range(len(hunk.lines)):
-            yield [*above, *line_rows(painted, index, width, palette, digits, quiet=quiet)]
-            above = []
-
-
-def side_by_side_groups(
-    hunks: Sequence[Hunk], width: int, palette: Palette, path: str = ""
+def diff_groups(
+    hunks: Sequence[Hunk], width: int, palette: Palette, path: str = "", *, two_columns: bool = False
 ) -> Iterator[list[BlockLine]]:
-    """Like `unified_groups`; of two lines side by side one is an empty group, so that lines can be counted."""
-    if width < NARROWEST_BESIDE:
-        yield from unified_groups(hunks, width, palette, path)
-        return
-    digits = digits_of(hunks)
+    """The rows of each line; in two columns where there is room for them. Of two lines side by side one is an empty
+    group, so that lines can be counted."""
+    two_columns = two_columns and width >= NARROWEST_BESIDE
+    digits, quiet = digits_of(hunks), not two_columns and is_new_file(hunks)
     left = (width - len(BETWEEN)) // 2
     right = width - len(BETWEEN) - left
     for place, hunk in enumerate(hunks):
         above = _headings(hunks, place, width, palette)
-        painted = PaintedHunk(hunk, palette, path)
-        for old, new in beside_places(hunk):
-            if old is not None and not hunk.lines[old].sign:
-                rows = line_rows(painted, old, width, palette, digits)
+        painted = PaintedHunk(hunk, palette, path, quiet=quiet)
+        one_column = ((index, index) for index in range(len(hunk.lines)))
+        for old, new in beside_places(hunk) if two_columns else one_column:
+            if old is not None and not (two_columns and hunk.lines[old].sign):
+                rows = line_rows(painted, old, width, palette, digits, quiet=quiet)
             else:
                 before = [] if old is None else line_rows(painted, old, left, palette, digits, old=True)
                 after = [] if new is None else line_rows(painted, new, right, palette, digits)

@@ -124,8 +124,8 @@ def _code(display: Json, view: DisplayView) -> Rows:
 
 def diff_rows(value: str, view: DisplayView, path: str) -> Rows:
     hunks = [_shortened(hunk, view) for hunk in parse(value)]
-    beside_fits = diff.fits_side_by_side(hunks, view.room)
-    groups = (diff.side_by_side_groups if beside_fits else diff.unified_groups)(hunks, view.room, view.palette, path)
+    two_columns = diff.fits_side_by_side(hunks, view.room)
+    groups = diff.diff_groups(hunks, view.room, view.palette, path, two_columns=two_columns)
     found = folded(groups, sum(len(hunk.lines) for hunk in hunks), view.rows(_DIFF_ROWS))
     return Rows(beside(found.lines, view.before), found.hidden)
 

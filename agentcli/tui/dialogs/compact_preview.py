@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Unpack
 
 from agentcli.core.events import CompactionProposed
 from agentcli.core.format import money, token_count
@@ -16,9 +15,8 @@ from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import field_lines, markdown_lines
 from agentcli.tui.sheets.choices import SheetChoice
-from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog, EditableOptions
+from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
 _EDGE = re.compile(r"(?<![\w\\])_+(?=\w)|(?<=[^\W_])_+(?!\w)")
@@ -31,8 +29,8 @@ class CompactPreview(EditableDialog):
 
     declined = Answer("deny")
 
-    def __init__(self, event: CompactionProposed, palette: Palette, **options: Unpack[EditableOptions]) -> None:
-        super().__init__(event.summary, palette, **options)
+    def __init__(self, event: CompactionProposed) -> None:
+        super().__init__(event.summary)
         self.event = event
 
     @property

@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Unpack
 
 from rich.segment import Segment
 from rich.style import Style
@@ -23,10 +22,9 @@ from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.change_hunks import ChangeHunk, diff_of, narrowed, split, texts_of, verdict
 from agentcli.tui.dialogs.subject import BLANK, diff_lines, fits_in_columns, paragraph
 from agentcli.tui.sheets.choices import SheetChoice
-from agentcli.tui.sheets.dialog import PAINTED, DialogOptions, RequestDialog
+from agentcli.tui.sheets.dialog import PAINTED, RequestDialog
 from agentcli.tui.sheets.runs import Runs, runs_of
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 _LARGEST_FILE = 64 * 1024 * 1024
 
@@ -34,14 +32,11 @@ _LARGEST_FILE = 64 * 1024 * 1024
 class HunkReview(RequestDialog):
     """Everything is accepted to begin with, as it was proposed; Esc goes back without effect."""
 
+    guarded = False  # opened by a key of the user's
     marks_choice = False
 
-    def __init__(
-        self, event: PermissionRequested, palette: Palette, *, cwd: Path | None = None, **options: Unpack[DialogOptions]
-    ) -> None:
-        # Opened by a key of the user's, so nothing is held back.
-        options.setdefault("guarded", False)
-        super().__init__(event, palette, **options)
+    def __init__(self, event: PermissionRequested, *, cwd: Path | None = None) -> None:
+        super().__init__(event)
         self.hunks: list[ChangeHunk] | None = None
         self.accepted: set[int] = set()
         self.current = 0

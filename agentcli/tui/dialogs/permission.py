@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import Literal
 
 from agentcli.core.errors import UsageError
 from agentcli.core.events import PermissionRequested
@@ -19,9 +19,8 @@ from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.change_hunks import REVIEWABLE
 from agentcli.tui.dialogs.subject import BLANK, paragraph, subject_lines
 from agentcli.tui.sheets.choices import SheetChoice
-from agentcli.tui.sheets.dialog import LONG, PAINTED, DialogOptions, RequestDialog
+from agentcli.tui.sheets.dialog import LONG, PAINTED, RequestDialog
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 Place = Literal["session", "local", "user"]
 _PLACES: tuple[tuple[Place, str, str], ...] = (
@@ -40,16 +39,8 @@ _Entry = Literal["why", "rule", "confirm"]
 class PermissionDialog(RequestDialog):
     body_varies = True
 
-    def __init__(
-        self,
-        event: PermissionRequested,
-        palette: Palette,
-        waiting: int = 0,
-        *,
-        cwd: Path | None = None,
-        **options: Unpack[DialogOptions],
-    ) -> None:
-        super().__init__(event, palette, **options)
+    def __init__(self, event: PermissionRequested, waiting: int = 0, cwd: Path | None = None) -> None:
+        super().__init__(event)
         self._waiting = waiting
         self._cwd = cwd
         self._place = 0
@@ -290,7 +281,7 @@ class PermissionDialog(RequestDialog):
 
         # Two questions one above the other would be read as two.
         sheet.display = False
-        self.open(HunkReview(self.event, self.palette, cwd=self._cwd), reviewed)
+        self.open(HunkReview(self.event, cwd=self._cwd), reviewed)
 
 
 _GOING_ON = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
@@ -12,14 +11,13 @@ from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import markdown_lines
 from agentcli.tui.sheets.choices import SheetChoice
-from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog, EditableOptions
+from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 
 class PlanDialog(EditableDialog):
-    def __init__(self, event: PermissionRequested, palette: Palette, **options: Unpack[EditableOptions]) -> None:
-        super().__init__(str(event.input.get("plan", "")), palette, **options)
+    def __init__(self, event: PermissionRequested) -> None:
+        super().__init__(str(event.input.get("plan", "")))
         self.event = event
         self._wishes = ""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
 
 from rich.segment import Segment
 from rich.style import Style
@@ -18,10 +17,9 @@ from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import BLANK, paragraph
 from agentcli.tui.sheets.choices import SheetChoice
-from agentcli.tui.sheets.dialog import DialogOptions, RequestDialog
+from agentcli.tui.sheets.dialog import RequestDialog
 from agentcli.tui.sheets.runs import Runs, one_line, runs_of
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 _OTHER = "other"
 
@@ -41,8 +39,8 @@ class QuestionsDialog(RequestDialog):
 
     body_varies = True
 
-    def __init__(self, event: PermissionRequested, palette: Palette, **options: Unpack[DialogOptions]) -> None:
-        super().__init__(event, palette, **options)
+    def __init__(self, event: PermissionRequested) -> None:
+        super().__init__(event)
         self.questions = _questions(event.input)
         self.page = 0
         self._picked: list[set[int]] = [set() for _question in self.questions]

@@ -6,7 +6,6 @@ Everything in it is the server's text and untrusted. Leaving the form cancels th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
 
 from agentcli.agent.mcp.server_questions import CANCELLED
 from agentcli.core.events import PermissionRequested
@@ -17,12 +16,11 @@ from agentcli.mcp.input_form import FieldValue, FormField, ValueRefused, parse_f
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.dialogs.subject import BLANK, paragraph
 from agentcli.tui.sheets.choices import SheetChoice
-from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog, EditableOptions
+from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog
 from agentcli.tui.sheets.picker import ListSheet, Picker
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import Runs, one_line
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 _NEW_LINE = ("ctrl+j", "shift+enter", "alt+enter")
 _LEAST_ROWS = 4
@@ -32,8 +30,8 @@ _TYPED = ("text", "integer", "number")
 class ServerFormDialog(EditableDialog):
     declined = CANCELLED
 
-    def __init__(self, event: PermissionRequested, palette: Palette, **options: Unpack[EditableOptions]) -> None:
-        super().__init__("", palette, **options)
+    def __init__(self, event: PermissionRequested) -> None:
+        super().__init__("")
         self.event = event
         self._form = parse_form(event.display["schema"])
         self._server = plain_line(str(event.display.get("server", "")), 80)
@@ -277,10 +275,10 @@ class ServerFormDialog(EditableDialog):
         value = self._picked.get(field.name)
         if field.kind == "choices":
             start = value if isinstance(value, list) else []
-            self.open(CheckList(_label(field), rows, self.palette, start), several)
+            self.open(CheckList(_label(field), rows, start), several)
         else:
             here = value if isinstance(value, str) else None
-            self.open(Picker(_label(field), rows, self.palette, here), picked)
+            self.open(Picker(_label(field), rows, here), picked)
 
     # ----------------------------------------------------------------------------------------------------- the answer
 
@@ -315,10 +313,10 @@ class CheckList(ListSheet[str, list[str] | None]):
 
     verb = "switch"
 
-    def __init__(self, title: str, rows: Sequence[Row[str]], palette: Palette, picked: Sequence[str]) -> None:
+    def __init__(self, title: str, rows: Sequence[Row[str]], picked: Sequence[str]) -> None:
         self._options = [(row.value, row.label) for row in rows]
         self._checked = dict.fromkeys(picked)
-        super().__init__(title, self._marked(), palette)
+        super().__init__(title, self._marked())
 
     def _marked(self) -> list[Row[str]]:
         return [Row(value, label, mark="[x]" if value in self._checked else "[ ]") for value, label in self._options]

@@ -88,9 +88,10 @@ def diff_lines(
     # Code colours come with it, which a question without a diff need not wait for.
     from agentcli.tui.blocks import diff
 
-    text = _with_dots(text)
-    wide = diff.fits_side_by_side(parse(text), width) if in_columns is None else in_columns
-    return (diff.side_by_side if wide else diff.unified)(text, width, palette, path)
+    hunks = parse(_with_dots(text))
+    two_columns = diff.fits_side_by_side(hunks, width) if in_columns is None else in_columns
+    groups = diff.diff_groups(hunks, width, palette, path, two_columns=two_columns)
+    return [line for group in groups for line in group]
 
 
 def fits_in_columns(text: str, width: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Unpack, cast
+from typing import Literal, cast
 
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
 from agentcli.config.trust_effects import effects_of
@@ -13,9 +13,8 @@ from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import BLANK, code_lines, paragraph
 from agentcli.tui.sheets.choices import SheetChoice
-from agentcli.tui.sheets.dialog import Dialog, DialogOptions
+from agentcli.tui.sheets.dialog import Dialog
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 Verdict = Literal["trust", "restricted", "exit"]
 
@@ -24,8 +23,8 @@ class TrustDialog(Dialog[Verdict | None]):
     # Enter alone must not let a stranger's programs run.
     first = 1
 
-    def __init__(self, state: TrustState, palette: Palette, **options: Unpack[DialogOptions]) -> None:
-        super().__init__(palette, **options)
+    def __init__(self, state: TrustState) -> None:
+        super().__init__()
         self.state = state
 
     @property
@@ -47,12 +46,7 @@ class TrustDialog(Dialog[Verdict | None]):
         said = f"{files} changed since you trusted it" if state.known else f"It brings {files}"
         risk = "Such files can make agentcli run programs, or let them run without asking."
         lines += wrap([(f"{said}. {risk}", palette.text)], width)
-        effects = effects_of(state)
-        for title, mark, rows in (
-            ("Programs it would start:", "$", effects.programs),
-            ("Addresses it would contact:", "@", effects.addresses),
-            ("Environment variables of yours that its servers would get:", "=", effects.variables),
-        ):
+        for mark, (title, rows) in zip("$@=", effects_of(state).titled(), strict=True):
             lines += [BLANK, *wrap([(title, palette.warning)], width)] if rows else []
             for text, name in rows:
                 lines += paragraph(text, width, palette.code, mark=[(f"  {mark} ", palette.accent)])

@@ -6,7 +6,6 @@ The line for the key is masked, and emptied as soon as the key is out of it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Unpack
 
 from textual import events, work
 
@@ -16,9 +15,8 @@ from agentcli.providers.local import LocalServer
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.dialogs.subject import BLANK, paragraph
 from agentcli.tui.sheets.choices import SheetChoice
-from agentcli.tui.sheets.dialog import Dialog, DialogOptions
+from agentcli.tui.sheets.dialog import Dialog
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 _BEGINS = "s"
 """Of every key. Where a terminal does not say that it pastes, the rest of it follows as keys that would choose."""
@@ -31,14 +29,12 @@ class WelcomeDialog(Dialog[Welcome | None]):
         welcome: Welcome,
         look: Callable[[], Awaitable[tuple[LocalServer, ...]]],
         do: Callable[[Welcome, Work], Awaitable[Welcome]],
-        palette: Palette,
         *,
         key: str = "",
-        **options: Unpack[DialogOptions],
     ) -> None:
         """`look` finds servers on this machine, `do` does a welcome's work, `key` was pasted already."""
-        options.setdefault("guarded", not key)
-        super().__init__(palette, **options)
+        super().__init__()
+        self.guarded = not key
         self._key = key
         self.welcome = welcome
         self._look = look

@@ -11,7 +11,6 @@ from agentcli.tui.blocks.agent import AgentBlock
 from agentcli.tui.sheets.page import Page
 from agentcli.tui.sheets.scroller import LineScroller, Scroller
 from agentcli.tui.sheets.sheet import MARGIN, Keys
-from agentcli.tui.theme.palette import Palette
 
 REFRESH_SECONDS = 0.5
 
@@ -19,10 +18,8 @@ REFRESH_SECONDS = 0.5
 class AgentPage(Page[Literal["stop"]]):
     """Closes with `stop` if the agent is to be stopped. Follows the end of the transcript unless it is scrolled up."""
 
-    def __init__(
-        self, progress: AgentProgress, palette: Palette | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        super().__init__(progress.title, palette)
+    def __init__(self, progress: AgentProgress, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(progress.title)
         self._progress = progress
         self._clock = clock
         self._block = AgentBlock(AgentItem(id=progress.id, progress=progress))

@@ -24,7 +24,6 @@ from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import Runs, cut_runs, padded, width_of, wrapped
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
     from agentcli.agent.context.control import ContextControl
@@ -76,7 +75,6 @@ class ContextPage(ListSheet[str, None]):
         items: Sequence[ContextItem],
         window: int,
         compact_at: int = 0,
-        palette: Palette | None = None,
         *,
         dropped: Sequence[ContextItem] = (),
         control: ContextControl | None = None,
@@ -91,7 +89,7 @@ class ContextPage(ListSheet[str, None]):
         self._control = control
         self._asked: tuple[str, DropEffect] | None = None
         """Item to drop after confirmation, and the effect."""
-        super().__init__("Context", self._rows(), palette)
+        super().__init__("Context", self._rows())
 
     def _rows(self) -> list[Row[str]]:
         items = sorted(self._items, key=lambda item: -item.tokens) if self._by_size else self._items
@@ -169,7 +167,7 @@ class ContextPage(ListSheet[str, None]):
         elif self._control is not None and (shown := self._item) is not None:
             text = self._control.item_text(shown.id)
             note = f"\n… {counted(len(text) - _LONGEST_TEXT, 'more character')}" if len(text) > _LONGEST_TEXT else ""
-            self.open(TextPage(shown.label, [text[:_LONGEST_TEXT] + note], self.palette))
+            self.open(TextPage(shown.label, [text[:_LONGEST_TEXT] + note]))
 
     def _ask(self, control: ContextControl, item: str) -> None:
         price = control.price_of_drop(item)

@@ -14,7 +14,6 @@ from agentcli.core.plural import counted
 from agentcli.core.usage import ModelTotals, Totals, Usage
 from agentcli.tui.sheets.page import Page
 from agentcli.tui.sheets.runs import Runs, at_right, padded, safe, wrapped
-from agentcli.tui.theme.palette import Palette
 
 _BOLD = Style(bold=True)
 _COLUMNS = ("requests", "input", "output", "cache write", "cache read", "cost")
@@ -44,11 +43,10 @@ class CostPage(Page[None]):
     def __init__(
         self,
         totals: Totals,
-        palette: Palette | None = None,
         notes: CostNotes | None = None,
         details: Callable[[int], Sequence[str]] = lambda _width: (),
     ) -> None:
-        super().__init__("Cost of this session", palette)
+        super().__init__("Cost of this session")
         self._totals = totals
         self._notes = notes or CostNotes()
         self._details = details

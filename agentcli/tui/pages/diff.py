@@ -42,8 +42,8 @@ Copy = Callable[[str], Awaitable[str]]
 class DiffPage(Page[None]):
     share = 1.0
 
-    def __init__(self, load: Load, copy: Copy, scope: DiffScope = "session", palette: Palette | None = None) -> None:
-        super().__init__(_TITLES[scope], palette)
+    def __init__(self, load: Load, copy: Copy, scope: DiffScope) -> None:
+        super().__init__(_TITLES[scope])
         self.scope = scope
         self._load, self._copy = load, copy
         self._changes: Changes | None = None
@@ -247,7 +247,7 @@ class DiffPage(Page[None]):
             if number is not None and number < len(rows):
                 self._go(rows[number])
 
-        self.open(Picker("Files", rows, self.palette), chosen)
+        self.open(Picker("Files", rows), chosen)
 
     def _copy_diff(self, *, everything: bool) -> None:
         files = self._changes.files if self._changes is not None else ()

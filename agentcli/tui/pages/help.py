@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 HelpEntry = tuple[str, str, str]
 
@@ -25,19 +24,14 @@ class HelpPage(ListSheet[str, str]):
         self,
         commands: Sequence[HelpEntry],
         keys: Sequence[HelpEntry],
-        palette: Palette | None = None,
-        more: Callable[[str], Sequence[str]] | None = None,
+        more: Callable[[str], Sequence[str]],
         commands_first: bool = False,
     ) -> None:
         """`more`: what is shown beside a command where there is room."""
         key_rows = [Row("", key, text, group=group or "Keys") for group, key, text in keys]
         command_rows = [Row(command, command, text, group=group or "Commands") for group, command, text in commands]
         rows = [*command_rows, *key_rows] if commands_first else [*key_rows, *command_rows]
-
-        def preview(row: Row[str]) -> Sequence[str]:
-            return (more(row.value) if more is not None else ()) or (row.label, row.detail)
-
-        super().__init__("Help", rows, palette, preview=preview if more is not None else None)
+        super().__init__("Help", rows, preview=lambda row: more(row.value) or (row.label, row.detail))
 
     def choose(self, row: Row[str]) -> None:
         self.dismiss(row.value or None)

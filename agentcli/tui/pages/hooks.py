@@ -9,7 +9,6 @@ from agentcli.tui.sheets.page import TextPage
 from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
     from agentcli.commands.hooks import HookRow
@@ -19,16 +18,16 @@ class HooksPage(ListSheet[int, None]):
     share = 0.9
     verb = "show"
 
-    def __init__(self, hooks: Sequence[HookRow], palette: Palette | None = None) -> None:
+    def __init__(self, hooks: Sequence[HookRow]) -> None:
         self._hooks = tuple(hooks)
         rows = [
             Row(number, hook.command, "  ".join(filter(None, (hook.source, hook.last))), group=hook.subject)
             for number, hook in enumerate(self._hooks)
         ]
-        super().__init__("Hooks", rows, palette, preview=lambda row: self._lines(row.value))
+        super().__init__("Hooks", rows, preview=lambda row: self._lines(row.value))
 
     def choose(self, row: Row[int]) -> None:
-        self.open(TextPage(self._hooks[row.value].subject, self._lines(row.value), self.palette))
+        self.open(TextPage(self._hooks[row.value].subject, self._lines(row.value)))
 
     def keys(self) -> Keys:
         return [("type", "search"), ("↑↓", "move"), ("Enter", self.verb), ("Esc", "back")]

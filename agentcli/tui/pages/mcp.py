@@ -23,7 +23,6 @@ from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import Runs, safe, wrapped
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
 
@@ -39,10 +38,10 @@ class ServerSheet(ListSheet[T, None]):
     letters = True
     share = 0.9
 
-    def __init__(self, title: str, servers: McpServers, palette: Palette | None) -> None:
+    def __init__(self, title: str, servers: McpServers) -> None:
         self.servers = servers
         self._shown_version = servers.version
-        super().__init__(title, self.current_rows(), palette, preview=self.preview_lines)
+        super().__init__(title, self.current_rows(), preview=self.preview_lines)
 
     def current_rows(self) -> list[Row[T]]:
         raise NotImplementedError
@@ -92,7 +91,7 @@ class ServerSheet(ListSheet[T, None]):
     def _show_address(self, address: str) -> None:
         if self.is_open:
             server = self.server
-            self.open(SignInPage(address, server.paste if server is not None else None, self.palette))
+            self.open(SignInPage(address, server.paste if server is not None else None))
 
     async def _sign_out(self, server: McpServer) -> None:
         await server.sign_out()
@@ -134,10 +133,10 @@ class ServerSheet(ListSheet[T, None]):
 class SignInPage(TextPage):
     """The address to sign in at. Where the browser cannot reach this machine, the address it ends at is pasted here."""
 
-    def __init__(self, address: str, paste: Callable[[str], None] | None, palette: Palette) -> None:
+    def __init__(self, address: str, paste: Callable[[str], None] | None) -> None:
         lines = ["Open this address to sign in:", "", address, ""]
         lines.append("If the browser ends at an address that it cannot open, paste that address here.")
-        super().__init__("Sign in", lines, palette)
+        super().__init__("Sign in", lines)
         self._paste = paste
 
     def on_paste(self, event: events.Paste) -> None:
@@ -156,8 +155,8 @@ class SignInPage(TextPage):
 class LogPage(Page[None]):
     """The last lines of a log, live. Follows its end unless it is scrolled up."""
 
-    def __init__(self, title: str, read: Callable[[], Sequence[str]], palette: Palette) -> None:
-        super().__init__(title, palette)
+    def __init__(self, title: str, read: Callable[[], Sequence[str]]) -> None:
+        super().__init__(title)
         self._read = read
         self._shown: list[str] = []
 
@@ -188,8 +187,8 @@ class McpPage(ServerSheet[str]):
 
     verb = "open"
 
-    def __init__(self, servers: McpServers, palette: Palette | None = None) -> None:
-        super().__init__("MCP servers", servers, palette)
+    def __init__(self, servers: McpServers) -> None:
+        super().__init__("MCP servers", servers)
 
     @property
     def server(self) -> McpServer | None:
@@ -210,7 +209,7 @@ class McpPage(ServerSheet[str]):
     def choose(self, row: Row[str]) -> None:
         server = self.servers.get(row.value)
         if server is not None:
-            self.open(ServerPage(server, self.servers, self.palette))
+            self.open(ServerPage(server, self.servers))
 
     def keys(self) -> Keys:
         return [*self.beginning, *self.server_keys(), ("Enter", self.verb), *self.leaving]
@@ -230,9 +229,9 @@ class ServerPage(ServerSheet[Offered]):
     verb = "show"
     label_cells = 34
 
-    def __init__(self, server: McpServer, servers: McpServers, palette: Palette | None = None) -> None:
+    def __init__(self, server: McpServer, servers: McpServers) -> None:
         self._server = server
-        super().__init__(f"MCP server {server.name}", servers, palette)
+        super().__init__(f"MCP server {server.name}", servers)
 
     @property
     def server(self) -> McpServer:
@@ -303,9 +302,9 @@ class ServerPage(ServerSheet[Offered]):
     def choose(self, row: Row[Offered]) -> None:
         title = f"{self._server.name}: {row.label}"
         if row.value.kind == "log":
-            self.open(LogPage(title, lambda: self.preview_lines(row), self.palette))
+            self.open(LogPage(title, lambda: self.preview_lines(row)))
             return
-        self.open(TextPage(title, self.preview_lines(row), self.palette))
+        self.open(TextPage(title, self.preview_lines(row)))
 
     @property
     def _tool(self) -> str | None:

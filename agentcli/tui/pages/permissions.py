@@ -17,7 +17,6 @@ from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row, entries_of, find
 from agentcli.tui.sheets.runs import Runs, safe, wrapped
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 _TITLES: Mapping[str, str] = {
     "session": "This session",
@@ -40,9 +39,9 @@ class PermissionsPage(ListSheet[RuleEntry, str]):
     verb = "edit"
     empty = "There are no rules yet. a adds one."
 
-    def __init__(self, entries: Sequence[RuleEntry], mode: str, palette: Palette | None = None) -> None:
+    def __init__(self, entries: Sequence[RuleEntry], mode: str) -> None:
         self._removing: RuleEntry | None = None
-        super().__init__(f"Permission rules · mode {mode}", rule_rows(entries), palette)
+        super().__init__(f"Permission rules · mode {mode}", rule_rows(entries))
 
     def about(self, row: Row[RuleEntry] | None, width: int) -> list[Runs]:
         if row is None:
@@ -62,11 +61,11 @@ class PermissionsPage(ListSheet[RuleEntry, str]):
         if not entry.editable:
             self.say(f"It comes from {safe(entry.source)}: change it there.")
         else:
-            self.open(RuleEditor(entry, self.palette), self._edited)
+            self.open(RuleEditor(entry), self._edited)
 
     def letter(self, key: str) -> bool:
         if key == "a":
-            self.open(RuleEditor(None, self.palette), self._edited)
+            self.open(RuleEditor(None), self._edited)
         elif key == "d" and self.row is not None:
             self._remove(self.row.value)
         else:
@@ -102,11 +101,11 @@ class RuleEditor(ListSheet[Behavior, str]):
     placeholder = "type a rule, for example Bash(npm test *)"
     empty = "Type a rule: Tool or Tool(what), for example Bash(npm test *), Read(.env), WebFetch(domain:example.org)"
 
-    def __init__(self, entry: RuleEntry | None, palette: Palette | None = None) -> None:
+    def __init__(self, entry: RuleEntry | None) -> None:
         self._entry = entry
         self._scope: SaveTo = "session"
         self._confirming = ""
-        super().__init__("Edit this rule" if entry is not None else "New rule", [], palette)
+        super().__init__("Edit this rule" if entry is not None else "New rule", [])
 
     def on_mount(self) -> None:
         # Textual calls that of the base classes after this one.

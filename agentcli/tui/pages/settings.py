@@ -19,7 +19,6 @@ from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import Runs, padded, safe, wrapped
 from agentcli.tui.sheets.sheet import Keys
 from agentcli.tui.startup.preferences import SettingScope
-from agentcli.tui.theme.palette import Palette
 
 _SCOPES: Mapping[SettingScope, str] = {"user": "all your projects", "local": "this project, for you only"}
 _VALUE_WIDTH = 24
@@ -44,12 +43,10 @@ class SettingsPage(ListSheet[Setting, SettingChange]):
     verb = "change"
     placeholder = "type to search in names and values"
 
-    def __init__(
-        self, rows: Sequence[Setting], files: Mapping[SettingScope, str] | None = None, palette: Palette | None = None
-    ) -> None:
+    def __init__(self, rows: Sequence[Setting], files: Mapping[SettingScope, str] | None = None) -> None:
         self._files = files or {}
         self.verb = "change" if self._files else "how to change it"
-        super().__init__("Settings", setting_rows(rows), palette, preview=self._description)
+        super().__init__("Settings", setting_rows(rows), preview=self._description)
 
     def _description(self, row: Row[Setting]) -> list[str]:
         setting = row.value
@@ -76,7 +73,7 @@ class SettingsPage(ListSheet[Setting, SettingChange]):
         else:
             # A repository cannot set such a key, so its local file would be ignored.
             files = {scope: file for scope, file in self._files.items() if scope == "user" or key.repository != "no"}
-            self.open(ValuePicker(key, setting, files, self.palette), self._changed)
+            self.open(ValuePicker(key, setting, files), self._changed)
 
     def _changed(self, change: SettingChange | None) -> None:
         if change is not None:
@@ -104,9 +101,7 @@ class ValuePicker(ListSheet[Any, SettingChange]):
     unlisted_first = True
     longest = 4000
 
-    def __init__(
-        self, key: Key, setting: Setting, files: Mapping[SettingScope, str], palette: Palette | None = None
-    ) -> None:
+    def __init__(self, key: Key, setting: Setting, files: Mapping[SettingScope, str]) -> None:
         self._key = key
         self._setting = setting
         self._files = files
@@ -116,7 +111,7 @@ class ValuePicker(ListSheet[Any, SettingChange]):
         rows = [Row(value, shown_value(value), "", "●" if value == setting.value else "") for value in options]
         default = "not set" if key.default is None else shown_value(key.default)
         rows.append(Row(None, "remove it from the file", f"the next file applies, or the default: {default}"))
-        super().__init__(key.name, rows, palette, start=setting.value)
+        super().__init__(key.name, rows, start=setting.value)
         self._typed_freely = not options
 
     def unlisted(self, query: str) -> Row[Any] | None:

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from agentcli.core.format import elapsed, money, token_count
-from agentcli.tui.agent_progress import AgentItem, AgentProgress, AgentStatus
+from agentcli.tui.agent_progress import AGENT_SIGNS, AgentItem, AgentProgress
 from agentcli.tui.pages.agent import AgentPage
 from agentcli.tui.sheets.page import TextPage
 from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import safe
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
     from agentcli.tools.shell.background import BackgroundTask
@@ -23,7 +22,6 @@ ReadOutput = Callable[[str], Sequence[str]]
 Stop = tuple[Literal["stop"], str]
 
 _SIGNS = {"running": "●", "completed": "✓", "failed": "✗", "killed": "■"}
-_AGENT_SIGNS: dict[AgentStatus, str] = {"running": "●", "waiting": "?", "done": "✓", "failed": "✗", "stopped": "■"}
 _PREVIEW_CELLS = 46
 _ID_CELLS = 7
 
@@ -41,16 +39,14 @@ class TasksPage(ListSheet[str, Stop]):
     def __init__(
         self,
         tasks: Sequence[BackgroundTask],
-        output: ReadOutput | None = None,
-        palette: Palette | None = None,
+        output: ReadOutput,
         agents: Sequence[AgentProgress] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._output = output
         self._clock = clock
-        preview = None if output is None else lambda row: self._lines_of(row.value)
         title = "Agents and background commands" if agents else "Background commands"
-        super().__init__(title, self._rows(tasks, agents), palette, preview=preview)
+        super().__init__(title, self._rows(tasks, agents), preview=lambda row: self._lines_of(row.value))
 
     def update_tasks(self, tasks: Sequence[BackgroundTask], agents: Sequence[AgentProgress] = ()) -> None:
         self.set_rows(self._rows(tasks, agents))
@@ -67,9 +63,9 @@ class TasksPage(ListSheet[str, Stop]):
     def choose(self, row: Row[str]) -> None:
         progress = self._agents.get(row.value)
         if progress is not None:
-            self.open(AgentPage(progress, self.palette, self._clock), lambda chosen: self._stop(row.value, chosen))
-        elif self._output is not None:
-            self.open(TextPage(f"{row.value}: {row.label}", self._lines_of(row.value), self.palette))
+            self.open(AgentPage(progress, self._clock), lambda chosen: self._stop(row.value, chosen))
+        else:
+            self.open(TextPage(f"{row.value}: {row.label}", self._lines_of(row.value)))
 
     def letter(self, key: str) -> bool:
         row = self.row
@@ -87,7 +83,7 @@ class TasksPage(ListSheet[str, Stop]):
         row = self.row
         stop = [("k", "stop")] if row is not None and self._is_running(row.value) and not self.searching else []
         verb = "open" if row is not None and row.value in self._agents else self.verb
-        show = [("Enter", verb)] if row is not None and (self._output is not None or verb == "open") else []
+        show = [("Enter", verb)] if row is not None else []
         search = [] if self.searching else [("/", "search")]
         return [*search, ("↑↓", "move"), *stop, *show, ("Esc", "end search" if self.searching else "back")]
 
@@ -105,7 +101,7 @@ class TasksPage(ListSheet[str, Stop]):
 
         progress = self._agents.get(name)
         if progress is None:
-            return (self._output(name) if self._output is not None else ()) or ("(no output yet)",)
+            return self._output(name) or ("(no output yet)",)
         block = AgentBlock(AgentItem(id=progress.id, progress=progress))
         block.expanded = True
         return [line.strip.text for line in block.layout(_PREVIEW_CELLS, self.palette)][-200:]
@@ -126,8 +122,8 @@ def agent_rows(agents: dict[str, AgentProgress], now: float, widest: int) -> lis
         facts += [money(progress.cost_usd)] if progress.cost_usd else []
         facts += [progress.doing] if progress.is_running else []
         detail = f"{name:<{widest}} {progress.status:<9} {elapsed(seconds):>11}  {' · '.join(facts)}".rstrip()
-        sign = _AGENT_SIGNS[progress.status]
-        rows.append(Row(name, progress.description or progress.name, detail, sign, group="Agents"))
+        label = progress.description or progress.name
+        rows.append(Row(name, label, detail, AGENT_SIGNS[progress.status], group="Agents"))
     return rows
 
 

@@ -8,7 +8,6 @@ from agentcli.tui.pickers.model import IN_FORCE
 from agentcli.tui.sheets.picker import Picker
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import Runs, wrapped
-from agentcli.tui.theme.palette import Palette
 
 _WARNING = (
     "! Commands and edits run without review, even those that a file or a web page tricked the model into. "
@@ -17,12 +16,12 @@ _WARNING = (
 
 
 class ModePicker(Picker[PermissionMode]):
-    def __init__(self, current: PermissionMode, palette: Palette | None = None) -> None:
+    def __init__(self, current: PermissionMode) -> None:
         rows = [
             Row(mode, words.label, words.meaning, IN_FORCE if mode is current else "")
             for mode, words in ((PermissionMode(name), words) for name, words in MODE_WORDS.items())
         ]
-        super().__init__("Permission mode", rows, palette, start=current)
+        super().__init__("Permission mode", rows, start=current)
 
     def about(self, row: Row[PermissionMode] | None, width: int) -> list[Runs]:
         if row is not None and row.value is PermissionMode.BYPASS:

@@ -10,7 +10,6 @@ from agentcli.providers.catalog import ALIASES, EFFORTS, PRICES_TAKEN, Catalog, 
 from agentcli.tui.sheets.picker import Picker
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import Runs, safe, wrapped
-from agentcli.tui.theme.palette import Palette
 
 IN_FORCE = "●"
 NOTHING_CACHED = "Nothing is cached, so a change costs nothing."
@@ -35,7 +34,6 @@ class ModelPicker(Picker[str]):
         catalog: Catalog,
         current: str,
         context_tokens: int = 0,
-        palette: Palette | None = None,
         price_of_change: Callable[[str], ChangePrice] = lambda _model: NO_CHANGE,
     ) -> None:
         self._catalog = catalog
@@ -45,7 +43,7 @@ class ModelPicker(Picker[str]):
         known = catalog.known_ids()
         ids = known if self._current in known else (self._current, *known)
         rows = [self._row(catalog.get(id)) for id in ids]
-        super().__init__("Model", rows, palette, start=self._current)
+        super().__init__("Model", rows, start=self._current)
 
     def _row(self, info: ModelInfo) -> Row[str]:
         mark = IN_FORCE if info.id == self._current else ""
@@ -86,11 +84,10 @@ class EffortPicker(Picker[str]):
         info: ModelInfo,
         current: str = "auto",
         price_of_change: Callable[[str], ChangePrice] = lambda _level: NO_CHANGE,
-        palette: Palette | None = None,
     ) -> None:
         self._current = current or "auto"
         self._price_of_change = price_of_change
-        super().__init__(f"Effort of {safe(info.id, 60)}", self._rows(info), palette, start=self._current)
+        super().__init__(f"Effort of {safe(info.id, 60)}", self._rows(info), start=self._current)
 
     def _rows(self, info: ModelInfo) -> list[Row[str]]:
         default = f"the model's own default: {info.default_effort}" if info.default_effort else "nothing is sent"

@@ -11,7 +11,6 @@ from agentcli.core.format import ago
 from agentcli.tui.sheets.picker import Picker
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import safe
-from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
     from agentcli.session.find import SessionInfo
@@ -28,17 +27,11 @@ class SessionPicker(Picker["SessionInfo"]):
     preview_keeps = 1
     verb = "resume"
 
-    def __init__(
-        self,
-        load: Load,
-        last_lines: LastLines | None = None,
-        palette: Palette | None = None,
-        now: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, load: Load, last_lines: LastLines, now: Callable[[], float] = time.time) -> None:
         self._load = load
         self._last_lines = last_lines
         self._now = now
-        super().__init__("Resume a session", [], palette, preview=self._lines if last_lines is not None else None)
+        super().__init__("Resume a session", [], preview=self._lines)
         self.empty = "Loading…"
 
     def on_mount(self) -> None:
@@ -55,7 +48,6 @@ class SessionPicker(Picker["SessionInfo"]):
             self.set_rows(session_rows(sessions, self._now()))
 
     def _lines(self, row: Row[SessionInfo]) -> Sequence[str]:
-        assert self._last_lines is not None
         try:
             return self._last_lines(row.value) or ("(nothing to show)",)
         except OSError as error:

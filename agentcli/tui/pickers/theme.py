@@ -18,14 +18,12 @@ Try = Callable[[str], Palette | None]
 class ThemePicker(Picker[str]):
     """Returns the name of the theme, which is on already then."""
 
-    def __init__(
-        self, themes: Sequence[ThemeChoice], current: str, preview: Try, palette: Palette | None = None
-    ) -> None:
+    def __init__(self, themes: Sequence[ThemeChoice], current: str, preview: Try) -> None:
         rows = [
             Row(name, name, description, IN_FORCE if name == current else "", "Dark" if dark else "Light")
             for name, description, dark in sorted(themes, key=lambda theme: not theme[2])
         ]
-        super().__init__("Theme", rows, palette, start=current)
+        super().__init__("Theme", rows, start=current)
         self._try = preview
         self._before = current
         self._on = current

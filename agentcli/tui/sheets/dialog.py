@@ -7,10 +7,11 @@ but the screen.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, TypedDict, TypeVar, Unpack
+from typing import Generic, TypeVar
 
 from rich.style import Style
 from textual import events, work
@@ -27,7 +28,6 @@ from agentcli.tui.sheets.scroller import LineScroller
 from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, StyledRows, is_exit
 from agentcli.tui.sheets.typing_guard import TypingGuard
 from agentcli.tui.textual_internals import forward
-from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
 
@@ -40,18 +40,12 @@ _LONGEST_ENTRY = 100_000
 _TYPING_KEYS = frozenset({"enter", "shift+enter", "ctrl+j", "backspace", "delete", "space"})
 
 
-class DialogOptions(TypedDict, total=False):
-    guarded: bool
-    """Hold back keys while the user types a sentence; the default."""
-    clock: Callable[[], float]
-    typed: Callable[[], float] | None
-    """Time of the last key in the prompt, by the clock."""
-
-
 class Dialog(Sheet[T], Generic[T]):
     """Keys that its guard holds back go to what has the focus on the screen below."""
 
     share = 1.0
+    guarded = True
+    """Whether keys are held back while the user types a sentence."""
     first = 0
     """The choice that is marked when the dialog opens."""
     marks_choice = True
@@ -59,12 +53,13 @@ class Dialog(Sheet[T], Generic[T]):
     body_varies = False
     """Whether the body says more when there is little room for the choices."""
 
-    def __init__(self, palette: Palette, **options: Unpack[DialogOptions]) -> None:
-        super().__init__(palette=palette)
-        self.guard = TypingGuard(
-            options.get("clock", time.monotonic), options.get("typed"), on=options.get("guarded", True)
-        )
-        self._after_digit = TypingGuard(options.get("clock", time.monotonic), None, on=False)
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock: Callable[[], float] = time.monotonic
+        self.typed: Callable[[], float] = lambda: -math.inf
+        """Time of the last key in the prompt, by the clock."""
+        self.guard = TypingGuard(self._now)
+        self._after_digit = TypingGuard(self._now)
         """Whether Enter may still be the end of a sentence with a number in it."""
         self.index = 0
         self.compact = False
@@ -219,7 +214,8 @@ class Dialog(Sheet[T], Generic[T]):
         yield entry
 
     def on_mount(self) -> None:  # Textual calls that of `Sheet` after this one
-        self.guard.begin()
+        if self.guarded:
+            self.guard.begin(self.typed())
         self.index = self._next(self.first - 1, 1)
 
     def lay_out(self, width: int, room: int) -> None:
@@ -452,6 +448,9 @@ class Dialog(Sheet[T], Generic[T]):
             event.stop()
             self._forward(events.Paste(event.text))
 
+    def _now(self) -> float:
+        return self.clock()
+
     def _hold_back(self, key: str, character: str | None) -> None:
         self._forward(events.Key(key, character))
         self.settle()
@@ -531,8 +530,8 @@ class Dialog(Sheet[T], Generic[T]):
 class RequestDialog(Dialog[Answer | None]):
     """A dialog about a request of the engine. Its title is the question, its display the content."""
 
-    def __init__(self, event: PermissionRequested, palette: Palette, **options: Unpack[DialogOptions]) -> None:
-        super().__init__(palette, **options)
+    def __init__(self, event: PermissionRequested) -> None:
+        super().__init__()
         self.event = event
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Unpack
 
 from textual import work
 from textual.app import ComposeResult
@@ -13,17 +12,10 @@ from textual.widgets import TextArea
 
 from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_text
-from agentcli.tui.sheets.dialog import PAINTED, Dialog, DialogOptions
+from agentcli.tui.sheets.dialog import PAINTED, Dialog
 from agentcli.tui.sheets.sheet import Keys
-from agentcli.tui.theme.palette import Palette
 
 EDITING_KEYS: Keys = [("Ctrl+G", "your own editor"), ("Esc", "back to the choices")]
-
-
-class EditableOptions(DialogOptions, total=False):
-    environ: Mapping[str, str] | None
-    """Where `$EDITOR` is looked up; the environment of the process by default."""
-    cwd: Path | None
 
 
 class EditableDialog(Dialog[Answer | None]):
@@ -33,21 +25,14 @@ class EditableDialog(Dialog[Answer | None]):
     }
     """
 
-    def __init__(
-        self,
-        text: str,
-        palette: Palette,
-        *,
-        environ: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-        **options: Unpack[DialogOptions],
-    ) -> None:
-        super().__init__(palette, **options)
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.environ: Mapping[str, str] = os.environ
+        """Where `$EDITOR` is looked up."""
+        self.cwd = Path.cwd()
         self.text = plain_text(text)
         self.editing = False
         self._original = self.text
-        self._environ = os.environ if environ is None else environ
-        self._cwd = cwd
         self._is_outside = False
 
     @property
@@ -125,7 +110,7 @@ class EditableDialog(Dialog[Answer | None]):
         editor = self.query_one(TextArea)
         text = editor.text if self.editing else self.text
         try:
-            outcome = await edit_outside(self.app, text, self._environ, self._cwd or Path.cwd())
+            outcome = await edit_outside(self.app, text, self.environ, self.cwd)
         finally:
             self._is_outside = False
         if isinstance(outcome, Written):

@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from agentcli.tui.sheets.runs import Runs, safe_block
 from agentcli.tui.sheets.scroller import Pager, Scroller
 from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, is_exit
-from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
 
@@ -32,8 +31,8 @@ class Page(Sheet[T]):
 
     share = 0.9
 
-    def __init__(self, title: str, palette: Palette | None = None) -> None:
-        super().__init__(title, palette)
+    def __init__(self, title: str) -> None:
+        super().__init__(title)
         self._typing = False
         """Keys go to the line for searching; it stays while `n` and `N` go through the matches."""
 
@@ -141,8 +140,8 @@ class Page(Sheet[T]):
 class TextPage(Page[None]):
     """Any text, as it is. `lines` may hold line breaks and whatever else: it is made safe here."""
 
-    def __init__(self, title: str, lines: Iterable[str], palette: Palette | None = None) -> None:
-        super().__init__(title, palette)
+    def __init__(self, title: str, lines: Iterable[str]) -> None:
+        super().__init__(title)
         texts = safe_block("\n".join(lines))
         self._texts = texts if any(texts) else ["(empty)"]
 

@@ -20,7 +20,6 @@ from agentcli.tui.sheets.row_list import RowList
 from agentcli.tui.sheets.rows import FoundEntry, Row, RowSearch, entries_of, find
 from agentcli.tui.sheets.runs import Runs, first_rows, safe, safe_block, wrapped
 from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, StyledRows, is_exit
-from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -78,11 +77,10 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self,
         title: str,
         rows: Sequence[Row[T]],
-        palette: Palette | None = None,
         start: T | None = None,
         preview: Preview[T] | None = None,
     ) -> None:
-        super().__init__(title, palette)
+        super().__init__(title)
         self._entries = entries_of(rows)
         self._start = start
         self._preview = preview

@@ -121,10 +121,12 @@ class Sheet(ModalScreen[T]):
     declined: ClassVar[Any] = None
     """The result when the user leaves the sheet without an answer."""
 
-    def __init__(self, title: str = "", palette: Palette | None = None) -> None:
+    palette = Palette()
+    """The styles of the app that opens it; until then the default ones."""
+
+    def __init__(self, title: str = "") -> None:
         super().__init__()
         self.title_text = safe(title)
-        self.palette = palette or Palette()
         self._above: Sheet[Any] | None = None
         self.area = Size(0, 0)
         """The screen as it was laid out for."""
@@ -168,10 +170,6 @@ class Sheet(ModalScreen[T]):
         if notice := self.notice:
             keys = [(cut(notice, width - 2 * MARGIN), palette.warning)]
         self.query_one("#keys", StyledRows).show([[(" " * MARGIN, palette.muted), *keys]])
-
-    def set_palette(self, palette: Palette) -> None:
-        self.palette = palette
-        self.settle()
 
     def press(self, key: str, character: str | None) -> bool:
         """Handle a key; return whether it does something here. `character` is None for keys that print nothing."""
@@ -224,6 +222,7 @@ class Sheet(ModalScreen[T]):
         self._notice_end = self.set_timer(TOLD_SECONDS, self.tell) if texts else None
 
     def compose(self) -> ComposeResult:
+        self.palette = getattr(self.app, "palette", self.palette)
         with Vertical(id="sheet"):
             yield StyledRows(id="rule")
             yield from self.parts()

@@ -11,20 +11,20 @@ _MIDST = 1.5
 
 
 class TypingGuard:
-    """Ignores keys until the user has paused; after that every key counts, however fast."""
+    """From `begin` on ignores keys until the user has paused; after that every key counts, however fast."""
 
-    def __init__(self, clock: Callable[[], float], typed: Callable[[], float] | None, *, on: bool) -> None:
-        """`typed`: time of the last key press before the dialog, by `clock`."""
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._typed = typed
-        self._open = not on
-        self._last = clock()
+        self._open = True
+        self._last = 0.0
         self._held = False
         self.pause = PAUSE
 
-    def begin(self) -> None:
+    def begin(self, typed: float) -> None:
+        """`typed`: time of the last key press before the dialog, by the clock."""
+        self._open = False
         self._last = self._clock()
-        if self._typed is not None and self._last - self._typed() < _MIDST:
+        if self._last - typed < _MIDST:
             self.pause = 2 * PAUSE
 
     def holds(self) -> bool:

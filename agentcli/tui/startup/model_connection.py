@@ -55,9 +55,9 @@ class ModelConnection(Reaching):
         app, chat = self._app, self._app.chat
         waiting = self._sent is not None
         welcome = await asyncio.to_thread(lambda: connecting.begin(demo=app.has_demo, waiting=waiting))
-        typed = (lambda: chat.prompt.last_typed) if by_itself else None
-        dialog = WelcomeDialog(welcome, connecting.servers, connecting.do, chat.palette, key=key, typed=typed)
+        dialog = WelcomeDialog(welcome, connecting.servers, connecting.do, key=key)
         if by_itself:
+            dialog.typed = lambda: chat.prompt.last_typed
             dialog.unfinished = lambda: self._sent is None and not chat.prompt.is_empty
         answer: Welcome | None = await app.ask_on_screen(dialog)
         return answer

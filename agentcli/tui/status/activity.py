@@ -47,13 +47,13 @@ _NAMES = {
 }
 
 
-def activity_text(activity: Activity, now: float, width: int, palette: Palette, todo: str = "") -> list[Run]:
-    """The row without its sign, at most `width` cells wide. `todo`: what is being done, e.g. `3/7 Fix the parser`."""
+def activity_text(activity: Activity, now: float, width: int, palette: Palette) -> list[Run]:
+    """The row without its sign, at most `width` cells wide."""
     if not activity.phase or width <= 0:
         return []
     style = _style(activity, palette)
     text = shown_command(plain_line(activity.text, 300)) or _NAMES[activity.phase]
-    details = _details(activity, now, palette, shown_command(plain_line(todo, 200)))
+    details = _details(activity, now, palette)
     # The text itself is worth more than any detail, but not all of the row: details leave from the least important on.
     wanted = min(cell_len(text), max(12, width // 2))
     while details and sum(cell_len(part) + 3 for _rank, (part, _look) in details) + wanted > width:
@@ -65,15 +65,13 @@ def activity_text(activity: Activity, now: float, width: int, palette: Palette, 
     return row
 
 
-def _details(activity: Activity, now: float, palette: Palette, todo: str) -> list[tuple[int, Run]]:
+def _details(activity: Activity, now: float, palette: Palette) -> list[tuple[int, Run]]:
     """In the order of the row, each with its rank: the higher goes first when there is no room."""
     details: list[tuple[int, Run]] = []
     if activity.until > 0:
         seconds = activity.until - now
         left = f"next in {elapsed(max(1, round(seconds)))}" if seconds > 0.05 else "now"
         details.append((0, (left, palette.warning)))
-    if todo:
-        details.append((4, (shortened(todo, 48), palette.muted)))
     began = activity.tool_began or activity.began
     if began > 0 and now - began >= 1:
         details.append((2, (elapsed(now - began), palette.muted)))
@@ -108,25 +106,22 @@ class ActivityLine(Widget):
         self._moving = moving
         self._clock = clock
         self._activity = Activity()
-        self._todo = ""
         self._row: list[Run] = []
         self._frame = 0
         self._timer: Timer | None = None
         self._hint = ""
         self._hint_over: Timer | None = None
 
-    def show(self, activity: Activity, now: float | None = None, todo: str = "") -> None:
+    def show(self, activity: Activity) -> None:
         """Cheap enough to be called for every event: what only counts up waits for the next tick."""
-        counting = self._timer is not None and todo == self._todo
-        same = counting and _words_of(activity) == _words_of(self._activity)
-        self._activity, self._todo = activity, todo
-        if same:
+        before, self._activity = self._activity, activity
+        if self._timer is not None and _words_of(activity) == _words_of(before):
             return
         if not activity.phase:
             self._stop()
         elif self._timer is None and self.is_attached:
             self._timer = self.set_interval(1 / (FRAMES_A_SECOND if self._moving else 2), self._tick, name="activity")
-        self._retext(self._clock() if now is None else now)
+        self._retext()
 
     def _stop(self) -> None:
         """No timer while nothing goes on: an idle app does not wake up."""
@@ -138,7 +133,7 @@ class ActivityLine(Widget):
     def hint(self, text: str, seconds: float) -> None:
         """A few words in the same row, for a moment; whatever goes on is said again after that."""
         self._hint = text
-        self._retext(self._clock())
+        self._retext()
         self.refresh()
         if self._hint_over is not None:
             self._hint_over.stop()
@@ -149,30 +144,30 @@ class ActivityLine(Widget):
             self._hint_over.stop()
         self._hint = ""
         self._hint_over = None
-        self._retext(self._clock())
+        self._retext()
         self.refresh()
 
     def set_palette(self, palette: Palette) -> None:
         self._palette = palette
         self._row = []
-        self._retext(self._clock())
+        self._retext()
         self.refresh()
 
     def on_mount(self) -> None:
-        self.show(self._activity, todo=self._todo)
+        self.show(self._activity)
 
     def on_resize(self) -> None:
-        self._retext(self._clock())
+        self._retext()
 
     def _tick(self) -> None:
         if self._moving and self._activity.phase not in ("waiting", ""):
             self._frame = (self._frame + 1) % len(SPINNER)
             repaint_soon(self, Region(MARGIN, 0, 1, 1))
-        self._retext(self._clock())
+        self._retext()
 
-    def _retext(self, now: float) -> None:
+    def _retext(self) -> None:
         width = max(0, self.size.width - MARGIN - 2)
-        row = activity_text(self._activity, now, width, self._palette, self._todo)
+        row = activity_text(self._activity, self._clock(), width, self._palette)
         if row != self._row:
             self._row = row
             repaint_soon(self)

@@ -1,0 +1,38 @@
+"""Which dialog asks a question of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from agentcli.core.events import CompactionProposed, PermissionRequested
+from agentcli.core.permission import Answer
+from agentcli.tui.dialogs.compact_preview import CompactPreview
+from agentcli.tui.dialogs.confirm import ConfirmDialog, UndoChoice
+from agentcli.tui.dialogs.permission import PermissionDialog
+from agentcli.tui.dialogs.plan import PlanDialog
+from agentcli.tui.dialogs.questions import QuestionsDialog
+from agentcli.tui.dialogs.server_form import ServerFormDialog
+from agentcli.tui.dialogs.server_requests import SamplingDialog, ServerAddressDialog
+from agentcli.tui.sheets.dialog import Dialog
+
+_BY_KIND: dict[object, Callable[[PermissionRequested], Dialog[Answer | None]]] = {
+    "plan": PlanDialog,
+    "questions": QuestionsDialog,
+    "confirm": ConfirmDialog,
+    "undo": UndoChoice,
+    "mcp_form": ServerFormDialog,
+    "mcp_url": ServerAddressDialog,
+    "mcp_sampling": SamplingDialog,
+}
+"""By the kind of the question's display; everything else asks for a permission."""
+
+
+def dialog_for(
+    event: PermissionRequested | CompactionProposed, waiting: int, cwd: Path | None
+) -> Dialog[Answer | None]:
+    """`waiting`: further questions after this one. `cwd`: what paths of the call are relative to."""
+    if isinstance(event, CompactionProposed):
+        return CompactPreview(event)
+    make = _BY_KIND.get(event.display.get("kind"))
+    return make(event) if make is not None else PermissionDialog(event, waiting, cwd)
