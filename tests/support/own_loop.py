@@ -24,7 +24,9 @@ def run_in_own_loop(test: Callable[..., Coroutine[Any, Any, None]], arguments: d
             loop.run_until_complete(test(**arguments))
         except Exception as error:
             raised.append(error)
-    if len(raised) == 1:
-        raise raised[0]
-    if raised:
-        raise ExceptionGroup("callbacks or the test raised several errors", raised)
+        # What is raised from here on is no fault of the test: it runs while the loop is closed.
+        found = raised.copy()
+    if len(found) == 1:
+        raise found[0]
+    if found:
+        raise ExceptionGroup("callbacks or the test raised several errors", found)
