@@ -27,6 +27,14 @@ _FOLDERS = {
     *("memory", "plugins", "providers", "session", "tools", "workspace"),
     *("commands", "demo", "headless", "interactive", "plain", "tui"),
 }
+_FILES = {
+    f"assemble/test_{name}.py"
+    for name in (
+        *("git_context", "hooks", "mcp", "mcp_duties", "mcp_offer"),
+        *("output_styles", "prices", "stopped_commands", "working_directory"),
+    )
+}
+"""Files of other folders, in which no engine has a sandbox."""
 _TESTS = Path(__file__).parents[1]
 _LONGEST_NAME = 30
 _major, _preadv = os.major, os.preadv
@@ -58,8 +66,8 @@ _next_numbers: dict[str, int] = {}
 
 
 def _base(item: pytest.Item) -> Path:
-    folder = str(item.path).removeprefix(f"{_TESTS}/").partition("/")[0]
-    memory = _memory_base(item.config) if folder in _FOLDERS else None
+    path = str(item.path).removeprefix(f"{_TESTS}/")
+    memory = _memory_base(item.config) if path.partition("/")[0] in _FOLDERS or path in _FILES else None
     return memory or item.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined, no-any-return]
 
 
