@@ -28,13 +28,12 @@ _FOLDERS = {
     *("commands", "demo", "headless", "interactive", "plain", "tui"),
 }
 _FILES = {
-    f"assemble/test_{name}.py"
-    for name in (
-        *("git_context", "hooks", "mcp", "mcp_duties", "mcp_offer"),
-        *("output_styles", "prices", "stopped_commands", "working_directory"),
-    )
+    *(f"assemble/test_{name}.py" for name in ("git_context", "hooks", "mcp", "mcp_duties", "mcp_offer")),
+    *(f"assemble/test_{name}.py" for name in ("output_styles", "prices", "stopped_commands", "working_directory")),
+    *(f"permissions/test_{name}.py" for name in ("decisions", "gitconfig", "gitfiles", "reach", "rebuildable")),
+    *(f"permissions/test_{name}.py" for name in ("rule_text", "rules", "suggest")),
 }
-"""Files of other folders, in which no engine has a sandbox."""
+"""Files of other folders, which start no sandbox and have no rule for /dev."""
 _TESTS = Path(__file__).parents[1]
 _LONGEST_NAME = 30
 _major, _preadv = os.major, os.preadv
