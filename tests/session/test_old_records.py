@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from agentcli.core.messages import (
     NOTE,
     RESULT_DATA,
@@ -20,7 +18,7 @@ from agentcli.session import old_records
 from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "note"),
     [
         ("[The user ran a command in their own shell: ls\nIts output:\n]", {"about": "shell"}),
