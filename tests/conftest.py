@@ -7,14 +7,11 @@ found through /proc; where there is none (macOS) only tasks are checked.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import gc
 import inspect
 import os
 import signal
-import socket
-import stat
 import sys
 import tempfile
 import time
@@ -22,14 +19,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import _pytest.tmpdir
+import anyio.pytest_plugin
 import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers as hypothesis_providers
 
-from tests.support import compiled_tests, forked_workers, unsynced
+from tests.support import compiled_tests, forked_workers, network_sockets, unsynced
 from tests.support.examples import EXAMPLES, UNHURRIED
-from tests.support.memory_folders import is_meant_for, memory_factory
+from tests.support.memory_folders import folder_of
+from tests.support.own_loop import run_in_own_loop
 
 # Who starts the tests in the background (nohup, `&`) has some signals ignored, and programs under test inherit that.
 for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
@@ -56,6 +54,7 @@ if Path(tempfile.gettempdir()).resolve() == Path("/tmp") and os.access("/var/tmp
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/var/tmp")
 
 unsynced.install()
+network_sockets.install()
 
 # Nearly everything that is made until the tests begin stays: `pytest_collection_finish` turns the collector on.
 gc.disable()
@@ -129,34 +128,31 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="session")
-def _memory_factory(
-    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
-) -> Iterator[pytest.TempPathFactory]:
-    with memory_factory(tmp_path_factory, pytestconfig) as factory:
-        yield factory
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Remember the test for `tmp_path`."""
+    global _running
+    _running = item
 
 
 @pytest.fixture
-def tmp_path(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, _memory_factory: pytest.TempPathFactory
-) -> Iterator[Path]:
-    make = _pytest.tmpdir.tmp_path._get_wrapped_function()
-    yield from make(request, _memory_factory if is_meant_for(request) else tmp_path_factory)
+def tmp_path() -> Iterator[Path]:
+    """Depends on no other fixture, not even `request`: these took longer than making the folder."""
+    yield from folder_of(_running)
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left_behind() -> Iterator[None]:
-    children, sockets = _children(), set(_sockets())
+    children, sockets = _children(), network_sockets.known()
     yield
     _forget_ended_tasks()
     leaks = _until_gone(lambda: [f"child process {pid}" for pid in _children() - children])
-    leaks += _until_gone(lambda: _connections(sockets))
+    leaks += _until_gone(lambda: network_sockets.opened_since(sockets))
     if leaks:
         pytest.fail("the test left behind: " + ", ".join(leaks))
 
@@ -166,6 +162,18 @@ def pytest_runtest_call(item: pytest.Item) -> None:
     """Tasks have to be looked for inside the loop: when it closes it cancels them without a word."""
     if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
         item.obj = _checked_for_tasks(item.obj)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an asynchronous test in its event loop, unless an asynchronous fixture has given it anyio's: that takes one
+    more task and a stream to it, and twice as long."""
+    names = pyfuncitem._fixtureinfo.argnames
+    if not inspect.iscoroutinefunction(pyfuncitem.obj) or anyio.pytest_plugin._current_runner is not None:
+        return None
+    assert pyfuncitem.funcargs.get("anyio_backend") == "asyncio", "asynchronous tests are marked with anyio"
+    run_in_own_loop(pyfuncitem.obj, {name: pyfuncitem.funcargs[name] for name in names})
+    return True
 
 
 def _checked_for_tasks(test: Callable[..., Any]) -> Callable[..., Any]:
@@ -215,31 +223,3 @@ def _children() -> set[int]:
     except OSError:
         return set()
     return pids
-
-
-def _sockets() -> dict[str, int]:
-    """File descriptors of sockets by the socket's name."""
-    found: dict[str, int] = {}
-    try:
-        numbers = os.listdir("/proc/self/fd")
-    except OSError:
-        return found
-    for number in map(int, numbers):
-        try:
-            status = os.fstat(number)
-        except OSError:
-            continue  # the descriptor of the listing itself
-        if stat.S_ISSOCK(status.st_mode):
-            found[f"socket {status.st_ino}"] = number
-    return found
-
-
-def _connections(before: set[str]) -> list[str]:
-    """New network sockets only: event loops keep a pair of local ones for themselves."""
-    found: list[str] = []
-    for name, number in _sockets().items():
-        if name not in before:
-            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as copy:
-                if copy.family in (socket.AF_INET, socket.AF_INET6):
-                    found.append(f"open connection {name} {copy.getsockname()}")
-    return found

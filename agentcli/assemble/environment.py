@@ -14,6 +14,7 @@ from agentcli.config.trust import TrustStore, trust_root
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
 from agentcli.core.programs import folders_named
+from agentcli.core.real_path import real_path
 from agentcli.providers.catalog import Catalog
 from agentcli.session.paths import project_key
 
@@ -89,9 +90,9 @@ def memory_folder(state_dir: Path, cwd: Path) -> Path:
     """The memory folder of a repository, or of a folder outside any repository."""
     from hashlib import sha256
 
-    root = os.path.realpath(trust_root(cwd))
+    root = real_path(trust_root(cwd))
     digest = sha256(os.fsencode(root)).hexdigest()[:8]
-    return Path(os.path.realpath(state_dir), "memory", f"{project_key(Path(root))}-{digest}")
+    return Path(real_path(state_dir), "memory", f"{project_key(Path(root))}-{digest}")
 
 
 def _folder(path: Path) -> Path:

@@ -24,6 +24,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.installation import installation_paths
 from agentcli.core.launch import Launcher
 from agentcli.core.permission import PermissionMode
+from agentcli.core.real_path import real_path
 from agentcli.permissions.granting import CREDENTIALS, NETWORK, known_credentials
 from agentcli.permissions.late_policy import LatePolicy
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, RuleScope, parse_rule, parse_rules
@@ -172,7 +173,7 @@ class RightsBuilder:
             trusted=self._env.is_trusted(),
             private=self._private_files(),
             installation=self._installation,
-            own_folders=tuple(os.path.realpath(folder) for folder in self._own_folders()),
+            own_folders=tuple(real_path(folder) for folder in self._own_folders()),
             memory=() if self._env.memory_dir is None else (self._env.memory_dir,),
         )
         rules = (*policy.allow, *policy.ask, *policy.deny)
@@ -204,7 +205,7 @@ class RightsBuilder:
 
     def _private_files(self) -> tuple[str, ...]:
         keys = key_store(self._env).path
-        return () if keys is None else (os.path.realpath(keys),)
+        return () if keys is None else (real_path(keys),)
 
     def _own_folders(self) -> tuple[Path, ...]:
         folders = (self._env.paths.config_dir, self._env.paths.state_dir)
@@ -254,7 +255,7 @@ class RightsBuilder:
 
         if not policy.hides_anything and not policy.private:
             return None
-        home = Path(os.path.realpath(policy.home)) if policy.home else None
+        home = Path(real_path(policy.home)) if policy.home else None
         specs = [rule.spec for rule in policy.deny if rule.spec is not None and rule.tool in READING_TOOLS]
         hides = partial(policy.hides, cwd=self._env.cwd, working_dirs=self._env.working_dirs)
         # Only rules need a walk through the folders.
@@ -268,7 +269,7 @@ class RightsBuilder:
         from agentcli.permissions.sandbox.network.upstream import Upstream
         from agentcli.permissions.sandbox.plan import SandboxRules
 
-        home = Path(os.path.realpath(policy.home)) if policy.home else None
+        home = Path(real_path(policy.home)) if policy.home else None
 
         def paths(name: str) -> tuple[Path, ...]:
             given = self._env.settings.texts(f"sandbox.{name}")
@@ -311,7 +312,7 @@ class RightsBuilder:
             return None
         names = tuple(os.path.basename(path) for path in policy.private)  # noqa: PTH119
         # Compare names first: resolving links is slow and most files do not match.
-        return lambda path: path.endswith(names) and policy.private_file(os.path.realpath(path)) is not None
+        return lambda path: path.endswith(names) and policy.private_file(real_path(path)) is not None
 
     def _rules(self, behavior: str) -> tuple[Rule, ...]:
         """The rules of the settings files. An invalid rule is reported; if it is an ask or deny rule, every tool needs

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
 from agentcli.assemble.environment import Environment
 from agentcli.config.trust import trust_root
 from agentcli.core.errors import UsageError
+from agentcli.core.real_path import real_path
 from agentcli.permissions.rules.rule import READING_TOOLS, WRITING_TOOLS, Rule
 from agentcli.session.paths import project_key
 from agentcli.workspace.worktrees import Worktree, Worktrees, recorded_worktree
@@ -56,13 +56,13 @@ def project_worktrees_folder(env: Environment) -> tuple[Path, ...]:
 
 
 def worktrees_folder(state_dir: Path, root: Path) -> Path:
-    return Path(os.path.realpath(state_dir), "worktrees", project_key(root))
+    return Path(real_path(state_dir), "worktrees", project_key(root))
 
 
 def current_worktree(env: Environment) -> Worktree | None:
     """The worktree of agentcli that an environment is in; None outside of one."""
     root, state_dir = trust_root(env.cwd), env.paths.state_dir
-    if state_dir is None or root.parent.parent != Path(os.path.realpath(state_dir), "worktrees"):
+    if state_dir is None or root.parent.parent != Path(real_path(state_dir), "worktrees"):
         return None
     return recorded_worktree(root)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
+from agentcli.core.real_path import real_path
 
 MANAGED_SETTINGS = Path("/etc/agentcli/settings.json")
 PROJECT_FOLDER = ".agentcli"
@@ -75,7 +76,7 @@ def project_folder(cwd: Path) -> Path:
 def own_parts(folder: Path, working_dirs: Iterable[Path]) -> tuple[Path, ...]:
     """What to protect of one of agentcli's own folders: all of it, or everything but the worktree that the agent works
     in, if that lies there."""
-    real = Path(os.path.realpath(folder))
+    real = Path(real_path(folder))
     inside = [each.relative_to(real).parts[0] for each in working_dirs if each != real and each.is_relative_to(real)]
     if not inside:
         return (folder,)

@@ -26,6 +26,7 @@ from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import terminal_line
+from agentcli.core.real_path import real_path
 
 _FILES = ("settings.json", "settings.local.json")
 _FOREIGN_FILES = (".mcp.json", ".claude/settings.json", ".claude/settings.local.json")
@@ -98,7 +99,7 @@ class TrustState:
 def trust_root(cwd: Path) -> Path:
     """The root for trust: of the innermost repository, or the folder itself."""
     # Every engine asks a dozen times: with pathlib it takes three times as long.
-    real = folder = os.path.realpath(cwd)
+    real = folder = real_path(cwd)
     while not os.path.exists(os.path.join(folder, ".git")):  # noqa: PTH110, PTH118
         parent = os.path.dirname(folder)  # noqa: PTH120
         if parent == folder:

@@ -18,6 +18,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from agentcli.core.real_path import real_path
+
 _SITE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 _SHARED_PREFIXES = ("/", "/usr", "/usr/local", "/opt", "/opt/homebrew", "/opt/local")
 """Prefixes that contain more than Python: only the parts that Python uses count."""
@@ -45,10 +47,10 @@ def installation_paths(working_dirs: Iterable[Path] = (), home: Path | None = No
     A prefix counts as a whole unless it is shared or contains a working directory (pip puts sources into `.venv/src`):
     then only the parts that Python uses.
     """
-    inside = [Path(os.path.realpath(folder)) for folder in working_dirs]
+    inside = [Path(real_path(folder)) for folder in working_dirs]
     shared = {Path(name) for name in _SHARED_PREFIXES}
     if home is not None:
-        real = Path(os.path.realpath(home))
+        real = Path(real_path(home))
         shared |= {real, real / ".local", *real.parents}
     found: list[Path] = [Path(sys.executable), Path(os.__file__).parent, *map(Path, library_folders())]
     found.append(Path(getattr(sys, "_base_executable", "") or sys.executable))
@@ -66,7 +68,7 @@ def installation_paths(working_dirs: Iterable[Path] = (), home: Path | None = No
 
 
 def is_installed(path: str, installation: Sequence[Path]) -> bool:
-    real = Path(os.path.realpath(path))
+    real = Path(real_path(path))
     return any(real.is_relative_to(part) for part in installation)
 
 
@@ -76,11 +78,11 @@ def _prefixes() -> list[Path]:
     around = Path(sys.executable).parent.parent
     if (around / "pyvenv.cfg").is_file():
         named.append(str(around))
-    return list(dict.fromkeys(Path(os.path.realpath(name)) for name in named))
+    return list(dict.fromkeys(Path(real_path(name)) for name in named))
 
 
 def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
-    real = sorted({Path(os.path.realpath(path)) for path in paths if os.path.lexists(path)})
+    real = sorted({Path(real_path(path)) for path in paths if os.path.lexists(path)})
     kept: list[Path] = []
     for path in real:
         if not kept or not path.is_relative_to(kept[-1]):

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from agentcli.core.real_path import real_path
+
 
 def find_program(name: str, search_path: str | None, working_dirs: Iterable[Path]) -> str | None:
     """Find a program on a PATH (None: the system's), but never in a working directory.
@@ -51,7 +53,7 @@ def _can_run(path: str) -> bool:
 
 
 def _resolved(folders: Iterable[Path]) -> list[str]:
-    return [os.path.realpath(folder) for folder in folders]
+    return [real_path(folder) for folder in folders]
 
 
 def _absolute_entries(search_path: str | None) -> Iterator[str]:
@@ -60,5 +62,5 @@ def _absolute_entries(search_path: str | None) -> Iterator[str]:
 
 
 def _lies_in(path: str, folders: list[str]) -> bool:
-    real = os.path.realpath(path)
+    real = real_path(path)
     return any(real == folder or real.startswith(folder.rstrip("/") + "/") for folder in folders)

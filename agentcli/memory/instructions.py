@@ -19,6 +19,7 @@ from typing import Literal
 from agentcli.config.trust import trust_root
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.plaintext import visible_text
+from agentcli.core.real_path import real_path
 from agentcli.memory.imports import imported, is_meant
 from agentcli.memory.instruction_text import InstructionText, cut, read_instructions
 
@@ -385,7 +386,7 @@ def _is_something(path: str) -> bool:
 
 def _real(path: str) -> str | None:
     try:
-        return os.path.realpath(path)
+        return real_path(path)
     except (OSError, ValueError):
         return None
 

@@ -13,11 +13,12 @@ from agentcli.permissions.paths import is_below, real_path
 
 @frozen
 class CommandContext:
-    """Where a command would run, and what it may read there. Folders are resolved."""
+    """Where a command would run, and what it may read there. Working directories are resolved."""
 
     cwd: str
     working_dirs: tuple[str, ...]
-    readable: tuple[str, ...] = ()
+    readable: tuple[Path, ...] = ()
+    """Folders elsewhere; resolved when a path outside of the working directories is checked."""
     hides: Callable[[str], bool] | None = None
     """Whether a rule restricts reading this file; None without such rules."""
     resolve: Callable[[str], str] = real_path
@@ -70,4 +71,6 @@ class CommandContext:
 
     def may_read(self, path: str) -> bool:
         real = self.resolve(path)
-        return is_below(real, self.working_dirs) or is_below(real, self.readable)
+        return is_below(real, self.working_dirs) or is_below(
+            real, (self.resolve(str(folder)) for folder in self.readable)
+        )

@@ -91,10 +91,7 @@ class CommandJudge:
         return CommandContext(
             cwd=str(call.cwd),
             working_dirs=tuple(resolve(str(folder)) for folder in call.working_dirs),
-            readable=tuple(
-                resolve(str(path))
-                for path in (*policy.readable, *policy.scratch, *policy.memory, *policy.skill_folders())
-            ),
+            readable=(*policy.readable, *policy.scratch, *policy.memory, *policy.skill_folders()),
             hides=every.hides if every.specs else None,
             resolve=resolve,
             search_path=search_path,

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from agentcli.core import real_path as links
 from agentcli.core.frozen import frozen
 from agentcli.core.globs import escape_glob, glob_regex, is_within_limits
 from agentcli.core.real_path import existing_path
@@ -21,7 +22,7 @@ from agentcli.permissions.protected_names import is_fixed, needs_asking
 def real_path(path: str) -> str:
     """Resolve links in a path; for a missing file, in its existing parents."""
     try:
-        return existing_path(path) or os.path.realpath(path)
+        return links.real_path(path)
     except ValueError:
         # No file can have such a name (NUL, lone surrogate); words of a command may.
         return path
@@ -38,7 +39,7 @@ def has_other_names(path: str) -> bool:
 
 def is_inside(path: str, folders: Iterable[Path]) -> bool:
     """Whether a resolved path is one of the folders or below it."""
-    return is_below(path, map(os.path.realpath, folders))
+    return is_below(path, map(links.real_path, folders))
 
 
 def is_below(path: str, folders: Iterable[str]) -> bool:

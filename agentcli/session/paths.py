@@ -12,6 +12,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from agentcli.core.real_path import real_path
+
 KEY_LIMIT = 200
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9]")
 _SESSION_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -24,7 +26,7 @@ def is_session_id(text: str) -> bool:
 
 def project_key(cwd: Path) -> str:
     """The folder name of a project; different folders may share one, so a session also says its cwd itself."""
-    real = os.path.realpath(cwd)
+    real = real_path(cwd)
     if not real.isascii():
         from unicodedata import normalize
 

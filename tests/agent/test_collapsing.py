@@ -38,6 +38,7 @@ from tests.support.examples import points
 from tests.support.fakes import MODEL, Bench, FakeTool, LoopClock, bench, collect, only, result_of
 from tests.support.scripts import call, fails, pause, provider_on, reply, say, script
 from tests.support.server import LoopbackServer
+from tests.support.tables import each_row
 from tests.support.validate import problems
 from tests.support.virtual import VirtualLoop, run_virtual
 
@@ -293,7 +294,7 @@ def test_a_conversation_that_still_does_not_fit_is_compacted() -> None:
 # ---------------------------------------------------------------------------------------------------- what goes wrong
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         fails(400, "no", "invalid_request_error"),

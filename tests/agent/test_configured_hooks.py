@@ -21,6 +21,7 @@ from agentcli.hooks.rules import HookRule
 from agentcli.hooks.runner import HookPlace, HookRunner
 from tests.support.fakes import Bench, FakeTool, LoopClock, bench, collect, only, result_of
 from tests.support.scripts import call, fails, reply
+from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
 Act = Callable[[Json], Any]
@@ -102,7 +103,7 @@ def test_the_data_names_the_session_and_the_call() -> None:
     run(main)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("decisions", "expected"),
     [
         (("allow", "deny", "ask"), "deny"),

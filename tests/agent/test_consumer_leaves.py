@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,7 +77,9 @@ CUT = reply(say("Too much. "), call("Look", what="c"), stop_reason="max_tokens")
     ],
     ids=["half", "thought", "changed", "broken", "cut", "empty"],
 )
-def test_file_and_log_agree_whenever_a_consumer_leaves_a_reply(replies: Sequence[Any], stays: bool) -> None:
+def test_file_and_log_agree_whenever_a_consumer_leaves_a_reply(
+    replies: Sequence[Any], stays: bool, tmp_path: Path
+) -> None:
     """`stays`: nothing that was shown is taken back later."""
 
     async def main(folder: Path, after: int) -> bool:
@@ -100,9 +101,10 @@ def test_file_and_log_agree_whenever_a_consumer_leaves_a_reply(replies: Sequence
         return isinstance(seen[-1], ev.Result)
 
     for after in range(80):
-        with tempfile.TemporaryDirectory() as folder:
-            if run_virtual(main(Path(folder), after)):
-                return
+        folder = tmp_path / str(after)
+        folder.mkdir()
+        if run_virtual(main(folder, after)):
+            return
     raise AssertionError("it never ended")
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -303,7 +302,7 @@ def test_every_transition_and_every_terminal_of_the_inner_loop_has_a_row() -> No
     assert set(EndReason) <= reached
 
 
-@pytest.mark.parametrize("failure", [BROKEN, IMAGE, INVALID, TOO_LONG])
+@each_row("failure", [BROKEN, IMAGE, INVALID, TOO_LONG])
 def test_an_error_never_asks_the_stop_hooks(failure: Failure) -> None:
     decision = decide(STATE, TurnOutcome(failure=failure, compacted=False), LIMITS)
     assert isinstance(decision, Stop)

@@ -19,6 +19,7 @@ from tests.support.compacting import LONG
 from tests.support.curating import cached_bench, item, looking, situation
 from tests.support.fakes import bench, collect, only
 from tests.support.scripts import call, reply, think
+from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
 # ------------------------------------------------------------------------------------------------------------- drops
@@ -192,7 +193,7 @@ def test_thinking_stays_while_its_results_wait_for_an_answer_also_when_nothing_r
 # ------------------------------------------------------------------------------------------------------------- price
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "words"),
     [
         ({}, "saves 3,100 tokens a turn, costs $0.017 once because the cache after it breaks"),

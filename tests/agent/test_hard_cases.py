@@ -22,6 +22,7 @@ from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tools.base import Output, ToolContext
 from tests.support.fakes import MODEL, FakeTool, bench, collect, only, result_of
 from tests.support.scripts import call, call_raw, event, fails, fault, pause, reply, say
+from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
 SMALL = Profile(model=MODEL, small_model="claude-haiku-5-5", context_window=12_000)
@@ -50,7 +51,7 @@ def test_an_unanswered_prompt_survives_auto_compaction_whole() -> None:
     play(main)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [
         reply("I cannot", stop_reason="refusal"),

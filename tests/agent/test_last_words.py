@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +20,7 @@ from tests.support.compacting import LONG, told, tool
 from tests.support.curating import BIG, item, looking
 from tests.support.fakes import MODEL, FakeTool, bench, collect, only, result_of
 from tests.support.scripts import call, reply
+from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
 LAST = "Rename every function of the parser, and leave the lexer alone: its tests are not ours. " * 4
@@ -30,7 +30,7 @@ PICTURE = ImageBlock({"type": "base64", "media_type": "image/png", "data": "iVBO
 # ------------------------------------------------------------------------------------------------- again and again
 
 
-@pytest.mark.parametrize("times", [1, 2, 3, 4, 6])
+@each_row("times", [1, 2, 3, 4, 6])
 def test_compacting_several_times_in_a_row_keeps_the_last_prompt(times: int) -> None:
     async def main() -> None:
         # Each hand-over is a little shorter than the one before: there is always something to gain.

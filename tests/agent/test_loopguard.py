@@ -17,6 +17,7 @@ from agentcli.core.permission import Answer
 from agentcli.tools.base import Output
 from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
 from tests.support.scripts import call, reply
+from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
 PROMPT = user_message("Do it.", "p", Origin.PROMPT)
@@ -102,7 +103,7 @@ def test_parallel_calls_are_one_turn() -> None:
     assert times(several, several, several) == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "input", "patience"),
     [
         ("BashOutput", {"bash_id": "1"}, 20),

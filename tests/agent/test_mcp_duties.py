@@ -27,6 +27,7 @@ from agentcli.mcp.transport import ServerSurroundings
 from agentcli.tools.base import Output, Progress, ToolContext
 from tests.support.fakes import Bench, FakeTool, bench, only, result_of
 from tests.support.scripts import call, pause, reply
+from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
 SCHEMA: Json = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -114,7 +115,7 @@ def test_a_form_is_asked_in_the_stream_of_the_call_and_its_answer_goes_to_the_se
     run_virtual(main)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "action"),
     [
         (Answer("deny"), "decline"),
@@ -433,7 +434,7 @@ def test_a_model_without_a_price_is_asked_about_each_time() -> None:
     run_virtual(main)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("hints", "model"),
     [
         ((), "claude-haiku-5-5"),
@@ -453,7 +454,7 @@ def test_hints_choose_between_the_small_model_and_the_sessions(hints: tuple[str,
     run_virtual(main)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "messages",
     [
         (),

@@ -16,6 +16,7 @@ from agentcli.context.estimate import text_tokens
 from agentcli.mcp.large_text import PIECE
 from agentcli.mcp.offers import McpContent, McpResult
 from agentcli.tools.base import Output
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -106,7 +107,7 @@ async def test_the_event_loop_goes_on_meanwhile(tmp_path: Path) -> None:
     assert turns > 10
 
 
-@pytest.mark.parametrize("character", [" ", "a", "é", "漢", "x \n"])
+@each_row("character", [" ", "a", "é", "漢", "x \n"])
 def test_a_text_that_is_too_long_for_any_characters_is_not_counted(character: str) -> None:
     limits = ResultLimits(None, tokens=1_000)
     for length in (1_000, 3_000, 9_000, 20_000):

@@ -18,6 +18,7 @@ from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tools.base import Output
 from tests.support.fakes import Bench, FakeTool, bench, collect, kinds, only, result_of
 from tests.support.scripts import call, call_raw, call_with_id, fault, pause, reply, say
+from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
 
@@ -186,7 +187,7 @@ FAILURES = [
 ]
 
 
-@pytest.mark.parametrize(("step", "said"), FAILURES)
+@each_row(("step", "said"), FAILURES)
 def test_every_failed_call_has_a_wrapped_error_result(step: Json, said: str) -> None:
     async def main() -> None:
         b = bench(reply(step), "Done.", tools=[FakeTool(), FakeTool("Crash", crash=ValueError("boom"))])

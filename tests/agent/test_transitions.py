@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from agentcli.agent.loop_state import Continue, LoopState, Transition
 from agentcli.agent.ports import Extensions, Hooks, StopVerdict
 from agentcli.agent.profile import Bounds
@@ -14,6 +12,7 @@ from tests.agent.test_scenarios import Staged
 from tests.context.logs import Talk
 from tests.support.fakes import FakeTool, bench, only
 from tests.support.scripts import call_with_id, fails, reply
+from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
 TOO_LONG = fails(400, "prompt is too long: 250000 tokens > 200000 maximum")
@@ -33,7 +32,7 @@ class Watching(Hooks):
         return self.verdicts.pop(0) if self.verdicts else StopVerdict()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("replies", "rest", "transition", "data"),
     [
         ([reply(call_with_id("a", "Look"), call_with_id("b", "Look"))], {}, "next_turn", {"results": ["a", "b"]}),

@@ -92,26 +92,29 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize("command", ASKED)
-async def test_commands_beyond_undo_or_on_files_that_tools_obey_ask(contained: Project, command: str) -> None:
+async def test_commands_beyond_undo_or_on_files_that_tools_obey_ask(contained: Project) -> None:
     (contained.path / "many").mkdir()
     for number in range(11):
         (contained.path / "many" / f"{number}.txt").touch()
     head = contained.git("rev-parse", "HEAD")
-    async with contained.commands(command) as session:
-        await session.run(no)
-        assert len(session.asked) == 1, session.results
-    assert len(list((contained.path / "many").iterdir())) == 11
+    async with contained.submissions(*(call("Bash", command=command) for command in ASKED)) as session:
+        for number, command in enumerate(ASKED, 1):
+            await session.run(no)
+            assert [event.input.get("command") for event in session.asked[number - 1 :]] == [command], session.results
+            assert len(list((contained.path / "many").iterdir())) == 11, command
+            assert not (contained.root / "outside.txt").exists(), command
     assert contained.git("rev-parse", "HEAD") == head
 
 
-@pytest.mark.parametrize("path", [".github/workflows/x.yml", ".npmrc", ".git/hooks/pre-commit", "../outside.txt"])
-async def test_an_edit_outside_or_of_a_file_that_tools_obey_asks(contained: Project, path: str) -> None:
-    target = contained.path / path
-    async with contained.session(call("Write", file_path=str(target), content="x\n")) as session:
-        await session.run(no)
-        assert len(session.asked) == 1
-    assert not target.exists()
+async def test_an_edit_outside_or_of_a_file_that_tools_obey_asks(contained: Project) -> None:
+    names = (".github/workflows/x.yml", ".npmrc", ".git/hooks/pre-commit", "../outside.txt")
+    targets = [contained.path / name for name in names]
+    calls = [call("Write", file_path=str(target), content="x\n") for target in targets]
+    async with contained.submissions(*calls) as session:
+        for number, target in enumerate(targets, 1):
+            await session.run(no)
+            assert len(session.asked) == number, target
+            assert not target.exists()
 
 
 async def test_an_excluded_command_asks_since_it_would_not_be_contained(contained: Project) -> None:

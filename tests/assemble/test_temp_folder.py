@@ -67,29 +67,28 @@ async def test_a_link_out_of_the_temp_folder_is_not_followed_without_approval(co
         assert len(session.asked) == 3
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "cat /tmp/l*",
-        "cat < /tmp/link",
-        "cd /tmp && cat link",
-        "cat ../../../../../../tmp/link",
-        'for f in /tmp/l*; do cat "$f"; done',
-        "find /tmp -type l | xargs cat",
-        "cat $(ls /tmp/l*)",
-        "cat $TMPDIR/link",
-    ],
+LINK_SPELLINGS = (
+    "cat /tmp/l*",
+    "cat < /tmp/link",
+    "cd /tmp && cat link",
+    "cat ../../../../../../tmp/link",
+    'for f in /tmp/l*; do cat "$f"; done',
+    "find /tmp -type l | xargs cat",
+    "cat $(ls /tmp/l*)",
+    "cat $TMPDIR/link",
 )
-async def test_no_spelling_of_a_link_in_the_temp_folder_is_read_without_approval(
-    contained: Project, command: str
-) -> None:
+
+
+async def test_no_spelling_of_a_link_in_the_temp_folder_is_read_without_approval(contained: Project) -> None:
     secret = contained.home / "diary.txt"
     secret.write_text("private\n")
-    calls = (call("Bash", command=f"ln -s {secret} /tmp/link"), call("Bash", command=command))
-    async with contained.session(*calls, permission_mode=PermissionMode.DEFAULT) as session:
-        await session.run(lambda event: yes(event) if "ln -s" in str(event.input) else no(event))
-        assert len(session.asked) == 2
-        assert not any("private" in result.text for m in session.engine.messages for result in m.tool_results)
+    commands = (f"ln -s {secret} /tmp/link", *LINK_SPELLINGS)
+    calls = [call("Bash", command=command) for command in commands]
+    async with contained.submissions(*calls, permission_mode=PermissionMode.DEFAULT) as session:
+        for number, command in enumerate(commands, 1):
+            await session.run(lambda event: yes(event) if "ln -s" in str(event.input) else no(event))
+            assert len(session.asked) == number, command
+            assert "private" not in session.results[-1], command
 
 
 async def test_files_in_the_temp_folder_are_read_by_commands_without_a_question(contained: Project) -> None:

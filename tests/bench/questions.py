@@ -88,15 +88,16 @@ def project(calls: list[Request]) -> Iterator[tuple[Path, Mapping[str, str]]]:
         base = Path(name).resolve()
         folder, home = base / "project", base / "home"
         home.mkdir()
+        names: dict[str, None] = {}
         for call in calls:
             words = call.subject.split() if call.tool == "Bash" else [call.subject]
-            names = [word for word in words if re.fullmatch(r"[\w.-]+(?:/[\w.-]+)+\.\w+", word)]
+            names |= dict.fromkeys(word for word in words if re.fullmatch(r"[\w.-]+(?:/[\w.-]+)+\.\w+", word))
             if call.tool in ("Read", "Edit"):
-                names.append(call.subject)
-            for path in names:
-                if not path.startswith(("..", "localhost")):
-                    (folder / path).parent.mkdir(parents=True, exist_ok=True)
-                    (folder / path).write_text("a\n")
+                names[call.subject] = None
+        for path in names:
+            if not path.startswith(("..", "localhost")):
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (folder / path).write_text("a\n")
         environ = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "SHELL": "/bin/bash"}
         identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
         for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*identity, "commit", "-qm", "first")):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +40,7 @@ from agentcli.core.messages import (
     user_message,
 )
 from agentcli.core.usage import Usage
+from tests.support.tables import each_row
 from tests.support.validate import problems
 
 IMAGE = ImageBlock({"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="})
@@ -245,7 +245,7 @@ def test_the_instruction_forbids_tools_and_takes_a_focus() -> None:
     assert instruction("the tests").endswith("the tests")
 
 
-@pytest.mark.parametrize("written", range(3))
+@each_row("written", range(3))
 def test_an_incompletely_written_compaction_does_not_count(written: int) -> None:
     new = compacted(pieces(pending=(prompt("p3"),)), SequentialIds().new)
     log = after(TALK, *new)

@@ -98,27 +98,25 @@ def test_unencodable_characters_are_replaced(text: str) -> None:
     cleaned.encode()
 
 
+_BY_NAME = {"message": messages, "block": blocks, "usage": usages, "result": tool_results}
+_BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
+    "str": words,
+    "int": st.integers(0, 9),
+    "bool": st.booleans(),
+    "float": st.floats(0, 9),
+    "Json": objects,
+    "Any": plain_json,
+    "list[str]": st.lists(words, max_size=2),
+    "list[int]": st.lists(st.integers(0, 9), max_size=2),
+    "list[Json]": st.lists(objects, max_size=2),
+    "str | None": st.none() | words,
+    "int | None": st.none() | st.integers(0, 9),
+    "float | None": st.none() | st.floats(0, 9),
+}
+
+
 def _value(field: Any, data: st.DataObject) -> Any:
-    by_name = {"message": messages, "block": blocks, "usage": usages}
-    if field.name in by_name:
-        return data.draw(by_name[field.name])
-    if field.name == "result":
-        return data.draw(tool_results)
-    by_type: dict[str, Any] = {
-        "str": words,
-        "int": st.integers(0, 9),
-        "bool": st.booleans(),
-        "float": st.floats(0, 9),
-        "Json": objects,
-        "Any": plain_json,
-        "list[str]": st.lists(words, max_size=2),
-        "list[int]": st.lists(st.integers(0, 9), max_size=2),
-        "list[Json]": st.lists(objects, max_size=2),
-        "str | None": st.none() | words,
-        "int | None": st.none() | st.integers(0, 9),
-        "float | None": st.none() | st.floats(0, 9),
-    }
-    return data.draw(by_type[field.type])
+    return data.draw(_BY_NAME[field.name] if field.name in _BY_NAME else _BY_TYPE[field.type])
 
 
 @pytest.mark.parametrize("kind", ev.EVENT_TYPES.values(), ids=lambda kind: kind.__name__)

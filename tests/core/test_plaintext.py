@@ -114,7 +114,7 @@ def test_invisible_characters_are_spelled_out_for_a_terminal(code: int) -> None:
         assert plain_line(f"a{chr(code)}b") == f"a<U+{code:04X}>b"
 
 
-@pytest.mark.parametrize("text", ["👨‍👩‍👧 ❤️ 🏳️‍🌈 1️⃣ ©️", "می‌خواهم", "क्‍ष", "שלום", "e\u0301 日本 ｶﾞ", "tab\tand\nline"])
+@each_row("text", ["👨‍👩‍👧 ❤️ 🏳️‍🌈 1️⃣ ©️", "می‌خواهم", "क्‍ष", "שלום", "e\u0301 日本 ｶﾞ", "tab\tand\nline"])
 def test_joiners_needed_by_languages_and_emoji_are_kept(text: str) -> None:
     assert terminal_text(text) == text
 

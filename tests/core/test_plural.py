@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 import agentcli
 from agentcli.core.plural import counted, plural
+from tests.support.tables import each_row
 
 NAIVE = re.compile(r"""\w\(e?s\)["' .:,]|'e?s' if |"e?s" if |else 'e?s'|else "e?s\"""")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("number", "shown"), [(0, "0 lines"), (1, "1 line"), (2, "2 lines"), (1_200, "1,200 lines"), (-1, "-1 lines")]
 )
 def test_a_number_has_the_noun_that_fits_it(number: int, shown: str) -> None:

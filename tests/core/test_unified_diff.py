@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.core.unified_diff import FileDiff, is_unified_diff, line_kinds, parse_files, split_files
+from tests.support.tables import each_row
 
 SHOW = """\
 commit 1234
@@ -71,7 +71,7 @@ def test_output_of_diff_u_and_of_a_merge_is_read_too() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("header", "path"),
     [
         ('diff --git "a/t\\tb" "b/t\\tb"\nnew file mode 100644', "t\tb"),
@@ -85,7 +85,7 @@ def test_names_are_read_as_git_quotes_them(header: str, path: str) -> None:
     assert [file.path for file in parse_files(header)] == [path]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         (SHOW, True),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from agentcli.definitions.expansion import ShellPart, expand, fill_arguments, split_arguments
 from agentcli.definitions.files import DefinitionOrigin, parse_command
 from agentcli.definitions.frontmatter import parse_document
@@ -39,7 +37,7 @@ def test_commands_are_separate_parts_with_line_and_arguments() -> None:
     assert expand(body, "HEAD") == ("State:\n", ShellPart("git diff HEAD", 2), "\nGo.")
 
 
-@pytest.mark.parametrize("body", ["not!`a`", "``!`a```", "\\!`a`", "! `a`", "!`a\nb`"])
+@each_row("body", ["not!`a`", "``!`a```", "\\!`a`", "! `a`", "!`a\nb`"])
 def test_other_exclamation_marks_are_no_commands(body: str) -> None:
     assert expand(body, "") == (body,)
 
@@ -49,7 +47,7 @@ def test_a_command_in_an_argument_stays_text() -> None:
     assert expand("Say", "!`rm x`") == ("Say\n\n!`rm x`",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "rules"),
     [
         ("Bash(git add:*), Read", ("Bash(git add:*)", "Read")),

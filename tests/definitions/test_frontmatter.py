@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,7 +62,7 @@ def test_windows_line_endings_and_a_byte_order_mark_are_removed() -> None:
     assert parse_document("\ufeff---\r\na: b\r\n---\r\nx\r\n").fields == {"a": "b"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "line"),
     [
         ("---\na: b\nno value\n---\n", 3),
@@ -85,7 +84,7 @@ def test_any_text_can_be_parsed(text: str) -> None:
         assert all(problem.line >= 1 for problem in document.problems)
 
 
-@pytest.mark.parametrize("value", ["a{}b", "[a{}b]", '"a"{}b', "[a]{}b"])
+@each_row("value", ["a{}b", "[a{}b]", '"a"{}b', "[a]{}b"])
 def test_a_long_run_of_blanks_is_read_at_once(value: str) -> None:
     began = time.process_time()
     parse_document(f"---\ndescription: {value.format(' ' * 200_000)}\n---\nText")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from agentcli.hooks.answers import MOST_TEXT, HookAnswer, HookOutput, answer_of
+from tests.support.tables import each_row
 
 
 def printed(event: str, value: Any) -> HookAnswer:
@@ -35,7 +36,7 @@ def test_other_exit_codes_only_warn() -> None:
     assert answer.text == "exit code 127: sh: nope: not found"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "output",
     ["{broken", '{"decision": 3}', '{"hookSpecificOutput": []}', '{"continue": "no"}', '{"systemMessage": 1}'],
 )

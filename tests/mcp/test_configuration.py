@@ -170,7 +170,7 @@ def test_names_that_no_server_can_have(name: str) -> None:
     assert "\x1b" not in found.problems[0].text
 
 
-@pytest.mark.parametrize("name", ["a", "my-db", "_x", "a_b", "A1", "a" * 64])
+@each_row("name", ["a", "my-db", "_x", "a_b", "A1", "a" * 64])
 def test_names_that_a_server_can_have(name: str) -> None:
     assert not name_problem(name)
 
@@ -179,7 +179,7 @@ def test_a_disabled_server_is_kept() -> None:
     assert only(command="a", disabled=True).disabled
 
 
-@pytest.mark.parametrize("servers", [None, [], "x", 1])
+@each_row("servers", [None, [], "x", 1])
 def test_servers_that_are_no_object(servers: object) -> None:
     found = parse_servers(servers, "user", "f", {})
     assert found.problems[0].text == "f: 'mcpServers' must be an object."

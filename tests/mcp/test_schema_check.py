@@ -11,6 +11,7 @@ from jsonschema.validators import validator_for
 
 from agentcli.mcp.plain_schema import _CHECKS, _DIALECTS, is_plain_schema
 from agentcli.mcp.schema_check import SchemaRefused, clean_schema, output_mismatch
+from tests.support.tables import each_row
 
 
 def test_a_schema_is_copied_without_control_characters() -> None:
@@ -21,7 +22,7 @@ def test_a_schema_is_copied_without_control_characters() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"type": "string"}}},
@@ -34,7 +35,7 @@ def test_usual_schemas_are_accepted(schema: dict[str, Any]) -> None:
     assert clean_schema(schema) == schema
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "reason"),
     [
         (None, "is not an object"),
@@ -52,7 +53,7 @@ def test_others_are_refused_with_the_reason(schema: Any, reason: str) -> None:
     assert reason in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "value", "mismatch"),
     [
         ({"type": "object", "required": ["a"]}, {"a": 1}, ""),

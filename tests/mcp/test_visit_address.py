@@ -8,7 +8,7 @@ from agentcli.mcp.visit_address import AddressRefused, parse_address
 from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "host"),
     [
         ("https://example.com", "example.com"),

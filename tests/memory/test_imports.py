@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,7 +45,7 @@ def test_a_file_imports_only_so_many() -> None:
     assert len(imported("\n".join(f"@{n}.md" for n in range(1_000)))) == MOST_IMPORTS
 
 
-@pytest.mark.parametrize(("path", "meant"), [("alice", False), ("types/node", False), ("x.md", True), ("./x", True)])
+@each_row(("path", "meant"), [("alice", False), ("types/node", False), ("x.md", True), ("./x", True)])
 def test_mentions_of_people_and_packages_are_not_reported_as_missing(path: str, meant: bool) -> None:
     assert is_meant(path) is meant
 

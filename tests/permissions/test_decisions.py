@@ -30,7 +30,7 @@ def need(policy: Policy, tool: str, kind: str, target: str, project: Path) -> De
 # ------------------------------------------------------------------------------------------------------- questions
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "behavior"),
     [("default", "ask"), ("acceptEdits", "ask"), ("plan", "ask"), ("bypassPermissions", "ask"), ("dontAsk", "deny")],
 )
@@ -138,7 +138,16 @@ def test_an_edit_rule_lets_a_redirection_pass(tree: Path) -> None:
 # --------------------------------------------------------------------------------------------------- accepted edits
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def full_tree(tree: Path) -> Path:
+    """With a folder that has many files."""
+    (tree / "many").mkdir()
+    for number in range(11):
+        (tree / "many" / f"{number}.txt").touch()
+    return tree
+
+
+@each_row(
     ("command", "behavior"),
     [
         ("mkdir build", "allow"),
@@ -219,13 +228,10 @@ def test_an_edit_rule_lets_a_redirection_pass(tree: Path) -> None:
         ("xargs mkdir", "ask"),
     ],
 )
-def test_plain_file_commands_are_edits_when_edits_are_accepted(command: str, behavior: str, tree: Path) -> None:
-    (tree / "many").mkdir()
-    for number in range(11):
-        (tree / "many" / f"{number}.txt").touch()
-    assert bash(policy("acceptEdits"), command, tree).behavior == behavior
-    assert bash(policy(), command, tree).behavior == "ask"
-    assert bash(policy("plan"), command, tree).behavior == "deny"
+def test_plain_file_commands_are_edits_when_edits_are_accepted(command: str, behavior: str, full_tree: Path) -> None:
+    assert bash(policy("acceptEdits"), command, full_tree).behavior == behavior
+    assert bash(policy(), command, full_tree).behavior == "ask"
+    assert bash(policy("plan"), command, full_tree).behavior == "deny"
 
 
 def test_a_copy_over_a_restricted_file_is_no_accepted_edit(tree: Path) -> None:
@@ -366,7 +372,7 @@ def test_a_worktree_below_a_protected_name_may_be_named_in_full(tmp_path: Path) 
     assert bash(rules, f"cp a.py {tmp_path}/.claude/settings.json", project).behavior == "ask"
 
 
-@pytest.mark.parametrize("command", ["cat " + "a/" * 8_000 + "b", "cat " + "../" * 3_000 + "x", "ls " + "x" * 9_000])
+@each_row("command", ["cat " + "a/" * 8_000 + "b", "cat " + "../" * 3_000 + "x", "ls " + "x" * 9_000])
 def test_a_very_long_path_gets_a_decision(command: str, tree: Path) -> None:
     for rules in (policy(), policy(allow="Bash(cat *)", deny="Read(.env)")):
         assert bash(rules, command, tree).behavior in ("allow", "ask")

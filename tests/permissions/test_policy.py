@@ -42,7 +42,7 @@ def read(policy: Policy, path: Path | str, project: Path) -> Decision:
 # ------------------------------------------------------------------------------------------------------- modes
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "behavior"),
     [
         ("default", "ask"),
@@ -56,7 +56,7 @@ def test_writing_in_the_project_by_mode(mode: str, behavior: str, project: Path)
     assert write(policy(PermissionMode(mode)), project / "a.py", project).behavior == behavior
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "behavior"),
     [("default", "ask"), ("acceptEdits", "ask"), ("plan", "deny"), ("dontAsk", "deny"), ("bypassPermissions", "allow")],
 )
@@ -73,20 +73,18 @@ def test_commands_that_are_not_read_only_by_mode(mode: str, behavior: str, comma
     assert bash(policy(PermissionMode(mode)), command, project).behavior == behavior
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each_row("mode", MODES)
 def test_reading_in_the_project_is_allowed_in_every_mode(mode: PermissionMode, project: Path) -> None:
     assert read(policy(mode), project / "a.py", project).behavior == "allow"
     assert bash(policy(mode), "cat a.py | head -5", project).behavior == "allow"
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each_row("mode", MODES)
 def test_a_call_without_needs_is_allowed_in_every_mode(mode: PermissionMode, project: Path) -> None:
     assert policy(mode).decide("StructuredOutput", {}, [], project, [project]).behavior == "allow"
 
 
-@pytest.mark.parametrize(
-    ("mode", "behavior"), [("default", "ask"), ("acceptEdits", "ask"), ("plan", "deny"), ("dontAsk", "deny")]
-)
+@each_row(("mode", "behavior"), [("default", "ask"), ("acceptEdits", "ask"), ("plan", "deny"), ("dontAsk", "deny")])
 def test_a_third_party_tool_needs_approval(mode: str, behavior: str, project: Path) -> None:
     decision = policy(PermissionMode(mode)).decide("custom", {}, [Need("other", "custom")], project, [project])
     assert decision.behavior == behavior
@@ -109,7 +107,7 @@ def test_deny_beats_ask_beats_allow_and_the_reason_names_the_rule(project: Path)
     assert (allowed.behavior, allowed.reason) == ("allow", "allowed by rule Bash from flags")
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each_row("mode", MODES)
 def test_deny_rules_apply_in_every_mode(mode: PermissionMode, project: Path) -> None:
     assert bash(policy(mode, deny="Bash(rm *)"), "ls && rm a.py", project).behavior == "deny"
     assert read(policy(mode, deny="Read(.env)"), project / ".env", project).behavior == "deny"
@@ -156,7 +154,7 @@ def test_an_unparsable_command_never_matches_an_allow_rule(command: str, project
     assert bash(policy(allow="Bash(npm test *)"), command, project).behavior == "ask"
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each_row("mode", MODES)
 def test_control_characters_in_a_command_are_refused(mode: PermissionMode, project: Path) -> None:
     assert bash(policy(mode, allow="Bash"), "ls \x1b[2K", project).behavior == "deny"
 
@@ -290,7 +288,7 @@ def test_while_rules_deny_commands_plain_names_need_no_question(command: str, pr
     assert bash(policy(PermissionMode.BYPASS, deny="Bash(rm *)"), command, project).behavior == "allow"
 
 
-@pytest.mark.parametrize("command", ["find . " + "a " * 50_000, "rm " * 30_000, "find " * 30_000, "/x " * 30_000])
+@each_row("command", ["find . " + "a " * 50_000, "rm " * 30_000, "find " * 30_000, "/x " * 30_000])
 def test_a_very_long_command_asks_without_being_analysed(command: str, project: Path) -> None:
     assert bash(policy(), command, project).behavior == "ask"
     assert bash(policy(allow="Bash"), command, project).behavior == "ask"
@@ -364,7 +362,7 @@ def test_a_protected_path_behind_a_link_asks(project: Path) -> None:
     assert write(policy(PermissionMode.ACCEPT_EDITS), project / "innocent" / "config", project).behavior == "ask"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "command", ["cat .env", "cat < .env", "cat ./.env", "cp .env x", "git show HEAD:.env", "cat '.env'", "cat sub/.env"]
 )
 def test_file_rules_bind_the_shell_where_its_text_names_the_file(command: str, project: Path) -> None:
@@ -546,7 +544,7 @@ def test_a_rule_for_a_program_of_the_project_still_allows_it(project: Path) -> N
     assert bash(running, ".venv/bin/pytest -q", project).behavior == "allow"
 
 
-@pytest.mark.parametrize("command", ["cat \x00", "cat \ud800", "cat " + "x" * 5000, "", "   ", ";;;", "'"])
+@each_row("command", ["cat \x00", "cat \ud800", "cat " + "x" * 5000, "", "   ", ";;;", "'"])
 def test_no_command_makes_the_decision_fail(command: str, project: Path) -> None:
     for rules in (policy(), policy(deny="Read(.env)"), policy(allow="Bash(x *)")):
         assert bash(rules, command, project).behavior in ("ask", "deny", "allow")

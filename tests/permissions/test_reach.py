@@ -14,6 +14,7 @@ from agentcli.permissions import denied_files as denied
 from agentcli.permissions.git import tracked_files
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
+from tests.support.tables import each_row
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -76,7 +77,7 @@ NEVER_SHOW_ENV = [
 ]
 
 
-@pytest.mark.parametrize("command", [*NEVER_SHOW_ENV, "rg x", "rg -n x .", "git diff", "git show HEAD", "git log -p"])
+@each_row("command", [*NEVER_SHOW_ENV, "rg x", "rg -n x .", "git diff", "git show HEAD", "git log -p"])
 def test_a_command_that_cannot_show_the_denied_file_runs(command: str, project: Path) -> None:
     assert decide(policy("Read(./.env)"), command, project).behavior == "allow"
 
@@ -106,7 +107,7 @@ SHOW_ENV = [
 ]
 
 
-@pytest.mark.parametrize("command", SHOW_ENV)
+@each_row("command", SHOW_ENV)
 def test_a_search_that_would_reach_the_denied_file_asks(command: str, project: Path) -> None:
     assert decide(policy("Read(./.env)"), command, project).behavior in ("ask", "deny")
 
@@ -115,7 +116,7 @@ def test_the_question_names_the_file_and_the_rule(project: Path) -> None:
     assert "could read .env, matched by Read(./.env)" in decide(policy("Read(./.env)"), "grep -r x .", project).reason
 
 
-@pytest.mark.parametrize("command", ["grep -r SECRET .", "rg x", "git diff", "git log -p"])
+@each_row("command", ["grep -r SECRET .", "rg x", "git diff", "git log -p"])
 def test_nothing_asks_where_the_sandbox_hides_the_file(command: str, project: Path) -> None:
     assert decide(policy("Read(./.env)", hidden=True), command, project).behavior == "allow"
 

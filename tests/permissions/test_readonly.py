@@ -100,7 +100,7 @@ def test_the_reason_names_the_obstacle(command: str, reason: str, tree: Path) ->
     assert why_asked(command, tree) == reason
 
 
-@pytest.mark.parametrize("command", ["ls", "cat a.txt | wc -l", "git status", "ls src/*.py", "timeout 5 ls"])
+@each_row("command", ["ls", "cat a.txt | wc -l", "git status", "ls src/*.py", "timeout 5 ls"])
 def test_read_only_commands_may_run_in_parallel(command: str) -> None:
     assert runs_beside_others(command)
 

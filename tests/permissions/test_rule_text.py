@@ -15,6 +15,7 @@ from agentcli.core.permission import Need
 from agentcli.core.plaintext import terminal_line
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rule, rule_text
+from tests.support.tables import each_row
 
 SPECS = st.text(st.one_of(st.characters(codec=None), st.sampled_from("()<>U+0029 ,*\\'\n\u202e")), min_size=1)
 
@@ -44,7 +45,7 @@ def test_a_list_of_rules_is_never_split_inside_of_one(specs: list[str]) -> None:
     assert parse(["-p", "x", flag, value]).get("allowed_tools") == tuple(rules)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("spec", "written"),
     [
         ("npm test *", "npm test *"),
@@ -87,7 +88,7 @@ def test_a_suggested_rule_covers_the_file_and_nothing_else(name: str, kind: str,
     assert allowed.decide("Bash", {}, (Need("execute", "touch y"),), *place).behavior == "ask"
 
 
-@pytest.mark.parametrize("command", ["npm test 'a),Bash,Edit(b'", "make 'x('", "touch 'a)'"])
+@each_row("command", ["npm test 'a),Bash,Edit(b'", "make 'x('", "touch 'a)'"])
 def test_a_suggested_rule_for_a_command_covers_that_command(command: str, tmp_path: Path) -> None:
     policy, place = Policy(), (tmp_path, (tmp_path,))
     need = Need("execute", command)

@@ -10,7 +10,7 @@ from agentcli.permissions.rules.rule import parse_rule
 from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize("text", ["", "Bash(", "Bash(x", "two words(x)", "Bash)x("])
+@each_row("text", ["", "Bash(", "Bash(x", "two words(x)", "Bash)x("])
 def test_an_invalid_rule_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(UsageError, match="Not a permission rule"):
         parse_rule(text, "--allowedTools")

@@ -10,6 +10,7 @@ from agentcli.permissions.rules.rule import parse_rule
 from agentcli.permissions.shell import syntax_tree
 from agentcli.permissions.shell.loose_parser import loose_segments, loose_words
 from agentcli.permissions.shell.strict_parser import NotPlain, SimpleCommand, plain_commands
+from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
 from tests.support.tables import each_row
 
 
@@ -198,8 +199,19 @@ def test_all_readings_of_a_command_share_one_tree(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_command_that_took_too_long_to_parse_is_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    command = "true parsed on a busy machine"
+    command = "true" + " parsed on a busy machine" * 40
     with monkeypatch.context() as busy:
         busy.setattr(syntax_tree, "_CPU_SECONDS", -1.0)
         assert syntax_tree.parse(command) == "it is too complex to check"
     assert not isinstance(syntax_tree.parse(command), syntax_tree.Unparsable)
+
+
+def test_a_command_has_the_same_tree_whether_it_is_parsed_in_pieces_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in (*READ_ONLY[::5], *NOT_PROVEN[::5], "echo é 'ü' \"$(ls)\"", "cat <<x\n$a\nx\n", "if", "a" * 499):
+        whole = syntax_tree._tree.__wrapped__(command.encode())
+        with monkeypatch.context() as pieces:
+            pieces.setattr(syntax_tree, "_SHORT", 0)
+            other = syntax_tree._tree.__wrapped__(command.encode())
+        assert str(whole) == str(other), command
+        texts = [[syntax_tree.text_of(node) for node in syntax_tree.descendants(root)] for root in (whole, other)]
+        assert texts[0] == texts[1], command

@@ -146,7 +146,7 @@ def test_a_program_with_its_arguments_does_not_run_its_input(command: str) -> No
     assert not runs_input(tuple(command.split()))
 
 
-@pytest.mark.parametrize("command", ["pytest -q", ".venv/bin/python -m pytest tests", ".venv/bin/pytest"])
+@each_row("command", ["pytest -q", ".venv/bin/python -m pytest tests", ".venv/bin/pytest"])
 def test_a_tool_of_the_projects_environment_is_offered_however_it_is_started(command: str, project: Path) -> None:
     found = Policy().suggest("Bash", [Need("execute", command)], project, [project]).choices()
     assert len(found) == 3

@@ -14,6 +14,7 @@ from agentcli.providers.credentials import KeyHelper, bound_to, resolve_credenti
 from agentcli.providers.wire import WireTransport
 from tests.support.scripts import fails, provider_on
 from tests.support.server import LoopbackServer
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.anyio
 PATH = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
@@ -150,7 +151,7 @@ async def test_a_saved_key_is_never_sent_to_another_address(other: str) -> None:
         assert await found.headers() == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "address"),
     [
         ("https://API.Anthropic.com/", "https://api.anthropic.com"),

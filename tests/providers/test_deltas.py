@@ -9,6 +9,7 @@ import pytest
 
 from agentcli.providers.deltas import MOST_JOINED, merge_deltas
 from tests.support.examples import points
+from tests.support.tables import each_row
 
 Json = dict[str, Any]
 
@@ -27,7 +28,7 @@ def test_neighbouring_deltas_of_one_block_become_one(kind: str, field: str) -> N
     assert events == before
 
 
-@pytest.mark.parametrize(
+@each_row(
     "between",
     [
         {"type": "ping"},

@@ -33,6 +33,7 @@ from agentcli.providers.http11 import (
 )
 from agentcli.providers.transport import TransportFailure
 from agentcli.providers.wire import WireTransport
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -254,7 +255,7 @@ def test_a_request_is_what_h11_would_send_or_is_not_sent(target: str, headers: d
         assert request.head == h11.Connection(h11.CLIENT).send(made)
 
 
-@pytest.mark.parametrize("name", ["", "two words", "with:colon", "line\nbreak", "ümlaut"])
+@each_row("name", ["", "two words", "with:colon", "line\nbreak", "ümlaut"])
 def test_a_name_that_no_header_can_have_is_not_sendable(name: str) -> None:
     assert not PostRequest("/", ((name, "value"),)).is_sendable
 
@@ -294,7 +295,7 @@ def test_proxies_and_unusual_addresses_are_left_to_httpx2(
     assert reaches(url, is_local=is_local, environ=environ) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "expected"),
     [
         ("https://api.example", b"api.example"),

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 
-import pytest
-
 from agentcli.core.abort import AbortController
 from agentcli.providers.base import Failed, FailureKind, Finished, ModelEvent, Request
 from tests.support.scripts import call, event, fails, fault, pause, provider_for, reply, say
+from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
 REQUEST = Request("claude-opus-5-5", ({"role": "user", "content": "hi"},), fallback_models=("haiku",))
@@ -28,7 +27,7 @@ def _whole() -> int:
     return run_virtual(main)
 
 
-@pytest.mark.parametrize("turns", range(60))
+@each_row("turns", range(60))
 def test_an_abort_after_any_number_of_loop_turns_ends_the_stream_once(turns: int) -> None:
     async def main() -> list[ModelEvent]:
         controller = AbortController()
@@ -60,7 +59,7 @@ def test_closing_after_any_event_leaves_nothing_behind() -> None:
         run_virtual(main(stop))
 
 
-@pytest.mark.parametrize("turns", range(0, 60, 3))
+@each_row("turns", range(0, 60, 3))
 def test_cancelling_the_consumer_at_any_point_leaves_nothing_behind(turns: int) -> None:
     async def main() -> None:
         async def consume() -> None:

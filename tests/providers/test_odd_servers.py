@@ -15,6 +15,7 @@ from agentcli.providers.credentials import Credentials, normal_base_url
 from agentcli.providers.sdk import SdkTransport
 from agentcli.providers.wire import WireTransport
 from tests.support.scripts import fails, provider_for, provider_on
+from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +69,7 @@ async def test_a_response_that_is_no_stream_is_not_retried(
     assert asked == [1]
 
 
-@pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:99999", "ftp://host", "host:80", "http://"])
+@each_row("url", ["http://[::1", "http://127.0.0.1:99999", "ftp://host", "host:80", "http://"])
 def test_an_invalid_base_url_is_reported_in_one_sentence(url: str) -> None:
     with pytest.raises(UsageError, match="base URL"):
         normal_base_url(url)

@@ -11,6 +11,7 @@ from agentcli.providers.sdk import SdkTransport
 from agentcli.providers.wire import MAX_ERROR_BYTES, WireTransport, is_local_url
 from tests.support.listener import Listener
 from tests.support.scripts import provider_on
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-ant-for-one-address-0123456789"
@@ -60,7 +61,7 @@ async def test_requests_to_a_local_server_bypass_the_proxy(
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "here"),
     [
         ("http://127.0.0.1:8080", True),

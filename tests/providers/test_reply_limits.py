@@ -11,6 +11,7 @@ from agentcli.core.messages import Json, ToolUseBlock
 from agentcli.providers import accumulate
 from agentcli.providers.accumulate import MOST_BLOCKS, Accumulator, StreamError, parse_input
 from agentcli.providers.base import Closed, Opened
+from tests.support.tables import each_row
 
 
 def _nested(levels: int) -> str:
@@ -32,7 +33,7 @@ def test_input_nested_too_deeply_is_no_input(levels: int) -> None:
     assert parse_input(_nested(levels)) == ({}, _nested(levels))
 
 
-@pytest.mark.parametrize("number", ["1e999", "NaN", "Infinity", "9" * 5_000])
+@each_row("number", ["1e999", "NaN", "Infinity", "9" * 5_000])
 def test_input_with_a_number_that_cannot_be_sent_back_is_no_input(number: str) -> None:
     text = f'{{"limit": {number}}}'
     assert parse_input(text) == ({}, text)

@@ -10,6 +10,7 @@ import pytest
 
 from agentcli.core.errors import UsageError
 from agentcli.providers.script import Player, Script
+from tests.support.tables import each_row
 
 SIDE = {"messages": [{"role": "user", "content": "make a title please"}]}
 MAIN = {"messages": [{"role": "user", "content": [{"type": "text", "text": "work"}]}], "system": "You."}
@@ -39,7 +40,7 @@ def test_the_system_prompt_can_be_matched_too() -> None:
     assert texts(Player(Script.parse(["x", {"text": "y", "match": "^You"}])), MAIN) == ["y"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "told"),
     [
         ("{", "not JSON"),

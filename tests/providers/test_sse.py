@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.providers.sse import EventDecoder, GarbageError
+from tests.support.tables import each_row
 
 
 def decode(*chunks: bytes) -> list[dict[str, Any]]:
@@ -54,7 +55,7 @@ def test_end_markers_of_other_apis_are_ignored() -> None:
     assert decode(b"data: [DONE]\n\n") == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         b"<html>",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from agentcli.core.events import ToolFinished
 from agentcli.core.messages import (
     NOTE,
@@ -22,7 +20,7 @@ from agentcli.session.history import finished_call, result_fields
 from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "note"),
     [
         ("[The user ran a command in their own shell: ls\nIts output:\n]", {"about": "shell"}),

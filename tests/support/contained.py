@@ -85,6 +85,11 @@ class Project:
     def session(self, *calls: Json, **options: Any) -> Session:
         return Session(self, [reply(each) for each in calls], options)
 
+    def submissions(self, *calls: Json, **options: Any) -> Session:
+        """A session that makes one of these calls in answer to each prompt."""
+        replies = [each for made in calls for each in (reply(made), reply("done"))]
+        return Session(self, replies, options)
+
     def commands(self, *commands: str, **options: Any) -> Session:
         return self.session(*(call("Bash", command=command) for command in commands), **options)
 

@@ -1,21 +1,24 @@
 """`tmp_path` in memory, where files are made and removed in a fraction of the time that a disk takes.
 
 Only for the tests of some folders: a sandbox has its own /dev, so tests with a real one need a disk, and the policy
-judges paths below /dev in its own way.
+judges paths below /dev in its own way. Those get a folder on a disk.
 """
 
 from __future__ import annotations
 
 import errno
+import functools
 import os
+import re
+import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.pathlib import cleanup_dead_symlinks
+from _pytest.tmpdir import tmppath_result_key
 
 _MEMORY = "/dev/shm"
 _LEAST_ROOM = 1 << 30
@@ -24,27 +27,62 @@ _FOLDERS = {
     *("memory", "plugins", "providers", "session", "tools", "workspace"),
     *("commands", "demo", "headless", "interactive", "plain", "tui"),
 }
+_FILES = {
+    *(f"assemble/test_{name}.py" for name in ("git_context", "hooks", "mcp", "mcp_duties", "mcp_offer")),
+    *(f"assemble/test_{name}.py" for name in ("output_styles", "prices", "stopped_commands", "working_directory")),
+    *(f"permissions/test_{name}.py" for name in ("decisions", "gitconfig", "gitfiles", "reach", "rebuildable")),
+    *(f"permissions/test_{name}.py" for name in ("rule_text", "rules", "suggest")),
+}
+"""Files of other folders, which start no sandbox and have no rule for /dev."""
 _TESTS = Path(__file__).parents[1]
+_LONGEST_NAME = 30
 _major, _preadv = os.major, os.preadv
 
 
-def is_meant_for(request: pytest.FixtureRequest) -> bool:
-    folder = str(request.path).removeprefix(f"{_TESTS}/").partition("/")[0]
-    return folder in _FOLDERS
+def folder_of(item: pytest.Item) -> Iterator[Path]:
+    """What pytest's `tmp_path` does, without a list of all folders of earlier tests and a link to the last one."""
+    name = re.sub(r"\W", "_", item.name)[:_LONGEST_NAME]
+    path = _make_folder(_base(item), name)
+    yield path
+    passed = item.stash[tmppath_result_key].get("call", True)
+    if passed and item.config._tmp_path_factory._retention_policy == "failed":  # type: ignore[attr-defined]
+        shutil.rmtree(path, ignore_errors=True)
 
 
-@contextmanager
-def memory_factory(usual: pytest.TempPathFactory, config: pytest.Config) -> Iterator[pytest.TempPathFactory]:
-    """Makes folders in memory. The usual one where there is none, or the user has named a folder."""
+def _make_folder(base: Path, name: str) -> Path:
+    number = _next_numbers.get(name, 0)
+    while True:
+        path = base / f"{name}{number}"
+        number += 1
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+            _next_numbers[name] = number
+            return path
+
+
+_next_numbers: dict[str, int] = {}
+"""Tests whose names begin alike: the number that is not taken yet."""
+
+
+def _base(item: pytest.Item) -> Path:
+    path = str(item.path).removeprefix(f"{_TESTS}/")
+    memory = _memory_base(item.config) if path.partition("/")[0] in _FOLDERS or path in _FILES else None
+    return memory or item.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined, no-any-return]
+
+
+@functools.cache
+def _memory_base(config: pytest.Config) -> Path | None:
+    """None where there is no memory to make folders in, or the user has named a folder."""
     named = config.option.basetemp is not None and not hasattr(config, "workerinput")
     if named or not _has_room():
-        yield usual
-        return
+        return None
     base = Path(tempfile.mkdtemp(prefix="agentcli-tests-", dir=_MEMORY))
     _pass_for_disk(base.stat().st_dev)
-    policy, count = usual._retention_policy, usual._retention_count
-    yield pytest.TempPathFactory(None, count, policy, usual._trace, basetemp=base, _ispytest=True)
-    cleanup_dead_symlinks(base)
+    config.add_cleanup(functools.partial(_remove_empty, base))
+    return base
+
+
+def _remove_empty(base: Path) -> None:
     with suppress(OSError):
         base.rmdir()  # It has the folders of tests that failed.
 

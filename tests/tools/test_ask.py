@@ -12,6 +12,7 @@ from agentcli.core.permission import Need
 from agentcli.tools.base import Output
 from agentcli.tools.planning.askuserquestion import AskUserQuestion
 from agentcli.tools.schema import checked
+from tests.support.tables import each_row
 from tests.tools.running import context_in, text_of
 
 pytestmark = pytest.mark.anyio
@@ -65,7 +66,7 @@ def test_the_model_cannot_answer_its_own_questions() -> None:
     assert "answers" not in str(AskUserQuestion.input_schema)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("questions", "wrong"),
     [
         ([], "at least 1 item"),
@@ -104,7 +105,7 @@ def test_a_dialog_shows_plain_text(tmp_path: Path) -> None:
     assert not tool.is_safe(given)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "title"),
     [
         ({}, "Question"),

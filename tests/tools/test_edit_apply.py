@@ -64,7 +64,7 @@ def test_all_matches_are_listed_as_ranges_with_shared_context_once() -> None:
 # --------------------------------------------------------------------------------------------- what is overlooked
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "old", "new", "after", "overlooked"),
     [
         ("a  \nb\n", "a\nb", "a\nc", "a  \nc\n", "trailing blanks"),

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from agentcli.tools.shell.environment import PassedVariables, child_environment
 from tests.support.tables import each_row
 
@@ -92,7 +90,7 @@ def test_credentials_in_urls_are_removed(name: str, value: str, passed: str | No
     assert child_environment({name: value}).get(name) == passed
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         "-Xmx2g -XX:+UseG1GC -Dfile.encoding=UTF-8",

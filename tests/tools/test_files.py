@@ -18,6 +18,7 @@ from agentcli.tools.files import replace as files_replace
 from agentcli.tools.files.edit import Edit
 from agentcli.tools.files.read_cache import LARGEST_KEPT, MOST_KEPT, MOST_UNPACKED, ReadCache
 from agentcli.tools.files.write import Write
+from tests.support.tables import each_row
 from tests.tools.running import context_in, run, text_of
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +38,7 @@ async def read_then_edit(context: ToolContext, name: str, old: str, new: str, **
     return await run(Edit(), context, file_path=name, old_string=old, new_string=new, **more)
 
 
-@pytest.mark.parametrize("given", ["etc/hosts", "./etc/hosts", "../etc/hosts", "/etc/hosts"])
+@each_row("given", ["etc/hosts", "./etc/hosts", "../etc/hosts", "/etc/hosts"])
 def test_a_path_in_the_root_folder_has_one_slash_in_front(given: str) -> None:
     assert absolute_path(given, context_in(Path("/"))) == "/etc/hosts"
 

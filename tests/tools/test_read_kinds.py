@@ -32,6 +32,7 @@ from agentcli.tools.files import numbered_lines as read_text
 from agentcli.tools.files.disk import load_from_memory
 from agentcli.tools.search.glob import Glob
 from agentcli.tools.search.grep import Grep
+from tests.support.tables import each_row
 from tests.tools.running import context_in, hits_of, run, text_of
 
 pytestmark = pytest.mark.anyio
@@ -146,7 +147,7 @@ async def test_without_pillow_a_picture_that_fits_is_still_shown(
     assert "pip install pillow" in text_of(await run(Read(), context, file_path="large.bmp"))
 
 
-@pytest.mark.parametrize("format", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])
+@each_row("format", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])
 def test_sizes_are_read_from_headers(format: str) -> None:
     data = picture((321, 123), format)
     assert image._dimensions(data, image.image_kind(data)) == (321, 123)

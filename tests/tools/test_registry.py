@@ -9,6 +9,7 @@ import pytest
 from agentcli.core.errors import UsageError
 from agentcli.tools.function import tool
 from agentcli.tools.registry import BUILTIN_NAMES, Registry, builtin_tools
+from tests.support.tables import each_row
 
 
 def named(name: str) -> object:
@@ -68,7 +69,7 @@ def test_tools_can_be_selected_and_excluded() -> None:
         registry.selected(["Raed"])
 
 
-@pytest.mark.parametrize("name", ["", "a b", "x" * 129, "päd", "a.b"])
+@each_row("name", ["", "a b", "x" * 129, "päd", "a.b"])
 def test_names_that_the_api_refuses_are_refused_here(name: str) -> None:
     function = tool(lambda: "")
     function.name = name

@@ -3,8 +3,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
-
 from agentcli.tools.registry import builtin_tools
 from agentcli.tools.schema import checked, coerce, problems
 from tests.support.tables import each_row
@@ -76,7 +74,7 @@ def test_harmless_mistakes_are_corrected_in_a_copy() -> None:
     assert value == before
 
 
-@pytest.mark.parametrize("value", ["five", "5.5", "", "1e9", "0x10", "9" * 30])
+@each_row("value", ["five", "5.5", "", "1e9", "0x10", "9" * 30])
 def test_text_that_is_not_clearly_a_number_stays_unchanged(value: str) -> None:
     assert coerce({"type": "integer"}, value) == value
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from agentcli.tools.documents.read import Read
 from agentcli.tools.search.grep import Grep
 from agentcli.tools.shell.bash import Bash
 from agentcli.tools.titles import title_of
+from tests.support.tables import each_row
 
 ROOT = Path("/home/me/project")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "shown"),
     [
         ("/home/me/project/src/a.py", "src/a.py"),

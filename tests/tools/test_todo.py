@@ -10,6 +10,7 @@ import pytest
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.tools.planning.todowrite import TodoWrite, counted, todos_from
 from agentcli.tools.schema import checked
+from tests.support.tables import each_row
 from tests.tools.running import context_in, run, text_of
 
 pytestmark = pytest.mark.anyio
@@ -51,7 +52,7 @@ async def test_an_unusual_list_is_accepted_with_a_note(tmp_path: Path, statuses:
     assert output.todos is not None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "wrong"),
     [
         ({}, "todos: required"),

@@ -24,6 +24,7 @@ from agentcli.tools.web import http_get as net
 from agentcli.tools.web import webfetch
 from agentcli.tools.web.http_get import FetchedPage, Fetcher, FetchProblem, Moved, candidates, is_same_place, proxy_for
 from agentcli.tools.web.webfetch import WebFetch
+from tests.support.tables import each_row
 from tests.support.web import Answer, Website, redirect
 from tests.tools.running import context_in, run, run_fully, text_of
 
@@ -417,7 +418,7 @@ async def test_http_is_the_fallback_only_when_https_does_not_answer() -> None:
     assert broken.tried == ["https"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "same"),
     [
         ("https://a.com/x", "https://a.com/y", True),
@@ -432,7 +433,7 @@ def test_redirects_are_followed_only_to_the_same_place(before: str, after: str, 
     assert is_same_place(address(before), address(after)) is same
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "environ", "proxy"),
     [
         ("https://a.com/", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),

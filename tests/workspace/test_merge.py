@@ -10,9 +10,10 @@ import pytest
 
 from agentcli.workspace.undo.merge import is_text, merge
 from tests.support.examples import EXAMPLES
+from tests.support.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("base", "mine", "other", "merged"),
     [
         (b"a\nB\nc\n", b"a\nB\nmine\n", b"a\nb\nc\n", b"a\nb\nmine\n"),  # neighbouring lines

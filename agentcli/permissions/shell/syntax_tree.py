@@ -20,6 +20,8 @@ MOST_PIPES = 400
 """Maximum nesting: each level costs as much as all before it."""
 _CPU_SECONDS = 0.1
 _PIECE = 256
+_SHORT = 500
+"""Bytes that are parsed within that time, whatever they are."""
 
 
 class Unparsable(str):
@@ -61,6 +63,8 @@ def _tree(source: bytes) -> Node:
     Kept for a moment: each parser reads a command that is judged from its tree."""
     from tree_sitter import Parser
 
+    if len(source) <= _SHORT:
+        return Parser(_grammar()).parse(source).root_node
     until = time.thread_time() + _CPU_SECONDS
     in_time = True
 

@@ -12,6 +12,7 @@ from agentcli.core.errors import CredentialError
 from agentcli.mcp.oauth import token_store
 from agentcli.mcp.oauth.token_grant import RegisteredClient, TokenGrant
 from agentcli.mcp.oauth.token_store import TokenStore
+from tests.support.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +75,7 @@ async def test_an_entry_that_is_for_another_server_is_not_used(tmp_path: Path) -
     assert await store.find("files", "https://evil.example:443/") is None
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"client": {}}', '{"client": {"client_id": 1}}', "[" * 100_000])
+@each_row("text", ["", "[]", "{}", '{"client": {}}', '{"client": {"client_id": 1}}', "[" * 100_000])
 def test_a_broken_entry_is_none(text: str) -> None:
     assert TokenGrant.from_text(text) is None
     assert TokenGrant.from_text(GRANT.to_text().replace('"scope": "read write"', '"scope": 7')) is None
