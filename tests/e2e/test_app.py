@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.test_app_keys import SLOW_START
 from tests.support.scripts import call, pause, reply, say, think
 from tests.support.server import LoopbackServer
-from tests.support.terminal import TerminalProgram, app_with
+from tests.support.terminal import TerminalProgram, app_with, earlier_session
 
 pytestmark = pytest.mark.anyio
 
@@ -270,11 +270,7 @@ def settings_files(folder: Path) -> dict[Path, bytes]:
 
 async def test_a_session_is_resumed_with_c_and_picked_with_resume(tmp_path: Path) -> None:
     long = "\n\n".join(f"paragraph {number}" for number in range(60))
-    async with app_with(tmp_path, reply(long)) as (app, _server):
-        await app.ready()
-        await app.submit("tell me something long")
-        await app.wait_for("paragraph 59")
-        assert await app.leave() == 0
+    await earlier_session(tmp_path, "tell me something long", reply(long))
     async with app_with(tmp_path, reply("I remember"), arguments=["-c"], command=("-c", SLOW_START)) as (app, server):
         await app.wait_for("paragraph 59")
         assert "paragraph 0\n" not in app.text

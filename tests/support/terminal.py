@@ -361,6 +361,12 @@ async def app_with(
         yield app, server
 
 
+async def earlier_session(folder: Path, prompt: str, *replies: Json | str, arguments: Sequence[str] = ()) -> None:
+    """Leave a session behind, with a headless run: the app would take four times as much of the processor."""
+    async with app_with(folder, *replies, arguments=["-p", prompt, *arguments]) as (program, _server):
+        assert await program.end() == 0, program.text
+
+
 def processes_in(folder: Path) -> list[int]:
     """Processes whose current folder is this one and that run: the program, and whoever it left behind."""
     found = []
