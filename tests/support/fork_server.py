@@ -458,7 +458,7 @@ async def _use_app_once() -> None:
 
 
 def _share_key_bindings() -> None:
-    """Plain mode has three prompts, and prompt_toolkit makes the same 600 bindings for each of them."""
+    """Plain mode has up to three prompts, and prompt_toolkit makes the same 600 bindings for each of them."""
     from prompt_toolkit.application import application
     from prompt_toolkit.key_binding.defaults import load_key_bindings
 
