@@ -310,7 +310,8 @@ class TerminalProgram:
     # ------------------------------------------------------------------------------------------------- what is done
 
     async def type(self, text: str | bytes) -> None:
-        data = text.encode() if isinstance(text, str) else text
+        # Of a paste of megabytes, the rest is not copied for each piece.
+        data = memoryview(text.encode() if isinstance(text, str) else text)
         while data:
             try:
                 data = data[os.write(self.fd, data[:4096]) :]
