@@ -48,7 +48,8 @@ def python(checkout: Path, *arguments: str, **environ: str) -> str:
     return done.stdout
 
 
-def test_following_the_recipe_for_a_tool_gives_one_that_works(checkout: Path) -> None:
+def add_tool(checkout: Path) -> str:
+    """Follow the recipe; its test."""
     tool, test = blocks("A tool", "python")
     (checkout / "agentcli/tools/countlines.py").write_text(tool)
     (checkout / "agentcli/tools/countlines.md").write_text("Counts the lines of a file.")
@@ -61,29 +62,38 @@ def test_following_the_recipe_for_a_tool_gives_one_that_works(checkout: Path) ->
         "    from agentcli.tools.countlines import CountLines\n    from agentcli.tools.files.edit import Edit\n",
     )
     registry.write_text(text)
-    python(checkout, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/tools/test_countlines.py")
-    names = "import agentcli.tools.registry as r; print([t.name for t in r.builtin_tools()][0], r.BUILTIN_NAMES[0])"
-    assert python(checkout, "-c", names).split() == ["CountLines", "CountLines"]
+    return "tests/tools/test_countlines.py"
 
 
-def test_following_the_recipe_for_a_command_gives_one_that_works(checkout: Path) -> None:
+def add_command(checkout: Path) -> str:
+    """Follow the recipe; its test."""
     command, row, test = blocks("A slash command", "python")
     (checkout / "agentcli/commands/words.py").write_text(command)
     (checkout / "tests/commands/test_words.py").write_text(test)
     registry = checkout / "agentcli/commands/registry.py"
     table = "COMMANDS: tuple[Command, ...] = (\n"
     registry.write_text(registry.read_text().replace(table, f"{table}    {row.strip()},\n"))
-    python(checkout, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/commands/test_words.py")
+    return "tests/commands/test_words.py"
+
+
+def test_following_the_recipes_gives_a_tool_and_a_command_that_work(checkout: Path) -> None:
+    tests = (add_tool(checkout), add_command(checkout))
+    report = python(checkout, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *tests)
+    assert all(f"PASSED {test}" in report for test in tests), report
     script = str(checkout / "tests/data/hello.json")
     runs = """
 import os, sys
 from agentcli.cli.main import main
+import agentcli.tools.registry as registry
+print([tool.name for tool in registry.builtin_tools()][0], registry.BUILTIN_NAMES[0])
+print("---", flush=True)
 for prompt in sys.argv[1:]:
     assert main(["-p", prompt], os.environ) == 0
     print("---", flush=True)
 """
     prompts = ("/words", "/help", "/help words")
-    words, commands, one = python(checkout, "-c", runs, *prompts, AGENTCLI_SCRIPT=script).split("---\n")[:3]
+    tools, words, commands, one = python(checkout, "-c", runs, *prompts, AGENTCLI_SCRIPT=script).split("---\n")[:4]
+    assert tools.split() == ["CountLines", "CountLines"]
     assert words == "0 words so far.\n"
     assert "/words" in commands
     assert "count them" in one

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 PACKAGE = Path(__file__).parent.parent / "agentcli"
 
@@ -41,7 +40,6 @@ RANK = {
     "tui": 9,
     "sdk": 9,
 }
-_FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 CHOOSERS = {"cli", "assemble"}
 """They pick implementations of their own or a lower layer: `cli` imports exactly one front end."""
 
@@ -75,42 +73,56 @@ ONLY_IN = {
 }
 
 
-@functools.cache
-def parsed(path: Path) -> tuple[tuple[ast.AST, bool], ...]:
-    """Every statement of a module, and whether it runs when the module is imported."""
-
-    def walk(nodes: Sequence[ast.AST], at_import: bool) -> Iterator[tuple[ast.AST, bool]]:
-        for node in nodes:
-            now = at_import and not isinstance(node, _FUNCTION) and not _is_type_checking(node)
-            yield node, now
-            for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-                inner = getattr(node, field, ())
-                yield from walk(inner if isinstance(inner, list) else (), now)
-
-    return tuple(walk(ast.parse(path.read_text(encoding="utf-8")).body, at_import=True))
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\S+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+(\S+))", re.MULTILINE)
+"""Parsing everything would take seconds. ruff keeps every statement on a line of its own (E701, E702), and an import to
+one module (E401)."""
+_DEFINITION = re.compile(r"^( *)(?:async )?(def|class) ", re.MULTILINE)
+_CLASS = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
+_LONGEST_FUNCTION = 80
 
 
 @functools.cache
-def imports(path: Path) -> tuple[tuple[str, int, bool], ...]:
-    """Every imported module with its line, and whether it is imported when the module itself is."""
+def source(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@functools.cache
+def imports(path: Path) -> tuple[tuple[str, int], ...]:
+    """Every imported module with its line."""
     return tuple(_imports(path))
 
 
-def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
-    for node, at_import in parsed(path):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, node.lineno, at_import
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            assert node.level == 0, f"{path}:{node.lineno}: relative import"
-            yield node.module, node.lineno, at_import
-            if node.module == "agentcli":
-                for alias in node.names:
-                    yield f"agentcli.{alias.name}", node.lineno, at_import
+def _imports(path: Path) -> Iterator[tuple[str, int]]:
+    text = source(path)
+    for found in _IMPORT.finditer(text):
+        module, names = found[1] or found[3], found[2] or ""
+        line = text.count("\n", 0, found.start()) + 1
+        assert not module.startswith("."), f"{path}:{line}: relative import"
+        yield module, line
+        if module == "agentcli":
+            for name in re.findall(r"(\w+)(?: as \w+)?", names):
+                yield f"agentcli.{name}", line
 
 
-def _is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+def long_functions(path: Path) -> Iterator[str]:
+    """Parses only a module in which the next definition at the same depth or further out is that far away."""
+    text = source(path)
+    ends = {0: text.count("\n")}
+    """Line of the next definition, by its depth."""
+    for found in reversed(list(_DEFINITION.finditer(text))):
+        line, depth = text.count("\n", 0, found.start()), len(found[1])
+        end = min(at for other, at in ends.items() if other <= depth)
+        if found[2] == "def" and end - line >= _LONGEST_FUNCTION:
+            break
+        ends[depth] = line
+    else:
+        return
+    for node in ast.walk(ast.parse(text)):
+        if (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            and (node.end_lineno or 0) - node.lineno >= _LONGEST_FUNCTION
+        ):
+            yield node.name
 
 
 def modules() -> list[Path]:
@@ -125,7 +137,7 @@ def test_imports_never_go_up_and_siblings_never_import_one_another() -> None:
     crossed = []
     for path in modules():
         here = layer(path)
-        for name, line, _now in imports(path):
+        for name, line in imports(path):
             parts = name.split(".")
             there = parts[1] if parts[0] == "agentcli" and len(parts) > 1 else None
             if there is None or there == here or here not in RANK or there not in RANK:
@@ -144,7 +156,7 @@ def test_every_package_has_a_layer() -> None:
 
 def test_the_core_needs_nothing_but_the_standard_library() -> None:
     for path in (PACKAGE / "core").rglob("*.py"):
-        for name, line, _now in imports(path):
+        for name, line in imports(path):
             top = name.split(".")[0]
             assert top in ("agentcli", *sys.stdlib_module_names), f"{path}:{line}: {name}"
             assert not name.startswith("agentcli.") or name.startswith("agentcli.core"), f"{path}:{line}: {name}"
@@ -153,7 +165,7 @@ def test_the_core_needs_nothing_but_the_standard_library() -> None:
 def test_each_library_is_imported_only_where_it_belongs() -> None:
     for path in modules():
         where = path.relative_to(PACKAGE).as_posix()
-        for name, line, _now in imports(path):
+        for name, line in imports(path):
             homes = ONLY_IN.get(name.split(".")[0])
             assert homes is None or where.startswith(homes), f"{where}:{line}: {name}"
 
@@ -180,29 +192,45 @@ HEAVY = {
 }
 
 
-@pytest.mark.parametrize("module", LIGHT)
-def test_importing_it_imports_no_heavy_library(module: str) -> None:
-    code = f"import sys, {module}; print(' '.join({{name.split('.')[0] for name in sys.modules}}))"
+def test_importing_them_imports_no_heavy_library() -> None:
+    """One after the other in one process: what one of them imports is still there after the next."""
+    code = f"""
+import importlib, sys
+for module in {LIGHT}:
+    importlib.import_module(module)
+    print(module, *{{name.split('.')[0] for name in sys.modules}})
+"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
-    assert set(done.stdout.split()) & HEAVY == set()
+    loaded = {module: set(names) for module, *names in map(str.split, done.stdout.splitlines())}
+    assert list(loaded) == LIGHT
+    assert {module: names & HEAVY for module, names in loaded.items() if names & HEAVY} == {}
 
 
 def test_no_file_and_no_function_has_grown_too_large() -> None:
     for path in modules():
-        text = path.read_text(encoding="utf-8")
-        assert text.count("\n") <= 600, path
-        for node, _at_import in parsed(path):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                assert (node.end_lineno or 0) - node.lineno < 80, f"{path}: {node.name}"
-    assert (PACKAGE / "agent" / "loop" / "run_loop.py").read_text(encoding="utf-8").count("\n") <= 150
+        assert source(path).count("\n") <= 600, path
+        assert list(long_functions(path)) == [], path
+    assert source(PACKAGE / "agent" / "loop" / "run_loop.py").count("\n") <= 150
+
+
+def test_the_search_for_imports_and_long_functions_finds_them(tmp_path: Path) -> None:
+    body = "    x = 1\n" * 40
+    module = tmp_path / "module.py"
+    module.write_text(
+        "import os.path\nfrom agentcli import (\n    core as c,\n    tools,\n)\n"
+        f"def outer():\n{body}    def inner():\n        from a.b import c\n{body}\n"
+        f"class A:\n{body}    def short(self): ...\n"
+    )
+    expected = [("os.path", 1), ("agentcli", 2), ("agentcli.core", 2), ("agentcli.tools", 2), ("a.b", 48)]
+    assert list(imports(module)) == expected
+    assert list(long_functions(module)) == ["outer"]
 
 
 def test_no_two_public_classes_have_the_same_name() -> None:
     modules_of: dict[str, list[str]] = {}
     for path in modules():
-        for node, _at_import in parsed(path):
-            if isinstance(node, ast.ClassDef) and node.col_offset == 0 and not node.name.startswith("_"):
-                modules_of.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())
+        for name in _CLASS.findall(source(path)):
+            modules_of.setdefault(name, []).append(path.relative_to(PACKAGE).as_posix())
     assert len(modules_of) > 500
     assert {name: where for name, where in modules_of.items() if len(where) > 1} == {}
 
@@ -213,7 +241,7 @@ def test_the_sub_packages_of_a_package_have_no_import_cycle() -> None:
         graph: dict[str, set[str]] = {}
         for path in package.glob("*/**/*.py") if package.is_dir() else ():
             own = path.relative_to(package).parts[0]
-            for name, _line, _now in imports(path):
+            for name, _line in imports(path):
                 parts = name.split(".")
                 if parts[:2] == ["agentcli", package.name] and len(parts) > 2 and (package / parts[2]).is_dir():
                     graph.setdefault(own, set()).update({parts[2]} - {own})
@@ -227,7 +255,7 @@ def test_the_modules_and_packages_of_the_agent_have_no_import_cycle() -> None:
     graph: dict[str, set[str]] = {}
     for path in agent.rglob("*.py"):
         own = path.relative_to(agent).with_suffix("").parts[0]
-        for name, _line, _now in imports(path):
+        for name, _line in imports(path):
             if name.startswith("agentcli.agent."):
                 graph.setdefault(own, set()).add(name.split(".")[2])
     for own, imported in graph.items():

@@ -22,7 +22,11 @@ FUNCTIONS = frozenset(
 )
 COMMON_WORDS = frozenset({"system", "popen", "fork", "startfile"})
 """Also names of harmless methods, so they count only as functions of `os`."""
-MENTIONED = re.compile(rf"\b(?:{'|'.join(sorted(MODULES | FUNCTIONS))})\b")
+_COMMON = rf"(?:{'|'.join(sorted(COMMON_WORDS))})\b"
+MENTIONED = re.compile(
+    rf"\b(?:{'|'.join(sorted(MODULES | FUNCTIONS - COMMON_WORDS))})\b"
+    rf"|\b(?:os|posix)\s*\.\s*{_COMMON}|\bimport\b(?:\s*\([^)]*|[^\n]*)\b{_COMMON}"
+)
 """Parsing everything would take seconds."""
 STARTER = re.compile(r"\b(?:start_program(?:_async)?|run_helper)\(")
 
@@ -74,6 +78,8 @@ def test_no_other_module_starts_a_process() -> None:
         "from asyncio import create_subprocess_exec",
         "from asyncio import subprocess",
         "import os\nos.system('x')",
+        "from os import path, system",
+        "from os import (\n    path,\n    system,\n)",
         "import os\nos.execv('x', [])",
         "from os import posix_spawn",
         "import asyncio\nasyncio.get_running_loop().subprocess_exec(f, 'x')",

@@ -104,18 +104,9 @@ class PromptReader:
             input=self._input,
             output=self._output,
         )
-        self._question, self._secret = (
-            PromptSession[str | None](
-                history=DummyHistory(),
-                key_bindings=_question_keys(),
-                is_password=is_secret,
-                input=self._input,
-                output=self._output,
-            )
-            for is_secret in (False, True)
-        )
-        for session in (self._session, self._question, self._secret):
-            session.app.ttimeoutlen = _ESCAPE_SECONDS
+        self._session.app.ttimeoutlen = _ESCAPE_SECONDS
+        self._questions: dict[bool, PromptSession[str | None]] = {}
+        """By whether the answer is hidden, made when the first question is asked: each has 600 key bindings."""
         self._session.app.key_processor.after_key_press += self._limit_sequence
         self._changed = changed
         self._session.default_buffer.on_text_changed += lambda buffer: changed(buffer.text)
@@ -137,7 +128,7 @@ class PromptReader:
     async def ask(self, question: str, *, hidden: bool = False) -> str | None:
         await self._quiet_keys()
         self._keep_typed(forget=hidden)
-        session = self._secret if hidden else self._question
+        session = self._questions.get(hidden) or self._make_question(hidden)
         try:
             return await session.prompt_async(question, handle_sigint=False, set_exception_handler=False)
         except KeyboardInterrupt:
@@ -149,6 +140,18 @@ class PromptReader:
         finally:
             if self._listener is not None:
                 self._enable_paste(True)
+
+    def _make_question(self, hidden: bool) -> PromptSession[str | None]:
+        session: PromptSession[str | None] = PromptSession(
+            history=DummyHistory(),
+            key_bindings=_question_keys(),
+            is_password=hidden,
+            input=self._input,
+            output=self._output,
+        )
+        session.app.ttimeoutlen = _ESCAPE_SECONDS
+        self._questions[hidden] = session
+        return session
 
     @contextmanager
     def working(self, listener: Listener) -> Iterator[None]:
@@ -191,7 +194,8 @@ class PromptReader:
     @property
     def _open(self) -> PromptSession[str] | PromptSession[str | None] | None:
         """The one that stands there and takes keys."""
-        for session in (self._session, self._question, self._secret):
+        sessions: list[PromptSession[str] | PromptSession[str | None]] = [self._session, *self._questions.values()]
+        for session in sessions:
             if session.app.is_running and session.app.future is not None and not session.app.future.done():
                 return session
         return None

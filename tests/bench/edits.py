@@ -170,8 +170,8 @@ async def _run(tool: Tool, input: Json, context: ToolContext) -> Output:
     raise AssertionError("a tool ends with an output")
 
 
-def edits_bench(runs: int) -> Report:
-    return asyncio.run(_measure(runs, CASES))
+def edits_bench(runs: int, cases: Sequence[Case] = CASES) -> Report:
+    return asyncio.run(_measure(runs, cases))
 
 
 async def _measure(runs: int, cases: Sequence[Case]) -> Report:

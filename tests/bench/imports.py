@@ -11,12 +11,12 @@ from tests.bench.measure import Measure, Report
 from tests.bench.program import AGENTCLI, REPOSITORY, Workshop, workshop
 from tests.support.scripts import reply, say
 
-_COUNT = "import sys; sys.stdout.write(str(len(sys.modules)))"
-_COUNT_MCP = """import sys
-tops = ("mcp", "mcp_types", "agentcli.mcp", "agentcli.agent.mcp")
-sys.stdout.write(str(sum(name.startswith(tuple(f"{top}." for top in tops)) or name in tops for name in sys.modules)))
-"""
-_HEADLESS = "import os; from agentcli.cli.main import main; main(['-p', 'hi', '--output-format', 'json'], os.environ)"
+_COUNT = "len(sys.modules)"
+_COUNT_MCP = """sum(
+    name.startswith(("mcp.", "mcp_types.", "agentcli.mcp.", "agentcli.agent.mcp."))
+    or name in ("mcp", "mcp_types", "agentcli.mcp", "agentcli.agent.mcp")
+    for name in sys.modules
+)"""
 
 
 OWN_MODULES = 333
@@ -40,19 +40,20 @@ def imports(runs: int, imported: Sequence[str] = _IMPORTED) -> Report:
     notes: list[str] = []
     with workshop() as place, Loopback() as server:
         place.talk_to(server.url)
-        server.play(*[reply(say("Hello."))] * (runs + 3))
+        server.play(*[reply(say("Hello."))] * (runs + 1))
         # Counting comes first: it also compiles what has not been compiled yet.
-        for name, line in {"python -c pass": "pass", **code, "a headless run": _HEADLESS}.items():
-            notes.append(f"{name}: {_modules(place, line)} modules")
+        for name, line in {"python -c pass": "pass", **code}.items():
+            notes.append(f"{name}: {_counted(place, line, _COUNT)[0]} modules")
+        headless = f"{BEFORE_REQUEST}main(['-p', 'hi'], os.environ)"
+        loaded, mcp, own = _counted(place, headless, _COUNT, _COUNT_MCP, "len(before)")
+        notes.append(f"a headless run: {loaded} modules")
         measures.append(_measure(place, "python -c pass", (sys.executable, "-c", "pass"), runs))
         measures.append(_measure(place, "agentcli --version", (*AGENTCLI, "--version"), runs))
         for name, line in code.items():
             measures.append(_measure(place, name, (sys.executable, "-c", line), runs))
         measures.append(_measure(place, "a headless run", (*AGENTCLI, "-p", "hi"), runs))
-        loaded = _modules(place, _HEADLESS, _COUNT_MCP)
-        own = _modules(place, f"{BEFORE_REQUEST}main(['-p', 'hi'], os.environ)", "sys.stdout.write(str(len(before)))")
         measures.append(Measure("agentcli's own before the request", (float(own),), unit="modules", budget=OWN_MODULES))
-        measures.append(Measure("MCP without a server", (float(loaded),), unit="modules", budget=0))
+        measures.append(Measure("MCP without a server", (float(mcp),), unit="modules", budget=0))
     return Report("imports: processor time of whole processes", tuple(measures), tuple(notes))
 
 
@@ -61,9 +62,10 @@ def _measure(place: Workshop, name: str, command: tuple[str, ...], runs: int) ->
     return Measure(name, times, baseline=None if name == "python -c pass" else "python -c pass")
 
 
-def _modules(place: Workshop, line: str, count: str = _COUNT) -> int:
+def _counted(place: Workshop, line: str, *counts: str) -> list[int]:
+    """What these expressions are worth after a line has run in a new interpreter."""
     done = subprocess.run(
-        [sys.executable, "-c", f"{line}\n{count}"],
+        [sys.executable, "-c", f"import sys\n{line}\nprint()\nprint({', '.join(counts)})"],
         env={**place.environ, "PYTHONPATH": str(REPOSITORY)},
         cwd=place.project,
         stdin=subprocess.DEVNULL,
@@ -71,4 +73,4 @@ def _modules(place: Workshop, line: str, count: str = _COUNT) -> int:
         text=True,
         check=True,
     )
-    return int(done.stdout.splitlines()[-1])
+    return [int(count) for count in done.stdout.splitlines()[-1].split()]

@@ -13,7 +13,7 @@ import pytest
 
 from tests.bench.abort import abort
 from tests.bench.definitions import definitions
-from tests.bench.edits import edits_bench
+from tests.bench.edits import CASES, LARGE, edits_bench
 from tests.bench.growth import growth
 from tests.bench.hook import hook
 from tests.bench.imports import imports
@@ -54,7 +54,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "imports": partial(imports, imported=("agentcli",)),
     "session": partial(session, records=40),
     "definitions": partial(definitions, warm_ups=0),
-    "edits": edits_bench,
+    "edits": partial(edits_bench, cases=(CASES[0], next(case for case in CASES if case.before is LARGE))),
     "permissions": permissions,
     "snapshot": partial(snapshot, sizes=(100,)),
     "index": partial(index, counts=(300, 600)),
@@ -88,10 +88,9 @@ def open_forked(
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_bench_measures_something_in_every_row(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if name != "start":
-        # The others do the same with an interpreter that has the modules loaded.
-        monkeypatch.setattr(Workshop, "_start", start_forked)
-        monkeypatch.setattr(AppInPty, "_start", open_forked)
+    # With an interpreter that has the modules loaded; tests/bench/test_ratios.py starts new ones.
+    monkeypatch.setattr(Workshop, "_start", start_forked)
+    monkeypatch.setattr(AppInPty, "_start", open_forked)
     report = SMALL[name](1)
     assert report.measures
     for measure in report.measures:

@@ -12,7 +12,7 @@ import pytest
 from agentcli.session.journal import FileLock
 from tests.e2e.program import Program
 from tests.support.scripts import call, reply
-from tests.support.terminal import TerminalProgram, app_with, processes_in
+from tests.support.terminal import TerminalProgram, app_with, earlier_session, processes_in
 
 pytestmark = pytest.mark.anyio
 
@@ -211,11 +211,7 @@ async def test_a_startup_failure_is_one_sentence_on_a_restored_terminal(tmp_path
 
 
 async def test_a_session_in_use_is_refused_before_anything_is_painted(tmp_path: Path) -> None:
-    async with app_with(tmp_path, reply("the answer")) as (app, _server):
-        await app.ready()
-        await app.submit("go")
-        await app.wait_for("the answer")
-        assert await app.leave() == 0
+    await earlier_session(tmp_path, "go", reply("the answer"))
     (session,) = tmp_path.rglob("sessions/*/*.jsonl")
     lock = FileLock(session.with_suffix(".lock"))
     lock.acquire()

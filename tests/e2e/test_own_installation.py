@@ -108,7 +108,7 @@ def installed(tmp_path: Path) -> Installed:
 
 
 @pytest.mark.parametrize("mode", ["acceptEdits", "bypassPermissions", "dontAsk"])
-async def test_no_mode_lets_a_tool_write_to_the_installation(installed: Installed, mode: str) -> None:
+async def test_no_mode_lets_a_tool_write_to_the_installation_but_beside_it(installed: Installed, mode: str) -> None:
     installed.work.joinpath("link").symlink_to(installed.site)
     before = installed.state()
     site = str(installed.site.relative_to(installed.work))
@@ -118,17 +118,13 @@ async def test_no_mode_lets_a_tool_write_to_the_installation(installed: Installe
     edit = call("Edit", file_path=".venv/pyvenv.cfg", old_string="home = ", new_string="home = /evil")
     results = await installed.play(
         reply(call("Read", file_path=".venv/pyvenv.cfg")),
-        reply(*writes, edit),
+        reply(*writes, edit, call("Write", file_path="lib/module.py", content="x = 1\n")),
         mode=mode,
         arguments=("--allowedTools", "Write,Edit,Read"),
     )
     assert installed.state() == before
     refused = [result for result in results if "installation that runs agentcli" in result]
     assert len(refused) == len(targets) + 1, results
-
-
-async def test_a_tool_may_still_write_beside_it(installed: Installed) -> None:
-    await installed.play(reply(call("Write", file_path="lib/module.py", content="x = 1\n")))
     assert (installed.work / "lib/module.py").read_text() == "x = 1\n"
 
 
@@ -172,24 +168,23 @@ async def test_helpers_load_nothing_that_was_planted_in_site_packages(installed:
     assert all("agentcli" in line and "-I" not in line for line in installed.loaded), installed.loaded
 
 
-async def test_a_search_uses_the_ripgrep_of_the_installation(installed: Installed) -> None:
-    own = Path(sys.executable).parent / "rg"
-    if not own.exists():
-        pytest.skip("ripgrep did not come with this environment")
-    shutil.copy(own, installed.bin / "rg")
-    (installed.work / "a.txt").write_text("a needle\n")
-    results = await installed.play(reply(call("Grep", pattern="needle", output_mode="content")))
-    assert "a needle" in results[0]
-
-
-async def test_the_program_imports_no_library_from_the_project(installed: Installed) -> None:
+async def test_libraries_and_ripgrep_are_those_of_the_installation(installed: Installed) -> None:
     """`python -m` puts the current folder first, and many imports come late."""
     Image.new("RGB", (20, 20), "white").save(installed.work / "picture.png")
     for name in ("PIL", "pypdf", "httpx2"):
         (installed.work / f"{name}.py").write_text(f"open({str(installed.ran)!r}, 'a').write('{name} ')\n")
-    results = await installed.play(reply(call("Read", file_path="picture.png")))
-    assert "image" in results[0]
+    own = Path(sys.executable).parent / "rg"
+    if own.exists():
+        shutil.copy(own, installed.bin / "rg")
+    (installed.work / "a.txt").write_text("a needle\n")
+    image, found = await installed.play(
+        reply(call("Read", file_path="picture.png"), call("Grep", pattern="needle", output_mode="content"))
+    )
+    assert "image" in image
     assert installed.loaded == []
+    if not own.exists():
+        pytest.skip("ripgrep did not come with this environment")
+    assert "a needle" in found
 
 
 async def test_programs_planted_in_the_environment_never_run(installed: Installed) -> None:

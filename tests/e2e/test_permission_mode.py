@@ -8,18 +8,14 @@ import pytest
 
 from tests.e2e.test_plain import PLAIN, prompted
 from tests.support.scripts import reply
-from tests.support.terminal import app_with
+from tests.support.terminal import app_with, earlier_session
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_the_app_continues_in_the_mode_of_the_session(tmp_path: Path) -> None:
     arguments = ["--permission-mode", "acceptEdits"]
-    async with app_with(tmp_path, reply("hello there"), arguments=arguments) as (app, _server):
-        await app.ready()
-        await app.submit("hello")
-        await app.wait_for("hello there")
-        assert await app.leave() == 0
+    await earlier_session(tmp_path, "hello", reply("hello there"), arguments=arguments)
     async with app_with(tmp_path, arguments=["-c"]) as (app, _server):
         await app.ready()
         await app.wait_for("Permission mode accept edits is restored from the earlier session.")

@@ -470,7 +470,10 @@ async def test_a_session_is_chosen_from_a_numbered_list_and_clear_begins_a_new_o
 
 async def test_a_compaction_is_shown_and_accepted_or_not(tmp_path: Path) -> None:
     summary, long = "<summary>All that mattered.</summary>", "many words " * 3_000
-    async with app_with(tmp_path, reply(long), summary, summary, arguments=PLAIN, rows=50) as (app, _server):
+    async with app_with(tmp_path, reply(say(long, chunk=2_000)), summary, summary, arguments=PLAIN, rows=50) as (
+        app,
+        _,
+    ):
         await prompted(app)
         await app.submit("a question")
         await app.wait_for("of the context")

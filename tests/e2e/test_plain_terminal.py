@@ -185,7 +185,7 @@ async def test_without_a_model_an_unsent_prompt_is_kept_for_the_next_one(tmp_pat
 
 async def test_a_flood_of_output_and_a_large_paste_are_handled(tmp_path: Path) -> None:
     text = "".join(f"line {number} of many\n" for number in range(5_000))
-    async with app_with(tmp_path, reply(say(text)), arguments=PLAIN) as (app, server):
+    async with app_with(tmp_path, reply(say(text, chunk=500)), arguments=PLAIN) as (app, server):
         await prompted(app)
         await app.paste("pasted " * 3_000)
         await app.wait_for(lambda: app.raw.count(b"pasted") > 50)

@@ -17,7 +17,7 @@ import pytest
 from tests.support.fork_server import PipedProcess, forked_with_pipes, forking_command
 from tests.support.scripts import call, reply, say
 from tests.support.server import LoopbackServer
-from tests.support.terminal import REPOSITORY, TerminalProgram
+from tests.support.terminal import REPOSITORY, TerminalProgram, earlier_session
 
 pytestmark = pytest.mark.anyio
 
@@ -136,11 +136,7 @@ async def test_the_command_works_in_a_shell(line: str, tmp_path: Path, repositor
 async def test_the_command_opens_the_app(line: str, tmp_path: Path) -> None:
     async with LoopbackServer({**reply(say("an answer")), "repeat": 5}) as server:
         if "-c" in shlex.split(line) or "-r" in shlex.split(line):
-            async with TerminalProgram(tmp_path, url=server.url) as app:
-                await app.ready()
-                await app.submit("the first one")
-                await app.wait_for("an answer")
-                assert await app.leave() == 0
+            await earlier_session(tmp_path, "the first one", reply(say("an answer")))
         async with TerminalProgram(tmp_path, *shlex.split(line)[1:], url=server.url) as app:
             if "-r" in shlex.split(line):
                 await app.wait_for("Resume a session")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_plain import PLAIN, asked, leave, prompted
-from tests.support.scripts import call, reply
+from tests.support.scripts import call, reply, say
 from tests.support.terminal import app_with
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ def numbers_after(text: str, pattern: str) -> list[int]:
 
 async def test_cost_and_compact_scale_every_part_to_the_measured_whole(tmp_path: Path) -> None:
     story = "Part of a long story. " * 300
-    told = [reply(f"{story}The end of {prompt}.", usage=FEW) for prompt in PROMPTS]
+    told = [reply(say(f"{story}The end of {prompt}.", chunk=2_000), usage=FEW) for prompt in PROMPTS]
     replies = [reply(call("Read", file_path="app.py"), usage=FEW), *told]
     async with app_with(tmp_path, *replies, reply("A summary."), arguments=PLAIN) as (app, _server):
         (app.work / "app.py").write_text("x = 1\n" * 400)

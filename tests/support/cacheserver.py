@@ -25,6 +25,7 @@ LOOKBACK = 20
 LEAST_TOKENS = 1_024
 TTL = 300.0
 _CHARACTERS_PER_TOKEN = 4
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(frozen=True)
@@ -97,23 +98,26 @@ class _Place:
 
 def _places(body: Json) -> list[_Place]:
     effort = (body.get("output_config") or {}).get("effort")
-    key = _chained(b"", {"model": body["model"], "effort": effort})
+    key = _chained(b"", json.dumps({"model": body["model"], "effort": effort}))
     places: list[_Place] = []
     tokens = 0
 
     def add(block: Json, role: str) -> None:
         nonlocal key, tokens
-        bare = {name: value for name, value in block.items() if name != "cache_control"}
-        key = _chained(key, [role, bare])
-        tokens += max(1, len(json.dumps(bare, ensure_ascii=False)) // _CHARACTERS_PER_TOKEN)
-        places.append(_Place(key, tokens, "cache_control" in block))
+        marked = "cache_control" in block
+        if marked:
+            block = {name: value for name, value in block.items() if name != "cache_control"}
+        text = _as_json(block)
+        key = _chained(key, f"{role} {text}")
+        tokens += max(1, len(text) // _CHARACTERS_PER_TOKEN)
+        places.append(_Place(key, tokens, marked))
 
     for tool in body.get("tools") or ():
         add(tool, "tool")
     system = body.get("system") or ()
     for part in [{"type": "text", "text": system}] if isinstance(system, str) else system:
         add(part, "system")
-    key = _chained(key, [body.get("thinking"), body.get("tool_choice")])
+    key = _chained(key, json.dumps([body.get("thinking"), body.get("tool_choice")]))
     for message in body["messages"]:
         content = message["content"]
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
@@ -121,8 +125,8 @@ def _places(body: Json) -> list[_Place]:
     return places
 
 
-def _chained(before: bytes, value: object) -> bytes:
-    return blake2b(before + json.dumps(value, ensure_ascii=False).encode(), digest_size=16).digest()
+def _chained(before: bytes, text: str) -> bytes:
+    return blake2b(before + text.encode(), digest_size=16).digest()
 
 
 class CachingPlayer(Player):

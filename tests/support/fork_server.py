@@ -458,7 +458,7 @@ async def _use_app_once() -> None:
 
 
 def _share_key_bindings() -> None:
-    """Plain mode has three prompts, and prompt_toolkit makes the same 600 bindings for each of them."""
+    """Plain mode has up to three prompts, and prompt_toolkit makes the same 600 bindings for each of them."""
     from prompt_toolkit.application import application
     from prompt_toolkit.key_binding.defaults import load_key_bindings
 
@@ -479,6 +479,15 @@ def _try_sandbox_once() -> None:
 
     sandbox_probe.install()
     probe(os.environ, (), None)
+
+
+def _compile_patterns() -> None:
+    """Those that every program compiles once it talks to a server, 3 ms each time."""
+    from agentcli.core.secret_text import is_secret_name
+    from agentcli.providers.wire import is_local_url
+
+    is_secret_name("")
+    is_local_url("http://localhost")
 
 
 def end_threads() -> None:
@@ -518,6 +527,7 @@ def main() -> None:
     # Building it takes 40 ms.
     sys.modules["agentcli.cli.app"].command_tree()
     _try_sandbox_once()
+    _compile_patterns()
     end_threads()
     gc.collect()
     gc.freeze()

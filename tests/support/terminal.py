@@ -38,6 +38,9 @@ PATIENCE_SECONDS = 60.0
 ENDED_SECONDS = 3.0
 """The same, once the program has ended: only its children and files can still change."""
 LOOK_AGAIN_SECONDS = 0.02
+"""Between two looks at what does not paint (files, requests, processes)."""
+NOT_PAINTED_SECONDS = 1.0
+"""The same for what does: it is looked at as soon as it is painted. Only its process may end without that."""
 PASTE_BEGIN, PASTE_END = b"\x1b[200~", b"\x1b[201~"
 PROMPT_MARK = "❯"
 
@@ -238,6 +241,11 @@ class TerminalProgram:
         self, what: str | Callable[[], object], seconds: float = PATIENCE_SECONDS, *, gone: bool = False
     ) -> None:
         """Until a text is on the screen (with `gone`: is not any more), or a condition holds."""
+        await self._wait(what, seconds, LOOK_AGAIN_SECONDS if callable(what) else NOT_PAINTED_SECONDS, gone=gone)
+
+    async def _wait(
+        self, what: str | Callable[[], object], seconds: float, look_again: float, *, gone: bool = False
+    ) -> None:
 
         def holds() -> bool:
             # A frame that is only half there says nothing.
@@ -255,12 +263,14 @@ class TerminalProgram:
                 raise AssertionError(f"{what!r} was waited for (gone: {gone}); the screen:\n{self.text}\n{tail!r}")
             self._painted.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_AGAIN_SECONDS):
+                async with asyncio.timeout(look_again):
                     await self._painted.wait()
 
     async def ready(self) -> None:
         """Until the app has taken over from the instant prompt, and the engine is there: its model is named."""
-        await self.wait_for(lambda: 1004 in self.modes and "opus" in self.screen[-1])
+        await self._wait(
+            lambda: 1004 in self.modes and "opus" in self.screen[-1], PATIENCE_SECONDS, NOT_PAINTED_SECONDS
+        )
 
     def _read(self) -> bool:
         """Whether something came."""
@@ -300,7 +310,8 @@ class TerminalProgram:
     # ------------------------------------------------------------------------------------------------- what is done
 
     async def type(self, text: str | bytes) -> None:
-        data = text.encode() if isinstance(text, str) else text
+        # Of a paste of megabytes, the rest is not copied for each piece.
+        data = memoryview(text.encode() if isinstance(text, str) else text)
         while data:
             try:
                 data = data[os.write(self.fd, data[:4096]) :]
@@ -349,6 +360,12 @@ async def app_with(
         TerminalProgram(folder, *arguments, url=server.url, **rest) as app,
     ):
         yield app, server
+
+
+async def earlier_session(folder: Path, prompt: str, *replies: Json | str, arguments: Sequence[str] = ()) -> None:
+    """Leave a session behind, with a headless run: the app would take four times as much of the processor."""
+    async with app_with(folder, *replies, arguments=["-p", prompt, *arguments]) as (program, _server):
+        assert await program.end() == 0, program.text
 
 
 def processes_in(folder: Path) -> list[int]:
