@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,6 +13,8 @@ from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from tests.support.shared_app import SharedApp
+
 UNANSWERED = object()
 PAUSE = "<pause>"
 """Among keys: until everything has settled, for another screen to open."""
@@ -23,16 +24,18 @@ class Host(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = "Screen { overflow: hidden; } Static { text-wrap: nowrap; }"
 
-    def __init__(self, sheet: ModalScreen[Any]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.sheet = sheet
+        self.sheet: ModalScreen[Any] = ModalScreen()
         self.result: Any = UNANSWERED
 
     def compose(self) -> ComposeResult:
         yield Static("\n".join(f"above {number}" for number in range(60)), markup=False)
 
-    def on_mount(self) -> None:
-        self.push_screen(self.sheet, self._answered)
+    def open(self, sheet: ModalScreen[Any]) -> None:
+        self.sheet = sheet
+        self.result = UNANSWERED
+        self.push_screen(sheet, self._answered)
 
     def _answered(self, result: Any) -> None:
         self.result = result
@@ -76,19 +79,18 @@ def _printed(key: str) -> str | None:
 
 
 Play = Callable[[Host, Pilot[None]], Awaitable[None]]
+_HOST = SharedApp(Host)
 
 
 def play(sheet: ModalScreen[Any], steps: Play, size: tuple[int, int] = (80, 24)) -> Host:
     """Open a sheet and do something with it."""
-    host = Host(sheet)
 
-    async def run() -> None:
-        async with host.run_test(size=size) as pilot:
-            await pilot.pause()
-            await steps(host, pilot)
+    async def run(pilot: Pilot[None], host: Host) -> None:
+        host.open(sheet)
+        await pilot.pause()
+        await steps(host, pilot)
 
-    asyncio.run(run())
-    return host
+    return _HOST.play(run, size)
 
 
 def look(sheet: ModalScreen[Any], *keys: str, size: tuple[int, int] = (80, 24)) -> str:
@@ -96,7 +98,8 @@ def look(sheet: ModalScreen[Any], *keys: str, size: tuple[int, int] = (80, 24)) 
     seen: list[str] = []
 
     async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await press(host, pilot, *keys)
+        if keys:
+            await press(host, pilot, *keys)
         seen.append(host.shown)
 
     play(sheet, steps, size)

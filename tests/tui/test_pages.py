@@ -628,8 +628,9 @@ def test_a_low_page_covers_the_whole_prompt_under_it() -> None:
             yield box
 
     async def seen(sheet: Sheet[Any]) -> list[str]:
-        host = Prompted(sheet)
+        host = Prompted()
         async with host.run_test(size=(60, 24)) as pilot:
+            host.open(sheet)
             await pilot.pause()
             return host.lines()
 
