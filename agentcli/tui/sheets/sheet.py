@@ -239,7 +239,10 @@ class Sheet(ModalScreen[T]):
         self._settle(self.app.size)
 
     def on_resize(self, event: events.Resize) -> None:
-        self._settle(event.size)
+        if event.size == self.area and self.is_open:
+            self.paint()  # It was laid out when it was opened, before it had this size itself.
+        else:
+            self._settle(event.size)
 
     def _screen_resized(self, size: Size) -> None:
         """Textual calls this after each first layout and whenever a screen opens above, also for the same size."""
