@@ -16,11 +16,22 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from textual.app import App
+from textual.geometry import Size
 from textual.pilot import Pilot
+from textual.screen import Screen
 
+from agentcli.tui.textual_internals import is_laid_out
 from tests.support.skipped_frames import draw_due
 
 A = TypeVar("A", bound=App[Any])
+
+
+class HostScreen(Screen[None]):
+    """Is not laid out again for the size that it has, as those of the product."""
+
+    def _screen_resized(self, size: Size) -> None:
+        if not is_laid_out(self, size):
+            super()._screen_resized(size)
 
 
 class SharedApp(Generic[A]):

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
-from tests.support.shared_app import SharedApp
+from tests.support.shared_app import HostScreen, SharedApp
 
 
 class Clock:
@@ -53,6 +53,9 @@ class Host(App[None]):
     def __init__(self) -> None:
         super().__init__()
         self.answers: list[Any] = []
+
+    def get_default_screen(self) -> HostScreen:
+        return HostScreen(id="_default")
 
     def compose(self) -> ComposeResult:
         yield Static("\n".join(f"said {number}" for number in range(8)), markup=False)

@@ -17,7 +17,7 @@ from agentcli.interactive.draft import Draft
 from agentcli.interactive.sources import FileHit, FoundFiles
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.prompt.editor import PromptEditor
-from tests.support.shared_app import SharedApp
+from tests.support.shared_app import HostScreen, SharedApp
 from tests.support.skipped_frames import draw_due
 
 
@@ -58,8 +58,11 @@ class Host(App[None]):
         self.drafts: list[Draft] = []
         self.said: list[str] = []
 
+    def get_default_screen(self) -> HostScreen:
+        return HostScreen(id="_default")
+
     def compose(self) -> ComposeResult:
-        yield Static("\n".join(f"said {number}" for number in range(100)), id="transcript", markup=False)
+        yield Static("\n".join(f"said {number}" for number in range(40)), id="transcript", markup=False)
         yield Static("status", id="status")
 
     @asynccontextmanager

@@ -11,9 +11,10 @@ from textual.app import App, ComposeResult
 from textual.keys import REPLACED_KEYS, _character_to_key
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
+from textual.strip import Strip
 from textual.widgets import Static
 
-from tests.support.shared_app import SharedApp
+from tests.support.shared_app import HostScreen, SharedApp
 
 UNANSWERED = object()
 PAUSE = "<pause>"
@@ -29,8 +30,11 @@ class Host(App[None]):
         self.sheet: ModalScreen[Any] = ModalScreen()
         self.result: Any = UNANSWERED
 
+    def get_default_screen(self) -> HostScreen:
+        return HostScreen(id="_default")
+
     def compose(self) -> ComposeResult:
-        yield Static("\n".join(f"above {number}" for number in range(60)), markup=False)
+        yield Static("\n".join(f"above {number}" for number in range(40)), markup=False)
 
     def open(self, sheet: ModalScreen[Any]) -> None:
         self.sheet = sheet
@@ -42,8 +46,11 @@ class Host(App[None]):
 
     def lines(self) -> list[str]:
         """The rows of the screen."""
+        return [strip.text.rstrip() for strip in self.strips()]
+
+    def strips(self) -> list[Strip]:
         visible_screen_stack.set(self._background_screens)  # Textual does so before each frame: what is behind a sheet
-        return [strip.text.rstrip() for strip in self.screen._compositor.render_strips()]
+        return self.screen._compositor.render_strips()
 
     @property
     def shown(self) -> str:
@@ -120,7 +127,8 @@ async def through_all_sizes(host: Host, pilot: Pilot[None]) -> None:
     for width, height in ((120, 40), (80, 24), (40, 10), (20, 5), (1, 1), (60, 12)):
         await pilot.resize_terminal(width, height)
         await press(host, pilot, "down", "up")
-        assert {strip.cell_length for strip in host.screen._compositor.render_strips()} == {width}
-        assert len(host.lines()) == height
-        assert width < 10 or host.lines()[-1].endswith(("Esc back", "Esc close"))
+        strips = host.strips()
+        assert {strip.cell_length for strip in strips} == {width}
+        assert len(strips) == height
+        assert width < 10 or strips[-1].text.rstrip().endswith(("Esc back", "Esc close"))
     await press(host, pilot, "escape")
