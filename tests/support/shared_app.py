@@ -21,6 +21,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from agentcli.tui.textual_internals import is_laid_out
+from tests.support.pilot_idle import until_threads_ended
 from tests.support.skipped_frames import draw_due
 
 A = TypeVar("A", bound=App[Any])
@@ -85,6 +86,7 @@ class _Mounted(Generic[A]):
             draw_due()
             while len(self.app.screen_stack) > 1:
                 await self.app.pop_screen()
+            await until_threads_ended()
             await self._pilot.pause()
             if self.app._exception is not None:
                 raise self.app._exception
