@@ -113,9 +113,10 @@ def pytest_collection_finish() -> None:
     """Keep the garbage collector off everything that lives until the end: it took a third of the time of a test of the
     app. New objects are still collected, every 100,000 instead of every 700."""
     if "textual.pilot" in sys.modules:
-        from tests.support import pilot_idle, skipped_frames, strip_cache, stylesheet_cache
+        from tests.support import pilot_idle, quick_lookups, skipped_frames, strip_cache, stylesheet_cache
 
         pilot_idle.install()
+        quick_lookups.install()
         skipped_frames.install()
         strip_cache.install()
         stylesheet_cache.install()

@@ -14,6 +14,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
@@ -36,7 +37,7 @@ from agentcli.tui.sheets.dialog import Dialog
 from agentcli.tui.status.activity import ActivityLine
 from agentcli.tui.status.branch import branch_of
 from agentcli.tui.status.line import StatusLine
-from agentcli.tui.textual_internals import end_with, paint_now, use_compositor
+from agentcli.tui.textual_internals import end_with, is_laid_out, paint_now, use_compositor
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.compositing import QuickCompositor
 from agentcli.tui.transcript.findbar import FindBar
@@ -102,6 +103,11 @@ class ChatScreen(Screen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1], "-too-small")
+
+    def _screen_resized(self, size: Size) -> None:
+        """Textual calls this after each first layout and whenever a screen opens above, also for the same size."""
+        if not is_laid_out(self, size):
+            super()._screen_resized(size)
 
     def set_focus(self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False) -> None:
         """The focus moves but never goes, because keys and pastes on their way to nobody would be lost. Textual would

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from textual import events
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.app import App
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.keys import _character_to_key
 from textual.message_pump import MessagePump
 from textual.screen import Screen
@@ -35,6 +35,9 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
     "at_work": {
         "_dispatch_message": "whether a pump is at work, so that keys can skip its queue",
     },
+    "chat": {
+        "_screen_resized": "a screen is not laid out again for the size that it has",
+    },
     "prompt.editor": {
         "DocumentNavigator Edit EditResult Location Selection": "types of the document's API without a public home",
         "_set_document": "the document and its wrapping are replaced together",
@@ -50,6 +53,9 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
         "Location WrappedDocument": "types of the document's API without a public home",
         "_wrap_offsets _line_index_to_offsets _width": "only the edited lines are wrapped again, if they need it",
         "_offset_to_line_info": "long words with wide emoji have more rows than Textual makes of them",
+    },
+    "sheets.sheet": {
+        "_screen_resized": "a screen is not laid out again for the size that it has",
     },
     "terminal.driver": {
         "_app _loop _key_thread": "state of the base driver that its methods rely on",
@@ -169,6 +175,16 @@ def strips_of(update: object) -> list[tuple[int, int, Strip]] | None:
 def use_compositor(screen: Screen[Any], compositor: Compositor) -> None:
     """Replace the compositor before the first layout."""
     screen._compositor = compositor
+
+
+def rows_of(screen: Screen[Any]) -> list[Strip]:
+    """What a screen shows, also while it is covered by another one."""
+    return screen._compositor.render_strips()
+
+
+def is_laid_out(screen: Screen[Any], size: Size) -> bool:
+    """Whether the last layout was for this size, and nothing has asked for another one since."""
+    return screen._compositor.size == size and not screen._layout_required and not screen._layout_widgets
 
 
 def end_screen_selection(screen: Screen[Any]) -> None:

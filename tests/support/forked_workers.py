@@ -23,6 +23,7 @@ import _pytest.config
 import pytest
 from _pytest.capture import CaptureManager
 from _pytest.tmpdir import TempPathFactory
+from hypothesis import strategies
 
 from tests.support import fork_server
 
@@ -93,6 +94,8 @@ class _Collector:
         capture.stop_global_capturing()
         if len(session.items) > _FEW_TESTS:
             fork_server.load_modules()
+            # Hypothesis sorts all characters for its first text: 2 s of CPU in each worker of a new checkout.
+            strategies.text().validate()
             gc.freeze()
         fork_server.end_threads()
         request = fork_server.serve(self._listener)

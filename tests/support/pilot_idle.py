@@ -140,6 +140,13 @@ async def wait_for_idle(min_sleep: float = SLEEP_GRANULARITY, max_sleep: float =
             await asyncio.sleep(SLEEP_GRANULARITY)
 
 
+async def until_threads_ended() -> None:
+    """What `asyncio.run` waits for at its end, for a loop that stays."""
+    clock = _clock()
+    while clock.has_threads:
+        await asyncio.sleep(0.001)
+
+
 def install() -> None:
     textual.app.wait_for_idle = wait_for_idle  # type: ignore[attr-defined]
     textual.pilot.wait_for_idle = wait_for_idle  # type: ignore[attr-defined]

@@ -43,7 +43,8 @@ def _look(self: Compositor, size: Any = None) -> Any:
     return strips
 
 
-def _draw_due() -> None:
+def draw_due() -> None:
+    """Draw the frames that were due when the app was last idle."""
     due = list(_due)
     _due.clear()
     for screen in due:
@@ -54,7 +55,7 @@ def _draw_due() -> None:
 def _draw_around(wait: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
     @functools.wraps(wait)
     async def waited(*arguments: Any, **options: Any) -> None:
-        _draw_due()
+        draw_due()
         await wait(*arguments, **options)
         _due.update(_changed)
         _changed.clear()
@@ -66,7 +67,7 @@ def _draw_around(wait: Callable[..., Awaitable[None]]) -> Callable[..., Awaitabl
 async def _run_and_draw(self: App[Any], **options: Any) -> AsyncIterator[Pilot[Any]]:
     async with _run_test(self, **options) as pilot:
         yield pilot
-        _draw_due()
+        draw_due()
 
 
 def draw_each_frame(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -16,6 +15,7 @@ from textual.widgets import Static
 from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
 from agentcli.tui.sheets.dialog import Dialog
+from tests.support.shared_app import HostScreen, SharedApp
 
 AnyDialog = TypeVar("AnyDialog", bound=Dialog[Any])
 
@@ -64,10 +64,12 @@ class Box(Widget, can_focus=True):
 class Host(App[None]):
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, dialog: ModalScreen[Any]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.dialog = dialog
         self.answers: list[Any] = []
+
+    def get_default_screen(self) -> HostScreen:
+        return HostScreen(id="_default")
 
     def compose(self) -> ComposeResult:
         yield Static("\n".join(f"said {number}" for number in range(8)), markup=False)
@@ -75,11 +77,20 @@ class Host(App[None]):
 
     def on_mount(self) -> None:
         self.query_one(Box).focus()
-        self.push_screen(self.dialog, self.answers.append)
+
+    def ask(self, dialog: ModalScreen[Any]) -> None:
+        """Open a dialog over an empty box, with no answers yet."""
+        self.box.text = ""
+        self.answers = []
+        self.push_screen(dialog, self.answers.append)
+
+    @property
+    def box(self) -> Box:
+        return self.screen_stack[0].query_one(Box)
 
     @property
     def prompt(self) -> str:
-        return self.screen_stack[0].query_one(Box).text
+        return self.box.text
 
     @property
     def answer(self) -> Any:
@@ -88,22 +99,21 @@ class Host(App[None]):
 
 
 Play = Callable[[Pilot[None], Host], Awaitable[None]]
+_HOST = SharedApp(Host)
 
 
 def play(dialog: ModalScreen[Any], script: Play | str = "", size: tuple[int, int] = (80, 24)) -> Host:
-    """Run the app with the dialog open; a string is keys to press, as `press` takes them."""
-    host = Host(dialog)
+    """Open the dialog in the app; a string is keys to press, as `press` takes them."""
 
-    async def run() -> None:
-        async with host.run_test(size=size) as pilot:
-            await settled(pilot)
-            if isinstance(script, str):
-                await press(pilot, script)
-            else:
-                await script(pilot, host)
+    async def run(pilot: Pilot[None], host: Host) -> None:
+        host.ask(dialog)
+        await settled(pilot)
+        if not isinstance(script, str):
+            await script(pilot, host)
+        elif script:
+            await press(pilot, script)
 
-    asyncio.run(run())
-    return host
+    return _HOST.play(run, size)
 
 
 OPEN = "still open"
@@ -159,7 +169,8 @@ def look(dialog: ModalScreen[Any], size: tuple[int, int] = (80, 24), keys: str =
     seen: list[str] = []
 
     async def script(pilot: Pilot[None], host: Host) -> None:
-        await press(pilot, keys)
+        if keys:
+            await press(pilot, keys)
         seen.extend(shown(host))
 
     play(dialog, script, size)

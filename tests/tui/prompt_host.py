@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 from textual import events
@@ -16,6 +17,8 @@ from agentcli.interactive.draft import Draft
 from agentcli.interactive.sources import FileHit, FoundFiles
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.prompt.editor import PromptEditor
+from tests.support.shared_app import HostScreen, SharedApp
+from tests.support.skipped_frames import draw_due
 
 
 class Files:
@@ -44,20 +47,35 @@ class Host(App[None]):
     CSS = "Screen { layout: vertical; } #transcript { height: 1fr; } #status { height: 1; }"
     BINDINGS: ClassVar[list[Any]] = [("ctrl+d", "said('ctrl+d')")]
 
-    def __init__(self, parts: PromptParts) -> None:
+    box: PromptBox
+
+    def __init__(self) -> None:
         super().__init__()
-        self.box = PromptBox(parts)
+        self._forget()
+
+    def _forget(self) -> None:
         self.sent: list[tuple[str, bool]] = []
         self.drafts: list[Draft] = []
         self.said: list[str] = []
 
+    def get_default_screen(self) -> HostScreen:
+        return HostScreen(id="_default")
+
     def compose(self) -> ComposeResult:
-        yield Static("\n".join(f"said {number}" for number in range(100)), id="transcript", markup=False)
-        yield self.box
+        yield Static("\n".join(f"said {number}" for number in range(40)), id="transcript", markup=False)
         yield Static("status", id="status")
 
-    def on_mount(self) -> None:
+    @asynccontextmanager
+    async def prompt(self, parts: PromptParts) -> AsyncIterator[None]:
+        """A new box, with nothing sent yet."""
+        self._forget()
+        self.box = PromptBox(parts)
+        await self.mount(self.box, before="#status")
         self.box.focus_editor()
+        yield
+        draw_due()
+        await self.box.remove()
+        del self.box
 
     def action_said(self, what: str) -> None:
         self.said.append(what)
@@ -102,18 +120,16 @@ class Host(App[None]):
 
 
 Play = Callable[[Pilot[None], Host], Awaitable[None]]
+_HOST = SharedApp(Host)
 
 
 def play(script: Play, *, size: tuple[int, int] = (60, 20), **parts: Any) -> Host:
-    host = Host(PromptParts(**parts))
-
-    async def run() -> None:
-        async with host.run_test(size=size) as pilot:
+    async def run(pilot: Pilot[None], host: Host) -> None:
+        async with host.prompt(PromptParts(**parts)):
             await pilot.pause()
             await script(pilot, host)
 
-    asyncio.run(run())
-    return host
+    return _HOST.play(run, size)
 
 
 async def write(pilot: Pilot[None], text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -12,7 +11,10 @@ from textual.app import App, ComposeResult
 from textual.keys import REPLACED_KEYS, _character_to_key
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
+from textual.strip import Strip
 from textual.widgets import Static
+
+from tests.support.shared_app import HostScreen, SharedApp
 
 UNANSWERED = object()
 PAUSE = "<pause>"
@@ -23,24 +25,32 @@ class Host(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = "Screen { overflow: hidden; } Static { text-wrap: nowrap; }"
 
-    def __init__(self, sheet: ModalScreen[Any]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.sheet = sheet
+        self.sheet: ModalScreen[Any] = ModalScreen()
         self.result: Any = UNANSWERED
 
-    def compose(self) -> ComposeResult:
-        yield Static("\n".join(f"above {number}" for number in range(60)), markup=False)
+    def get_default_screen(self) -> HostScreen:
+        return HostScreen(id="_default")
 
-    def on_mount(self) -> None:
-        self.push_screen(self.sheet, self._answered)
+    def compose(self) -> ComposeResult:
+        yield Static("\n".join(f"above {number}" for number in range(40)), markup=False)
+
+    def open(self, sheet: ModalScreen[Any]) -> None:
+        self.sheet = sheet
+        self.result = UNANSWERED
+        self.push_screen(sheet, self._answered)
 
     def _answered(self, result: Any) -> None:
         self.result = result
 
     def lines(self) -> list[str]:
         """The rows of the screen."""
+        return [strip.text.rstrip() for strip in self.strips()]
+
+    def strips(self) -> list[Strip]:
         visible_screen_stack.set(self._background_screens)  # Textual does so before each frame: what is behind a sheet
-        return [strip.text.rstrip() for strip in self.screen._compositor.render_strips()]
+        return self.screen._compositor.render_strips()
 
     @property
     def shown(self) -> str:
@@ -76,19 +86,18 @@ def _printed(key: str) -> str | None:
 
 
 Play = Callable[[Host, Pilot[None]], Awaitable[None]]
+_HOST = SharedApp(Host)
 
 
 def play(sheet: ModalScreen[Any], steps: Play, size: tuple[int, int] = (80, 24)) -> Host:
     """Open a sheet and do something with it."""
-    host = Host(sheet)
 
-    async def run() -> None:
-        async with host.run_test(size=size) as pilot:
-            await pilot.pause()
-            await steps(host, pilot)
+    async def run(pilot: Pilot[None], host: Host) -> None:
+        host.open(sheet)
+        await pilot.pause()
+        await steps(host, pilot)
 
-    asyncio.run(run())
-    return host
+    return _HOST.play(run, size)
 
 
 def look(sheet: ModalScreen[Any], *keys: str, size: tuple[int, int] = (80, 24)) -> str:
@@ -96,7 +105,8 @@ def look(sheet: ModalScreen[Any], *keys: str, size: tuple[int, int] = (80, 24)) 
     seen: list[str] = []
 
     async def steps(host: Host, pilot: Pilot[None]) -> None:
-        await press(host, pilot, *keys)
+        if keys:
+            await press(host, pilot, *keys)
         seen.append(host.shown)
 
     play(sheet, steps, size)
@@ -117,7 +127,8 @@ async def through_all_sizes(host: Host, pilot: Pilot[None]) -> None:
     for width, height in ((120, 40), (80, 24), (40, 10), (20, 5), (1, 1), (60, 12)):
         await pilot.resize_terminal(width, height)
         await press(host, pilot, "down", "up")
-        assert {strip.cell_length for strip in host.screen._compositor.render_strips()} == {width}
-        assert len(host.lines()) == height
-        assert width < 10 or host.lines()[-1].endswith(("Esc back", "Esc close"))
+        strips = host.strips()
+        assert {strip.cell_length for strip in strips} == {width}
+        assert len(strips) == height
+        assert width < 10 or strips[-1].text.rstrip().endswith(("Esc back", "Esc close"))
     await press(host, pilot, "escape")

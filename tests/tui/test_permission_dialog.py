@@ -610,15 +610,16 @@ def test_only_edits_offer_edit_choices() -> None:
 
 def test_keys_pressed_right_after_the_answer_close_nothing_else() -> None:
     clock = Clock()
+    opened = timed(PermissionDialog(COMMAND), clock)
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         clock.now += 5
         for key in ("1", "1", "a", "b"):
-            host.dialog.post_message(events.Key(key, key))
+            opened.post_message(events.Key(key, key))
         await settled(pilot)
         assert len(host.screen_stack) == 1
 
-    assert play(timed(PermissionDialog(COMMAND), clock), script).answer == Answer("allow")
+    assert play(opened, script).answer == Answer("allow")
 
 
 def test_typing_continues_in_the_prompt_and_does_not_answer() -> None:

@@ -9,7 +9,9 @@ import pkgutil
 import sys
 from collections.abc import Iterator
 from functools import cache
-from types import ModuleType
+from importlib.abc import InspectLoader
+from opcode import opmap
+from types import CodeType, ModuleType
 
 from agentcli import tui
 from agentcli.tui import textual_internals
@@ -59,14 +61,39 @@ def tree_of_class(kind: type) -> ast.ClassDef:
 
 
 @cache
+def bodies_in(module: str) -> dict[str, CodeType]:
+    """The compiled class and function bodies of a module by their qualified names. Parsing all of Textual takes 2 s."""
+    spec = sys.modules[module].__spec__
+    assert spec is not None
+    assert isinstance(spec.loader, InspectLoader)
+    whole = spec.loader.get_code(module)
+    assert whole is not None
+    return {code.co_qualname: code for code in nested(whole)}
+
+
+def nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from nested(constant)
+
+
+def assigned(code: CodeType) -> Iterator[str]:
+    """Names of the attributes that a body assigns. `dis` would word every instruction."""
+    pairs = zip(code.co_code[::2], code.co_code[1::2], strict=True)
+    high = 0
+    for operation, low in pairs:
+        argument = high << 8 | low
+        high = argument if operation == opmap["EXTENDED_ARG"] else 0
+        if operation == opmap["STORE_ATTR"]:
+            yield code.co_names[argument]
+
+
+@cache
 def private_names(kind: type) -> frozenset[str]:
     """Private methods and fields of a class of Textual."""
-    tree = tree_of_class(kind)
-    fields = {
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and is_private(node.attr)
-    }
+    body = bodies_in(kind.__module__)[kind.__qualname__]
+    fields = {name for code in nested(body) for name in assigned(code) if is_private(name)}
     return frozenset(fields | {name for name in vars(kind) if is_private(name)})
 
 

@@ -180,10 +180,11 @@ def test_servers_found_later_do_not_move_the_mark() -> None:
         await settled(pilot)
         assert " ❯ 4 Not now" in shown(host)
 
-    host = Host(dialog(OLLAMA, looking=looking))
+    host = Host()
 
     async def run() -> None:
         async with host.run_test(size=(80, 24)) as pilot:
+            host.ask(dialog(OLLAMA, looking=looking))
             while "searching" not in "\n".join(shown(host)):
                 await pilot.pause(0)
             await script(pilot, host)

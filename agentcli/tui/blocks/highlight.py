@@ -119,7 +119,7 @@ def is_ready(language: str) -> bool:
 def warm(languages: Iterable[str] = COMMON) -> None:
     """Load languages. Meant for a thread: nothing here touches the screen."""
     for language in languages:
-        lexer = _lexer(language)
+        lexer = None if is_ready(language) else _lexer(language)
         if lexer is not None:
             for _token in _whole(lexer, "x = 1\n"):  # Patterns are compiled at the first use.
                 pass

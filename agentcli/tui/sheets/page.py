@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from agentcli.tui.sheets.runs import Runs, safe_block
 from agentcli.tui.sheets.scroller import Pager, Scroller
 from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, is_exit
+from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
 
@@ -144,6 +145,10 @@ class TextPage(Page[None]):
         super().__init__(title)
         texts = safe_block("\n".join(lines))
         self._texts = texts if any(texts) else ["(empty)"]
+        self._lines: tuple[Palette | None, list[Runs]] = (None, [])
+        """With the palette that they were made for. The pager wraps lines again unless they are the same list."""
 
     def lines(self, width: int) -> Sequence[Runs]:
-        return [[(text, self.palette.text)] for text in self._texts]
+        if self._lines[0] is not self.palette:
+            self._lines = (self.palette, [[(text, self.palette.text)] for text in self._texts])
+        return self._lines[1]

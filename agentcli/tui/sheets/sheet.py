@@ -21,6 +21,7 @@ from textual.await_complete import AwaitComplete
 from textual.containers import Vertical
 from textual.geometry import Offset, Size
 from textual.message import Message
+from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.timer import Timer
@@ -30,7 +31,8 @@ from textual.worker import WorkType
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.sheets.line_edit import LineEdit
 from agentcli.tui.sheets.runs import Runs, cut, keys_row, painted, rule, safe
-from agentcli.tui.textual_internals import mark_forwarded
+from agentcli.tui.sheets.screen_below import ScreenBelow
+from agentcli.tui.textual_internals import is_laid_out, mark_forwarded
 from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
@@ -158,6 +160,10 @@ class Sheet(ModalScreen[T]):
     def rule(self, width: int) -> Runs:
         return rule(self.title_text, self.asides(), width, self.palette, self.palette.faint)
 
+    def render(self) -> Any:
+        below = super().render()
+        return ScreenBelow(below.screen) if isinstance(below, BackgroundScreen) else below
+
     def lay_out(self, width: int, room: int) -> None:
         """Give the parts their heights; together at most `room`."""
         raise NotImplementedError
@@ -232,7 +238,15 @@ class Sheet(ModalScreen[T]):
         self._settle(self.app.size)
 
     def on_resize(self, event: events.Resize) -> None:
-        self._settle(event.size)
+        if event.size == self.area and self.is_open:
+            self.paint()  # It was laid out when it was opened, before it had this size itself.
+        else:
+            self._settle(event.size)
+
+    def _screen_resized(self, size: Size) -> None:
+        """Textual calls this after each first layout and whenever a screen opens above, also for the same size."""
+        if not is_laid_out(self, size):
+            super()._screen_resized(size)
 
     def settle(self) -> None:
         self._settle(self.size)
