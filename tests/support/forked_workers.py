@@ -23,7 +23,6 @@ import _pytest.config
 import pytest
 from _pytest.capture import CaptureManager
 from _pytest.tmpdir import TempPathFactory
-from hypothesis import strategies
 
 from tests.support import fork_server
 
@@ -94,6 +93,8 @@ class _Collector:
         capture.stop_global_capturing()
         if len(session.items) > _FEW_TESTS:
             fork_server.load_modules()
+            from hypothesis import strategies  # after pytest has prepared to rewrite the assertions of its plugins
+
             # Hypothesis sorts all characters for its first text: 2 s of CPU in each worker of a new checkout.
             strategies.text().validate()
             gc.freeze()
