@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,6 @@ from agentcli.headless.session import HeadlessSession, command_in
 from agentcli.headless.settings import HeadlessSettings
 from agentcli.headless.signals import StopSignals
 from agentcli.headless.streams import OutputLost, Streams, StreamWriter, is_terminal, watch_reader
-from agentcli.headless.unread_lines import report_unread_lines
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -104,7 +103,7 @@ class HeadlessRun:
             session = HeadlessSession(engine, output, debug, settings.wait_background, self._notices)
             self._session = session
             try:
-                async with report_unread_lines(engine.earlier_part, self._notices):
+                async with self._unread_lines(engine):
                     if frames:
                         await self._follow(session, frames)
                     else:
@@ -115,6 +114,14 @@ class HeadlessRun:
         if self._signals.exit_code is not None:
             return self._signals.exit_code
         return exit_code(session.result)
+
+    def _unread_lines(self, engine: Engine) -> AbstractAsyncContextManager[None]:
+        """Counts damaged lines in the unread part of a resumed session, if there is one, beside the run."""
+        if engine.earlier_part is None:
+            return nullcontext()
+        from agentcli.headless.unread_lines import report_unread_lines
+
+        return report_unread_lines(engine.earlier_part, self._notices)
 
     async def _follow(self, session: HeadlessSession, output: StreamJsonOutput) -> None:
         if self._streams.stdin is None:

@@ -24,11 +24,8 @@ class _RunEnded(Exception):
 
 
 @asynccontextmanager
-async def report_unread_lines(part: EarlierPart | None, notices: Notices) -> AsyncIterator[None]:
+async def report_unread_lines(part: EarlierPart, notices: Notices) -> AsyncIterator[None]:
     """Report damaged lines of `part` on standard error, if they are found before the run ends: it waits for nothing."""
-    if part is None:
-        yield
-        return
     has_ended = False
 
     def paced(records: Iterator[Json]) -> Iterator[Json]:
