@@ -78,7 +78,6 @@ class ConversationState:
         self.is_model_working = False
         """Whether the running submission is more than a command of the user's."""
         self.first_mode = own.permissions.mode
-        """The permission mode with which this process began."""
         self.interactive = own.interactive
         """Whether a user can answer questions."""
         link = own.link
