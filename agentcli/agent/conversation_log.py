@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from agentcli.agent.old_content import OldContent
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.core import events as ev
-from agentcli.core.aio import cancel_and_wait, in_thread
+from agentcli.core.aio import in_thread, wait_uncancelled
 from agentcli.core.growing import Growing
 from agentcli.core.messages import Json, Message, Origin, ToolUseBlock
 from agentcli.core.permission import PermissionMode
 from agentcli.session.base import Store
 
 if TYPE_CHECKING:
-    from agentcli.session.recent import EarlierPart
+    from agentcli.session.recent import EarlierPart, Pace
 
 
 class _LogClosed(Exception):
@@ -128,16 +128,17 @@ class ConversationLog:
 
     async def _read_earlier(self, part: EarlierPart) -> None:
         try:
-            found = await in_thread(self._read, part)
+            found = await in_thread(_read, part, self._until_closed)
         finally:
             self._reading = None
         # A front end may have been quicker.
         self._earlier = found if self._earlier is None else self._earlier
 
     async def aclose(self) -> None:
+        """End the thread that reads the earlier part. Who waits for it gets what there is."""
         self._is_closed = True
         if self._reading is not None:
-            await cancel_and_wait([self._reading])
+            await wait_uncancelled([self._reading])
 
     async def holding(self, message_ids: Collection[str]) -> Sequence[Message]:
         """Messages that have those with these ids, and all that came after them."""
@@ -148,15 +149,8 @@ class ConversationLog:
     def read_whole(self) -> Sequence[Message]:
         """All messages. Blocking for seconds if the earlier part of a long session is not read yet."""
         if self._part is not None and self._earlier is None:
-            self._earlier = self._read(self._part)
+            self._earlier = _read(self._part)
         return self._with_earlier(self.messages)
-
-    def _read(self, part: EarlierPart) -> Sequence[Message] | None:
-        """Blocking. None if the file is gone, or cannot be read any more, or nobody needs it any more."""
-        try:
-            return part.messages(self._until_closed)
-        except (OSError, _LogClosed):
-            return None
 
     def _until_closed(self, records: Iterator[Json]) -> Iterator[Json]:
         for record in records:
@@ -199,3 +193,11 @@ class ConversationLog:
     @property
     def last_reply_id(self) -> str:
         return next((message.id for message in reversed(self.messages) if message.usage is not None), "none")
+
+
+def _read(part: EarlierPart, pace: Pace = iter) -> Sequence[Message] | None:
+    """Blocking. None if the file is gone, or cannot be read any more, or the log was closed."""
+    try:
+        return part.messages(pace)
+    except (OSError, _LogClosed):
+        return None

@@ -76,8 +76,8 @@ class ConversationState:
         self.controller: AbortController | None = None
         """Of the running submission."""
         self.is_model_working = False
-        self.first_mode = own.permissions.mode
         """Whether the running submission is more than a command of the user's."""
+        self.first_mode = own.permissions.mode
         self.interactive = own.interactive
         """Whether a user can answer questions."""
         link = own.link

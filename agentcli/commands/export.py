@@ -51,7 +51,9 @@ async def run(engine: Engine, arguments: str) -> str:
     messages = await engine.all_messages()
     if not any(message.is_prompt for message in messages):
         raise UsageError("There is nothing to export yet.")
-    text = "\n\n".join(markdown(messages, engine.title_of, thinking=_THINKING in words)) + "\n"
+    # In a thread: the results of a long conversation take seconds.
+    paragraphs = await in_thread(markdown, messages, engine.title_of, thinking=_THINKING in words)
+    text = "\n\n".join(paragraphs) + "\n"
     if engine.interactive:
         path = await in_thread(_write, engine, name, text)
         return f"Wrote {counted(text.count(chr(10)), 'line')} to {plain_line(str(path), 400)}."

@@ -234,8 +234,10 @@ def _cleaned(item: object) -> object:
     if isinstance(item, str):
         return clean_text(item)
     if isinstance(item, dict):
-        changed = {clean_text(str(key)): _cleaned(inner) for key, inner in item.items()}
-        return item if all(map(is_, changed, item)) and all(map(is_, changed.values(), item.values())) else changed
+        keys = [clean_text(str(key)) for key in item]
+        values = [_cleaned(inner) for inner in item.values()]
+        is_same = all(map(is_, keys, item)) and all(map(is_, values, item.values()))
+        return item if is_same else dict(zip(keys, values, strict=True))
     if isinstance(item, list):
         parts = [_cleaned(inner) for inner in item]
         return item if all(map(is_, parts, item)) else parts

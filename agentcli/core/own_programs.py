@@ -40,7 +40,7 @@ StillRunning = subprocess.TimeoutExpired
 
 _SHELL = "/bin/sh"
 _MOST_HELPED = 64 * 1024
-"""Bytes of what a helper prints."""
+"""Bytes that a helper may print; the output of one that prints more is not used."""
 _LOADS_CODE = lazy_pattern(
     r"LD_.*|DYLD_.*|PYTHON.*|BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|PS4|IFS|CDPATH|GLOBIGNORE"
     r"|PERL5.*|PERLLIB|RUBYOPT|RUBYLIB|NODE_OPTIONS|NODE_PATH|LUA_(?:INIT|PATH|CPATH).*|GCONV_PATH|LESSOPEN|LESSCLOSE"
@@ -216,17 +216,21 @@ async def run_helper(
         environ=user_environment(environ, working_dirs),
         stdout=PIPE,
     )
+    assert process.stdout is not None
     output = b""
     try:
         async with asyncio.timeout(seconds):
-            assert process.stdout is not None
-            while len(output) <= _MOST_HELPED and (piece := await process.stdout.read(_MOST_HELPED)):
-                output += piece
+            # To the end: one whose output nobody takes would wait until the time is over.
+            while piece := await process.stdout.read(_MOST_HELPED):
+                output += piece if len(output) <= _MOST_HELPED else b""
             code = await process.wait()
     finally:
         kill_group(process.pid)
+        # `wait` of Python 3.11 returns only when all output was taken.
+        while await process.stdout.read(_MOST_HELPED):
+            pass
         await process.wait()
-    return FinishedProgram(code, output)
+    return FinishedProgram(code, output if len(output) <= _MOST_HELPED else b"")
 
 
 async def run_in_foreground(command: Sequence[str], *, cwd: Path | str, environ: Mapping[str, str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait
@@ -143,7 +144,8 @@ class HookRunner:
 
     async def _output(self, rule: HookRule, data: Json, seconds: float) -> HookOutput:
         if not isinstance(rule.action, str):
-            return await run_function(rule.action, data, seconds)
+            # A copy: it may change what it gets, which is also the input of the call, in the log and in requests.
+            return await run_function(rule.action, deepcopy(data), seconds)
         place = self._place
         root = str(place.folder)
         environ = {**place.environ, "CLAUDE_PROJECT_DIR": root, "AGENTCLI_PROJECT_DIR": root}

@@ -108,7 +108,7 @@ def _fits(schema: Mapping[str, Any], value: Json) -> bool:
             return False
         if item.__class__ is not _CLASSES.get(str(rule.get("type"))):
             return False
-        if "minimum" in rule and item < rule["minimum"]:
+        if "minimum" in rule and (item.__class__ is not int or item < rule["minimum"]):
             return False
     return True
 

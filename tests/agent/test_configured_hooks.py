@@ -19,6 +19,7 @@ from agentcli.core.messages import Json, Origin, ToolUseBlock
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.hooks.rules import HookRule
 from agentcli.hooks.runner import HookPlace, HookRunner
+from agentcli.tools.base import Output
 from tests.support.fakes import Bench, FakeTool, LoopClock, bench, collect, only, result_of
 from tests.support.scripts import call, fails, reply
 from tests.support.tables import each_row
@@ -61,6 +62,31 @@ def hook_texts(b: Bench) -> list[str]:
 
 
 # ---------------------------------------------------------------------------------------------------- the tool calls
+
+
+def test_what_a_hook_or_a_tool_does_to_its_own_data_changes_neither_the_log_nor_a_request() -> None:
+    def careless(data: Json) -> None:
+        data["tool_input"]["items"].append("of a hook")
+        data["tool_input"].clear()
+
+    class Careless(FakeTool):
+        validates_itself = True
+
+        async def run(self, input: Json, context: Any, signal: Any) -> Any:
+            input["items"].append("of the tool")
+            yield Output("Failed.", is_error=True)
+
+    async def main() -> None:
+        rules = tuple(rule(event, careless) for event in ("PreToolUse", "PostToolUseFailure"))
+        b = with_hooks(reply(call("Look", items=["a"])), "Fine.", rules=rules, tools=[Careless()])
+        async with b.engine:
+            events = await b.run()
+        assert [event.outcome for event in only(events, ev.HookFinished)] == ["success", "success"]
+        (use,) = (use for message in b.engine.messages for use in message.tool_uses)
+        assert use.input == {"items": ["a"]}
+        assert b.requests[1]["messages"][1]["content"][0]["input"] == {"items": ["a"]}
+
+    run(main)
 
 
 def test_a_denied_call_does_not_run_and_the_model_gets_the_reason() -> None:

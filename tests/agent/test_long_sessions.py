@@ -272,8 +272,18 @@ async def test_the_thread_that_reads_the_earlier_part_ends_with_the_session(
     async with sessions.engine(persist=False) as engine:
         reading = asyncio.create_task(engine.all_messages())
         await asyncio.to_thread(begun.wait, 20)
-        reading.cancel()
     assert seen == [0]
+    assert await reading == engine.recent_messages, "who waits for it is not cancelled"
+
+
+@pytest.mark.usefixtures("cut_off")
+async def test_all_messages_can_be_read_after_the_session_has_ended(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = await whole_log(sessions, monkeypatch)
+    async with sessions.engine(persist=False) as engine:
+        pass
+    assert engine.messages == whole
 
 
 @pytest.mark.usefixtures("cut_off")

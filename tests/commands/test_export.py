@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agentcli.commands import export
 from agentcli.commands.export import markdown
 from agentcli.core.messages import (
     COPY_OF,
@@ -92,3 +95,20 @@ async def test_a_non_interactive_run_prints_the_conversation_and_writes_no_file(
         assert await said(engine, "/export") == "## Prompt\n\nhi\n\n## Reply\n\nHello there.\n"
         assert "Redirect its output" in await refused(engine, "/export x.md")
         assert not list(engine.working_dirs[0].glob("*.md"))
+
+
+async def test_a_long_conversation_is_written_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def rendering(*given: Any, **named: Any) -> list[str]:
+        threads.append(threading.current_thread())
+        return markdown(*given, **named)
+
+    monkeypatch.setattr(export, "markdown", rendering)
+    async with engine_on(tmp_path, "Hello there.") as engine:
+        await collect(engine.submit("hi"))
+        await said(engine, "/export")
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()

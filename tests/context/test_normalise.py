@@ -176,3 +176,9 @@ def test_the_input_of_a_call_is_copied_only_to_clean_it() -> None:
     assert reply["content"][0]["input"] is sendable
     assert reply["content"][1]["input"] == {"path": "a", "lines": [{"of\ufffd": "b\ufffd"}]}
     assert unsendable["lines"] == [{"of\x00": "b\ud83d"}]
+
+
+def test_names_that_are_equal_once_they_are_cleaned_become_one() -> None:
+    use = ToolUseBlock("c1", "Read", {"a\ufffd": True, "a\x00": True})
+    log = [Message("user", (TextBlock("go"),), "1", Origin.PROMPT), Message("assistant", (use,), "2", Origin.REPLY)]
+    assert normalise(log)[1]["content"][0]["input"] == {"a\ufffd": True}

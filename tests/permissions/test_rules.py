@@ -7,6 +7,7 @@ import pytest
 from agentcli.core.errors import UsageError
 from agentcli.permissions.paths import PathPattern, is_protected
 from agentcli.permissions.rules.rule import parse_rule
+from agentcli.permissions.shell.values import MOST_VALUES
 from tests.support.tables import each_row
 
 
@@ -94,6 +95,12 @@ def test_command_prefixes_end_at_a_word(spec: str, command: str, matches: bool) 
 )
 def test_a_deny_rule_sees_a_command_anywhere(command: str) -> None:
     assert parse_rule("Bash(rm *)").matches_somewhere(command)
+
+
+def test_a_deny_rule_sees_every_value_of_a_loop_that_may_be_allowed() -> None:
+    names = [f"f{number}" for number in range(MOST_VALUES)]
+    command = f"for f in {' '.join(names)}; do mv $f x; done"
+    assert [name for name in names if not parse_rule(f"Bash(mv {name} *)").matches_somewhere(command)] == []
 
 
 def test_a_deny_rule_does_not_match_other_words() -> None:

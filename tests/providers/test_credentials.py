@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -78,6 +79,13 @@ async def test_a_failing_key_helper_is_reported_with_advice_and_without_its_outp
     with pytest.raises(CredentialError, match=told) as caught:
         await KeyHelper(command, PATH, timeout_seconds=0.2).read()
     assert "two words" not in str(caught.value)
+
+
+async def test_a_key_helper_that_prints_far_too_much_is_read_to_its_end() -> None:
+    with pytest.raises(CredentialError, match="It must print the key and nothing else"):
+        await KeyHelper("head -c 1000000 /dev/zero | tr '\\0' x", PATH, timeout_seconds=5).read()
+    with pytest.raises(CredentialError, match="within 0 s"):
+        await asyncio.wait_for(KeyHelper("yes", PATH, timeout_seconds=0.2).read(), 20)
 
 
 async def test_the_key_helper_does_not_see_other_keys(tmp_path: Path) -> None:

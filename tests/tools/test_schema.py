@@ -95,11 +95,13 @@ def test_a_whole_float_is_an_integer() -> None:
         {"path": 1},
         {"limit": 2},
         {"path": "a", "other": 1},
+        {"path": "a", "note": "b"},
         [],
     ],
 )
 def test_plain_inputs_are_checked_as_all_others(value: Any) -> None:
     plain = {"path": {"type": "string"}, "limit": {"type": "integer", "minimum": 1}, "all": {"type": "boolean"}}
+    plain["note"] = {"type": "string", "minimum": 1}
     for rest in ({}, {"additionalProperties": False}, {"additionalProperties": {"type": "string"}}):
         schema = {"type": "object", "properties": plain, "required": ["path"], **rest}
         fitted, wrong = checked(schema, value)

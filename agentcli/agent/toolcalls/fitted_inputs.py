@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from agentcli.core.messages import Json, ToolUseBlock
 from agentcli.tools.base import Tool
 from agentcli.tools.schema import checked
@@ -11,13 +13,15 @@ Fitted = tuple[Json, list[str]]
 
 
 def fit_input(tool: Tool, given: Json, *, answered: bool = False) -> Fitted:
-    """Some tools say better themselves what is wrong.
+    """Some tools say better themselves what is wrong. The result shares nothing with `given`, which is part of the log
+    and of every later request: a tool may change its own input.
 
     `answered`: the input comes with the user's answer, in which a tool may take more than it takes from the model.
     """
     if getattr(tool, "validates_itself", False):
-        return given, []
-    return checked(getattr(tool, "answer_schema", tool.input_schema) if answered else tool.input_schema, given)
+        return deepcopy(given), []
+    schema = getattr(tool, "answer_schema", tool.input_schema) if answered else tool.input_schema
+    return checked(schema, deepcopy(given))
 
 
 class FittedInputs:

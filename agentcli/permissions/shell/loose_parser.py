@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from agentcli.core.frozen import frozen
 from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.permissions.shell.syntax_tree import Unparsable, descendants, parse, shortened, text_of
+from agentcli.permissions.shell.values import MOST_VALUES
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -210,7 +211,7 @@ def _without_commands(node: Node) -> str:
 def _decoded(root: Node, left_out: frozenset[int] = frozenset()) -> tuple[str, ...]:
     """Each command of the tree with its words expanded as far as possible."""
     values = _assigned(root)
-    rounds = range(min(max(map(len, values.values()), default=1), _MOST_VALUES))
+    rounds = range(min(max(map(len, values.values()), default=1), MOST_VALUES))
     found: dict[str, None] = {}
     for node in descendants(root):
         if node.type not in ("command", "declaration_command") or node.id in left_out:
@@ -226,9 +227,6 @@ def _decoded(root: Node, left_out: frozenset[int] = frozenset()) -> tuple[str, .
             if text:
                 found[text] = None
     return tuple(found)
-
-
-_MOST_VALUES = 12
 
 
 def _assigned(root: Node) -> dict[str, list[str]]:
