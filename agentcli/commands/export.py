@@ -14,6 +14,7 @@ from agentcli.core.answers import AnswerTracker
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.messages import (
     SUMMARY,
+    Block,
     ImageBlock,
     Json,
     Message,
@@ -67,11 +68,10 @@ def markdown(messages: Sequence[Message], title_of: Callable[[str, Json], str], 
     """The paragraphs of a conversation: prompts, replies and calls with their results, cut."""
     results = {result.tool_use_id: result for message in messages for result in message.tool_results}
     found: list[str] = []
-    answer, in_reply = AnswerTracker(), False
+    answer, in_reply, in_text = AnswerTracker(), False, False
     for message in messages:
         if message.is_copy:
             continue
-        is_continuation = answer.unfinished
         answer.take(message)
         match message.origin:
             case Origin.PROMPT | Origin.QUEUED:
@@ -79,14 +79,15 @@ def markdown(messages: Sequence[Message], title_of: Callable[[str, Json], str], 
                 pictures = sum(isinstance(block, ImageBlock) for block in message.content)
                 typed = plain_text(message.typed).strip()
                 found += ["## Prompt", f"{typed} [{counted(pictures, 'image')}]" if pictures else typed]
-            case Origin.REPLY if paragraphs := [*_reply(message, results, title_of, thinking)]:
+            case Origin.REPLY if blocks := [block for block in message.content if _is_exported(block, thinking)]:
+                paragraphs = [part for block in blocks for part in _paragraphs(block, results, title_of)]
                 if not in_reply:
                     found.append("## Reply")
-                elif is_continuation:
+                elif in_text and isinstance(blocks[0], TextBlock):
                     # It goes on in the middle of a sentence or a word.
                     found[-1] += paragraphs.pop(0)
                 found += paragraphs
-                in_reply = True
+                in_reply, in_text = True, answer.unfinished and isinstance(blocks[-1], TextBlock)
             case Origin.SUMMARY:
                 in_reply = False
                 text = plain_text(str(message.meta.get(SUMMARY, message.text))).strip()
@@ -96,20 +97,26 @@ def markdown(messages: Sequence[Message], title_of: Callable[[str, Json], str], 
     return [part.strip("\n") for part in found]
 
 
-def _reply(
-    message: Message,
-    results: dict[str, ToolResultBlock],
-    title_of: Callable[[str, Json], str],
-    thinking: bool,
+def _is_exported(block: Block, thinking: bool) -> bool:
+    match block:
+        case TextBlock(text=text):
+            return bool(text.strip())
+        case ThinkingBlock(thinking=text):
+            return thinking and bool(text.strip())
+        case _:
+            return isinstance(block, ToolUseBlock)
+
+
+def _paragraphs(
+    block: Block, results: dict[str, ToolResultBlock], title_of: Callable[[str, Json], str]
 ) -> Iterator[str]:
-    for block in message.content:
-        match block:
-            case TextBlock(text=text) if text.strip():
-                yield plain_text(text)
-            case ThinkingBlock(thinking=text) if thinking and text.strip():
-                yield "\n".join(f"> {line}".rstrip() for line in plain_text(text).strip().split("\n"))
-            case ToolUseBlock():
-                yield from _call(block, results.get(block.id), title_of)
+    match block:
+        case TextBlock(text=text):
+            yield plain_text(text)
+        case ThinkingBlock(thinking=text):
+            yield "\n".join(f"> {line}".rstrip() for line in plain_text(text).strip().split("\n"))
+        case ToolUseBlock():
+            yield from _call(block, results.get(block.id), title_of)
 
 
 def _call(call: ToolUseBlock, result: ToolResultBlock | None, title_of: Callable[[str, Json], str]) -> Iterator[str]:
@@ -141,7 +148,12 @@ def _write(engine: Engine, name: str, text: str) -> Path:
     numbers = ("", *(f"-{number}" for number in range(2, 100)))
     names = [name] if name else [f"conversation-{engine.session_id[:8]}{number}.md" for number in numbers]
     for each in names:
-        path = Path(os.path.normpath(folder / Path(each).expanduser()))
+        try:
+            path = Path(os.path.normpath(folder / Path(each).expanduser()))
+        except RuntimeError as error:
+            raise AgentError(
+                f"The home folder of {plain_line(each, 400)} is unknown. Name a file in the project."
+            ) from error
         real = Path(os.path.realpath(path.parent))
         if not any(real.is_relative_to(os.path.realpath(allowed)) for allowed in engine.working_dirs):
             raise AgentError(f"{plain_line(str(path), 400)} is outside the project. Name a file inside it.")

@@ -70,6 +70,16 @@ def test_a_continued_answer_is_one_reply_and_repeated_messages_are_left_out() ->
     )
 
 
+def test_a_continued_answer_goes_on_behind_its_text_alone() -> None:
+    cut = reply(ThinkingBlock("Hm."), stop_reason="max_tokens")
+    after_call = exported(*ran("make", "oops"), cut, reply(TextBlock("Done.")))
+    assert after_call.endswith("```text\noops\n```\n\nDone.")
+    assert exported(cut, reply(TextBlock("Done.")), thinking=True) == "## Reply\n\n> Hm.\n\nDone."
+    begun = reply(TextBlock("One, tw"), stop_reason="max_tokens")
+    assert exported(begun, cut, reply(TextBlock("o."))) == "## Reply\n\nOne, two."
+    assert exported(begun, reply(ThinkingBlock("Hm."), TextBlock("o.")), thinking=True).endswith("tw\n\n> Hm.\n\no.")
+
+
 async def test_a_new_file_in_the_project_is_written_and_none_is_overwritten(tmp_path: Path) -> None:
     async with engine_on(tmp_path, "Hello there.", interactive=True) as engine:
         root = engine.working_dirs[0]
@@ -85,6 +95,7 @@ async def test_a_new_file_in_the_project_is_written_and_none_is_overwritten(tmp_
         assert "outside the project" in await refused(engine, "/export ../x.md")
         (root / "away").symlink_to(tmp_path)
         assert "outside the project" in await refused(engine, "/export away/x.md")
+        assert "home folder of ~nobody-here/x.md is unknown" in await refused(engine, "/export ~nobody-here/x.md")
         assert "does not know --all" in await refused(engine, "/export --all")
     assert not (tmp_path / "x.md").exists()
 
