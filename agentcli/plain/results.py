@@ -48,7 +48,9 @@ def result_lines(event: ev.ToolFinished, *, verbose: bool, seen: bool) -> list[T
 
 def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]:
     text = _string(event.display, "text") if not failed else ""
-    rows = without_summary(plain_text(text or unwrapped(event.result.text)).strip("\n").split("\n"), event.summary)
+    rows = plain_text(text or unwrapped(event.result.text)).strip("\n").split("\n")
+    if not text:
+        rows = without_summary(rows, event.summary)
     if rows == [""] or (event.name in _SILENT and not failed and not verbose):
         return []
     lines = [line(f"{INDENT}{_row(row)}", "quiet") for row in rows]

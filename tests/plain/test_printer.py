@@ -175,6 +175,8 @@ def test_the_exit_code_of_a_command_is_printed_once() -> None:
     assert Printed().show(call(), started(), failed) == "* Bash make\n  failed · exit code 2\n  oops\n"
     silent = finished(text="(no output, exit code 0)", summary="exit code 0", display={"kind": "text", "text": ""})
     assert Printed().show(call(), started(), silent) == "* Bash make\n  exit code 0\n"
+    own = finished(text="", summary="exit code 0", display={"kind": "text", "text": "exit code 0\nok"})
+    assert Printed().show(call(), started(), own) == "* Bash make\n  exit code 0\n  exit code 0\n  ok\n"
     printed = Printed()
     printed.show(ev.ToolStarted(tool_use_id="s", name="!", input={}, title="! x"))
     mine = finished("s", name="!", text="oops\n\nExit code 2", is_error=True, summary="exit code 2")
