@@ -33,14 +33,16 @@ class MentionSource:
 
     async def use(self, files: FileSource) -> None:
         """Take the files from here from now on."""
-        await self.aclose()
-        self._files = files
+        before, self._files = self._files, files
+        if before is not None:
+            await before.aclose()
 
     async def aclose(self) -> None:
         if self._files is not None:
             await self._files.aclose()
 
     def begin(self) -> None:
+        self._completed.clear()
         if self._files is not None:
             self._files.begin()
 

@@ -17,6 +17,7 @@ from tests.support.virtual import run_virtual
 class SomeFiles:
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.is_closed = False
 
     async def files(self, query: str, limit: int) -> FoundFiles:
         self.asked.append(query)
@@ -24,6 +25,9 @@ class SomeFiles:
 
     def begin(self) -> None:
         pass
+
+    async def aclose(self) -> None:
+        self.is_closed = True
 
 
 def found(query: str, servers: McpServers | None) -> list[FileHit]:
@@ -88,6 +92,26 @@ def test_a_template_is_inserted_up_to_its_variable_and_completed_on() -> None:
     inserts = {candidate.label: (candidate.insert, candidate.then) for candidate in menu.candidates}
     assert inserts["notes:note://"] == ("@notes:note://", "go on")
     assert inserts["notes:note://one"] == ("@notes:note://one ", "stay")
+
+
+def test_values_of_another_session_or_search_are_asked_for_again() -> None:
+    async def main() -> None:
+        servers, files = notes(), SomeFiles()
+        source = MentionSource(lambda: servers, files)
+
+        async def completed() -> list[str]:
+            source.begin()
+            return [hit.path for hit in (await source.files("notes:note://A", 20)).hits]
+
+        assert await completed() == ["notes:note://Ada", "notes:note://Alan"]
+        fake(servers, "notes").values = ("Ann",)
+        assert await completed() == ["notes:note://Ann"]
+        servers = notes()
+        await source.use(SomeFiles())
+        assert files.is_closed
+        assert await completed() == ["notes:note://Ada", "notes:note://Alan"]
+
+    run_virtual(main)
 
 
 def test_plain_mode_completes_resources_and_arguments_of_prompts() -> None:
