@@ -528,6 +528,9 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         apply_theme(self, dressing.textual)
         palette = dressing.palette
         self.chat.set_palette(palette)
+        for screen in self.screen_stack:
+            if isinstance(screen, Sheet):
+                screen.set_palette(palette)
         self._follow_theme_file()
         return palette
 

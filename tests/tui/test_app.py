@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 from collections.abc import Awaitable, Callable
@@ -18,6 +19,8 @@ from agentcli.assemble import Options
 from agentcli.core.permission import PermissionMode
 from agentcli.tui import resume
 from agentcli.tui.app import AgentApp
+from agentcli.tui.dialogs.hunks import HunkReview
+from agentcli.tui.dialogs.permission import PermissionDialog
 from agentcli.tui.model import Item, PromptItem
 from agentcli.tui.start import Start
 from agentcli.tui.startup.preferences import load_preferences
@@ -286,6 +289,37 @@ def test_a_theme_is_applied_and_saved(tmp_path: Path) -> None:
 
     Desk(tmp_path).play(script)
     assert '"nord"' in (tmp_path / ".config/agentcli/settings.json").read_text()
+
+
+def test_open_questions_take_the_colours_of_another_theme(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        def colours() -> set[str]:
+            """Those of the question, from its rule on."""
+            visible_screen_stack.set(app._background_screens)
+            strips = app.screen._compositor.render_strips(app.size)
+            start = next(place for place, strip in enumerate(strips) if strip.text.startswith("───"))
+            segments = [segment for strip in strips[start:] for segment in strip if segment.text.strip()]
+            return {str(segment.style.color) for segment in segments if segment.style is not None}
+
+        def compare() -> None:
+            app.try_theme("dark")
+            dark = colours()
+            app.try_theme("light")
+            assert not dark & colours()
+
+        await sends(pilot, app, "fix it")
+        await until(pilot, lambda: isinstance(app.screen, PermissionDialog))
+        compare()
+        app.screen.clock = lambda: math.inf  # type: ignore[attr-defined]
+        await pilot.press("h")
+        await until(pilot, lambda: isinstance(app.screen, HunkReview) and bool(app.screen.hunks))
+        compare()
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, PermissionDialog))
+        await pilot.press("escape")
+        await idle(pilot, app)
+
+    Desk(tmp_path, reply(call("Read", file_path="parser.py")), reply(call("Edit", **EDIT)), "Done.").play(script)
 
 
 def test_clear_starts_a_new_session_and_resume_finds_the_old_one(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import PAINTED, RequestDialog
 from agentcli.tui.sheets.runs import Runs, runs_of
 from agentcli.tui.sheets.sheet import Keys
+from agentcli.tui.theme.palette import Palette
 
 _LARGEST_FILE = 64 * 1024 * 1024
 
@@ -83,6 +84,11 @@ class HunkReview(RequestDialog):
             return [("Enter or Esc", "back")]
         rest = [("d", "reject the rest"), ("a", "accept the rest")]
         return [*rest, ("↑↓", "hunk"), ("Enter", "confirm"), ("y", "accept"), ("n", "reject"), ("Esc", "back")]
+
+    def set_palette(self, palette: Palette) -> None:
+        # In this order: a thread may lay out the body meanwhile.
+        self.palette, self._painted = palette, {}
+        super().set_palette(palette)
 
     @property
     def gated(self) -> bool:
@@ -217,11 +223,11 @@ class HunkReview(RequestDialog):
         return self._in_columns[width]
 
     def _diff(self, hunk: ChangeHunk, width: int, in_columns: bool) -> list[BlockLine]:
-        key = (hunk.number, width)
-        if key not in self._painted:
+        key, painted = (hunk.number, width), self._painted
+        if key not in painted:
             path = str(self.event.input.get("file_path", ""))
-            self._painted[key] = diff_lines(diff_of([hunk]), width, self.palette, path, in_columns=in_columns)
-        return self._painted[key]
+            painted[key] = diff_lines(diff_of([hunk]), width, self.palette, path, in_columns=in_columns)
+        return painted[key]
 
 
 def _compared(event: PermissionRequested, path: Path) -> tuple[str, list[ChangeHunk]]:

@@ -21,6 +21,7 @@ from agentcli.tui.dialogs.subject import BLANK, paragraph, subject_lines
 from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import LONG, PAINTED, RequestDialog
 from agentcli.tui.sheets.sheet import Keys
+from agentcli.tui.theme.palette import Palette
 
 Place = Literal["session", "local", "user"]
 _PLACES: tuple[tuple[Place, str, str], ...] = (
@@ -95,11 +96,16 @@ class PermissionDialog(RequestDialog):
             return PAINTED * len(str(display.get("diff", ""))) + (whole if display.get("truncated") else 0)
         return whole * (PAINTED if display.get("kind") in ("markdown", "plan") else 1)
 
+    def set_palette(self, palette: Palette) -> None:
+        # In this order: a thread may lay out the body meanwhile.
+        self.palette, self._subject = palette, {}
+        super().set_palette(palette)
+
     def body(self, width: int) -> list[BlockLine]:
-        palette = self.palette
-        if width not in self._subject:
-            self._subject[width] = subject_lines(self.event, width, palette)
-        lines = [*self._subject[width]]
+        subject = self._subject
+        if width not in subject:
+            subject[width] = subject_lines(self.event, width, self.palette)
+        lines = [*subject[width]]
         reasons = self._reasons(width)
         lines += [BLANK, *reasons] if reasons else []
         self._rules_at = None

@@ -28,6 +28,7 @@ from agentcli.tui.sheets.scroller import LineScroller
 from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, StyledRows, is_exit
 from agentcli.tui.sheets.typing_guard import TypingGuard
 from agentcli.tui.textual_internals import forward
+from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
 
@@ -257,6 +258,10 @@ class Dialog(Sheet[T], Generic[T]):
             if height - len(rows) >= min(len(lines), max(2 * _SMALL, self.area.height // 3)):
                 break
         return lines, rows, height - len(rows)
+
+    def set_palette(self, palette: Palette) -> None:
+        self._version += 1
+        super().set_palette(palette)
 
     def paint(self) -> None:
         super().paint()

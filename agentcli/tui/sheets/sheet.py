@@ -177,6 +177,11 @@ class Sheet(ModalScreen[T]):
             keys = [(cut(notice, width - 2 * MARGIN), palette.warning)]
         self.query_one("#keys", StyledRows).show([[(" " * MARGIN, palette.muted), *keys]])
 
+    def set_palette(self, palette: Palette) -> None:
+        """Paint in another theme: the terminal's background or the theme's file may change while the sheet is open."""
+        self.palette = palette
+        self.settle()
+
     def press(self, key: str, character: str | None) -> bool:
         """Handle a key; return whether it does something here. `character` is None for keys that print nothing."""
         if key != "escape":
