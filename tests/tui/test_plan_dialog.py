@@ -41,6 +41,16 @@ def test_the_plan_and_its_choices_are_shown() -> None:
     )
 
 
+def test_a_plan_is_asked_about_also_when_the_working_directory_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    assert "Go ahead with this plan?" in look(dialog())
+
+
 def test_on_a_small_screen_all_choices_stay_visible() -> None:
     rows = look(dialog("word " * 400), (40, 10)).split("\n")
     assert len(rows) == 10

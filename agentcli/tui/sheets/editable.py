@@ -29,7 +29,8 @@ class EditableDialog(Dialog[Answer | None]):
         super().__init__()
         self.environ: Mapping[str, str] = os.environ
         """Where `$EDITOR` is looked up."""
-        self.cwd = Path.cwd()
+        self.cwd: Path | None = None
+        """Folder that the editor starts in; None: that of the process."""
         self.text = plain_text(text)
         self.editing = False
         self._original = self.text
@@ -110,7 +111,7 @@ class EditableDialog(Dialog[Answer | None]):
         editor = self.query_one(TextArea)
         text = editor.text if self.editing else self.text
         try:
-            outcome = await edit_outside(self.app, text, self.environ, self.cwd)
+            outcome = await edit_outside(self.app, text, self.environ, self.cwd or Path.cwd())
         finally:
             self._is_outside = False
         if isinstance(outcome, Written):
