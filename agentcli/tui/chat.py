@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -351,9 +352,10 @@ class ChatScreen(Screen[None]):
         if self._twice(name):
             self._host.leave()
         else:
-            self.hint(f"{shown} again quits")
+            hint = f"{shown} again quits"
+            self.hint(hint)
             # A key or a paste in between, and it does not.
-            self.prompt.on_next_edit = self.activity.end_hint
+            self.prompt.on_next_edit = partial(self.activity.end_hint, hint)
 
     def action_cycle_mode(self) -> None:
         engine = self.session.engine

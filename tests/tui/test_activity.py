@@ -227,6 +227,21 @@ def test_waiting_for_the_user_shows_a_still_question_mark() -> None:
     asyncio.run(run())
 
 
+def test_a_hint_is_not_ended_in_place_of_an_earlier_one() -> None:
+    app = Host()
+
+    async def run() -> None:
+        async with app.run_test(size=(80, 5)):
+            app.activity.hint("Ctrl+C again quits", 60)
+            app.activity.hint("Copied 3 lines", 60)
+            app.activity.end_hint("Ctrl+C again quits")
+            assert "Copied 3 lines" in app.row
+            app.activity.end_hint("Copied 3 lines")
+            assert not app.row.strip()
+
+    asyncio.run(run())
+
+
 def test_activity_set_before_mounting_is_shown_after_mounting() -> None:
     app = Host()
     app.activity.show(WORKING)

@@ -107,9 +107,9 @@ class PromptBox(Widget):
         )
         self._outside = Outside(self, self._editor, parts.environ, parts.cwd)
         self._editor.hint = IDLE_HINT
-        self.last_typed = 0.0
         self.on_next_edit: Callable[[], None] | None = None
         """Called once, when the text changes."""
+        self.last_typed = 0.0
         """When the text changed last, in monotonic time: a question that pops up must not be answered by typing."""
 
     def compose(self) -> ComposeResult:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -137,9 +138,12 @@ class ActivityLine(Widget):
         self.refresh()
         if self._hint_over is not None:
             self._hint_over.stop()
-        self._hint_over = self.set_timer(seconds, self.end_hint)
+        self._hint_over = self.set_timer(seconds, partial(self.end_hint, text))
 
-    def end_hint(self) -> None:
+    def end_hint(self, text: str) -> None:
+        """End this hint, unless another one is shown by now."""
+        if text != self._hint:
+            return
         if self._hint_over is not None:
             self._hint_over.stop()
         self._hint = ""
