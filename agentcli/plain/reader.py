@@ -126,9 +126,10 @@ class PromptReader:
             raise Left from None
 
     async def ask(self, question: str, *, hidden: bool = False) -> str | None:
+        # Made first: keys that come meanwhile must not answer either.
+        session = self._questions.get(hidden) or self._make_question(hidden)
         await self._quiet_keys()
         self._keep_typed(forget=hidden)
-        session = self._questions.get(hidden) or self._make_question(hidden)
         try:
             return await session.prompt_async(question, handle_sigint=False, set_exception_handler=False)
         except KeyboardInterrupt:

@@ -7,12 +7,13 @@ import os
 import pty
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from unittest.mock import Mock
 
 import pytest
 from prompt_toolkit.completion import DummyCompleter
 from prompt_toolkit.history import DummyHistory
+from prompt_toolkit.shortcuts import PromptSession
 
 from agentcli.plain.lines import LineReader
 from agentcli.plain.reader import PromptReader
@@ -77,6 +78,28 @@ async def test_any_number_of_keys_before_a_question_is_set_aside(
         os.write(typing, b"sk-ant-unseen")
         reader._keep_typed(forget=True)
         assert reader.take_typed() == ""
+
+
+async def test_keys_typed_while_the_first_question_is_made_do_not_answer_it(
+    terminal: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typing, reading = terminal
+
+    class SlowlyMade(PromptSession[str | None]):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            os.write(typing, b"y\r")
+
+    with os.fdopen(os.dup(reading)) as file, Keyboard(reading).quiet():
+        reader = reader_of(file, monkeypatch)
+        monkeypatch.setattr("agentcli.plain.reader.PromptSession", SlowlyMade)
+        asking = asyncio.get_running_loop().create_task(reader.ask("Run it? "))
+        async with asyncio.timeout(30):
+            while not (made := reader._questions.get(False)) or not made.app.is_running:
+                await asyncio.sleep(0)
+        os.write(typing, b"n\r")
+        assert await asking == "n"
+        assert reader.take_typed() == "y\n"
 
 
 async def test_an_esc_does_not_take_the_next_character_with_it(
