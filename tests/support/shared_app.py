@@ -82,6 +82,7 @@ class _Mounted(Generic[A]):
         async def run() -> None:
             if self.app.size != size:
                 await self._pilot.resize_terminal(*size)
+            before = asyncio.all_tasks()
             await script(self._pilot, self.app)
             draw_due()
             while len(self.app.screen_stack) > 1:
@@ -90,6 +91,9 @@ class _Mounted(Generic[A]):
             await self._pilot.pause()
             if self.app._exception is not None:
                 raise self.app._exception
+            # Widgets have one each, and are compared by `_state`.
+            left = [task for task in asyncio.all_tasks() - before if not task.get_name().startswith("message pump")]
+            assert not left, f"the test left behind: {left}"
 
         self._runner.run(run(), context=self._context.copy())
 
