@@ -106,8 +106,8 @@ class Edits:
     """All active edits, and messages with them applied. Unchanged messages are returned as the same objects."""
 
     def __init__(self) -> None:
-        self._blocks: dict[str, dict[int, ContextEdit]] = {}
-        """By the id of the message, then the number of the block."""
+        self._blocks: dict[str, tuple[ContextEdit, ...]] = {}
+        """By the id of the message, in the order of its blocks."""
         self._collapses: dict[str, ContextEdit] = {}
         """By the id of the first message."""
         self._restored: dict[str, str] = {}
@@ -122,7 +122,7 @@ class Edits:
 
     def copy(self) -> Edits:
         other = Edits()
-        other._blocks = {message_id: dict(edits) for message_id, edits in self._blocks.items()}
+        other._blocks = dict(self._blocks)
         other._collapses, other._spans = dict(self._collapses), dict(self._spans)
         other._restored, other._undone = dict(self._restored), dict(self._undone)
         other._made = dict(self._made)
@@ -143,7 +143,8 @@ class Edits:
             case _:
                 message_id, _colon, number = edit.target.rpartition(":")
                 if number.isdigit():
-                    self._blocks.setdefault(message_id, {})[int(number)] = edit
+                    edits = (*self._other_edits(message_id, int(number)), edit)
+                    self._blocks[message_id] = tuple(sorted(edits, key=_number)) if len(edits) > 1 else edits
                     self._changed.add(message_id)
 
     @property
@@ -161,8 +162,10 @@ class Edits:
         return self._blocks.keys()
 
     def edited(self, block: str) -> ContextEdit | None:
-        message_id, _colon, number = block.rpartition(":")
-        return self._blocks.get(message_id, {}).get(int(number)) if number.isdigit() else None
+        for edit in self._blocks.get(block.rpartition(":")[0], ()):
+            if edit.target == block:
+                return edit
+        return None
 
     def in_force(self, log: Sequence[Message]) -> Growing[Message]:
         """The messages after the last valid compact boundary, without those of undone boundaries."""
@@ -281,22 +284,25 @@ class Edits:
         self._undone.pop(target, None)
         message_id, _colon, number = target.rpartition(":")
         if number.isdigit() and message_id in self._blocks:
-            self._blocks[message_id].pop(int(number), None)
+            self._blocks[message_id] = self._other_edits(message_id, int(number))
             if not self._blocks[message_id]:
                 del self._blocks[message_id]
 
+    def _other_edits(self, message_id: str, number: int) -> tuple[ContextEdit, ...]:
+        return tuple(edit for edit in self._blocks.get(message_id, ()) if _number(edit) != number)
+
     def _shown_one(self, message: Message) -> Message:
         edits = self._blocks[message.id]
-        key = tuple(edits[number] for number in sorted(edits))
         known = self._made.get(message.id)
-        if known is not None and known[0] is message and known[1] == key:
+        if known is not None and known[0] is message and known[1] == edits:
             return known[2]
+        by_number = {_number(edit): edit for edit in edits}
         content = [
-            block if (edit := edits.get(number)) is None else _edited(block, edit)
+            block if (edit := by_number.get(number)) is None else _edited(block, edit)
             for number, block in enumerate(message.content)
         ]
         shown = leaving_out(message, content)
-        self._made[message.id] = (message, key, shown)
+        self._made[message.id] = (message, edits, shown)
         return shown
 
     def _collapsed(self, messages: Sequence[Message]) -> list[Message]:
@@ -332,6 +338,10 @@ def is_whole(log: Sequence[Message], place: int) -> bool:
 
 def _without(messages: Sequence[Message], torn: set[str]) -> tuple[Message, ...]:
     return tuple(message for message in messages if message.id not in torn)
+
+
+def _number(edit: ContextEdit) -> int:
+    return int(edit.target.rpartition(":")[2])
 
 
 def _edited(block: Block, edit: ContextEdit) -> Block | None:

@@ -302,7 +302,8 @@ def _swept(
             after.stopped_at = path
             break
         stamp = _stamp(path)
-        if known.stamps.get(path) == (stamp, seen.digest):
+        state = (stamp, seen.digest)
+        if known.stamps.get(path) == state:
             continue
         told, base = known.told.get(path, (None, ""))
         # Read or written since, so earlier reports are obsolete.
@@ -310,11 +311,12 @@ def _swept(
         hashed += stamp[1] if stamp is not None else 0
         if change is not None:
             changes.append(_attributed(change, stamp, runs, str(context.root)))
-        elif stamp is not None and told is None and after.found.get(path) != (stamp, seen.digest):
-            after.found[path] = (stamp, seen.digest)
+        elif stamp is not None and told is None and after.found.get(path) != state:
+            after.found[path] = state
             after.fresh.add(path)
         if stamp is None or time.time_ns() - stamp[3] > _SETTLED_NANOSECONDS:
-            after.stamps[path] = (stamp, seen.digest)
+            found = after.found.get(path)
+            after.stamps[path] = found if found == state else state  # many files: one tuple for both tables
         else:
             after.stamps.pop(path, None)
     return after, _with_differences(changes, cache) if differences else changes
