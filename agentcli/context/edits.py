@@ -236,6 +236,8 @@ class Edits:
                     break
                 torn.update(map(str, whole[index].meta[WRITTEN]))
         made = growing(_without(in_force, torn) if torn else in_force)
+        if len(self._made) > len(made):  # Most are of messages before a compaction.
+            self._made = {message.id: self._made[message.id] for message in made if message.id in self._made}
         shown = growing(self.shown(made))
         single = made
         if self._collapses:

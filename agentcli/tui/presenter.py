@@ -191,6 +191,8 @@ class Presenter:
     def _(self, event: ev.MessageAppended, now: float) -> list[Operation]:
         message = event.message
         self._pieces.take(message)
+        if message.origin is Origin.TOOL_RESULTS:
+            self._of_reply.clear()  # The reply with these calls is never taken back.
         if message.is_copy:
             return []
         if message.origin is Origin.PROMPT and (typed := plain_text(message.typed)) in self._entered:
@@ -444,12 +446,15 @@ class Presenter:
     def _(self, event: ev.ToolStarted, now: float) -> list[Operation]:
         title = plain_line(event.title, 2_000)
         self._phase("tools", plain_line(event.title, 80), tool_began=now)
-        if event.tool_use_id not in self._tools:
+        item = self._tools.get(event.tool_use_id)
+        if item is None:
             # A command that the person typed: there was no call of the model before it.
             item = ToolItem(id=self._new("call"), name=plain_line(event.name), title=title, status="running", began=now)
             self._tools[event.tool_use_id] = item
             return [Add(item)]
-        return self._tool(event.tool_use_id, status="running", title=title, input=event.input, began=now)
+        # Mostly an equal copy of what the call in the log has anyway.
+        given = item.input if item.input == event.input else event.input
+        return self._tool(event.tool_use_id, status="running", title=title, input=given, began=now)
 
     @_show.register
     def _(self, event: ev.ToolProgressed, now: float) -> list[Operation]:
