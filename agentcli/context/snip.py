@@ -71,10 +71,13 @@ class Snip:
         """Pictures from tools stay for `picture_replies`; the user's for `picture_prompts`: work on them takes long."""
         self._oldest_picture = {"replies": picture_replies, "prompts": picture_prompts}
         self._results = ResultReader()
+        self._version: int | None = None
+        """Edits as of which edited results were forgotten."""
         self._forget()
 
     def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
         self._take_in(self._results.look(shown))
+        self._forget_edited(situation)
         if not self._superseded and not self._pictures:
             return None
         newest = newest_exchange(shown)
@@ -111,6 +114,20 @@ class Snip:
         self._ready: Growing[ContextEdit] = Growing()
         self._freed = 0
         self._first: _Superseded | None = None
+
+    def _forget_edited(self, situation: ContextState) -> None:
+        """Forget results that were edited, most of them cleared ones: there is nothing to snip any more, and what the
+        user restores stays."""
+        if situation.version == self._version:
+            return
+        self._version = situation.version
+
+        def is_whole(called: AnsweredCall) -> bool:
+            return situation.edited(called.block) is None
+
+        left = {file: tuple(one for one in known if is_whole(one.called)) for file, known in self._readings.items()}
+        self._readings = {file: readings for file, readings in left.items() if readings}
+        self._latest = {key: called for key, called in self._latest.items() if is_whole(called)}
 
     def _take_in(self, fresh: NewResults) -> None:
         if fresh.started_over:
