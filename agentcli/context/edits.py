@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from sys import intern
 from typing import Any, Literal
 
-from agentcli.core.frozen import frozen, replace
+from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.growing import STEP, Growing, growing
 from agentcli.core.messages import Block, ImageBlock, Json, Message, Origin, TextBlock, ToolResultBlock
 
@@ -102,17 +102,25 @@ class _Active:
     uncollapsed: Growing[Message]
 
 
+@slotted
+class _EditedMessage:
+    """The edits of a message's blocks in their order, and what they last made of which message."""
+
+    edits: tuple[ContextEdit, ...]
+    message: Message | None = None
+    shown: Message | None = None
+
+
 class Edits:
     """All active edits, and messages with them applied. Unchanged messages are returned as the same objects."""
 
     def __init__(self) -> None:
-        self._blocks: dict[str, dict[int, ContextEdit]] = {}
-        """By the id of the message, then the number of the block."""
+        self._edited: dict[str, _EditedMessage] = {}
+        """By the id of the message. Never changed but for what is remembered: copies of this table share the rest."""
         self._collapses: dict[str, ContextEdit] = {}
         """By the id of the first message."""
         self._restored: dict[str, str] = {}
         self._undone: dict[str, str] = {}
-        self._made: dict[str, tuple[Message, tuple[ContextEdit, ...], Message]] = {}
         self._spans: dict[str, tuple[ContextEdit, Message]] = {}
         self._active: _Active | None = None
         self._changed: set[str] = set()
@@ -122,10 +130,9 @@ class Edits:
 
     def copy(self) -> Edits:
         other = Edits()
-        other._blocks = {message_id: dict(edits) for message_id, edits in self._blocks.items()}
+        other._edited = dict(self._edited)
         other._collapses, other._spans = dict(self._collapses), dict(self._spans)
         other._restored, other._undone = dict(self._restored), dict(self._undone)
-        other._made = dict(self._made)
         return other
 
     def add(self, edit: ContextEdit) -> None:
@@ -143,7 +150,8 @@ class Edits:
             case _:
                 message_id, _colon, number = edit.target.rpartition(":")
                 if number.isdigit():
-                    self._blocks.setdefault(message_id, {})[int(number)] = edit
+                    edits = (*self._other_edits(message_id, int(number)), edit)
+                    self._edited[message_id] = _EditedMessage(tuple(sorted(edits, key=_number)))
                     self._changed.add(message_id)
 
     @property
@@ -158,11 +166,15 @@ class Edits:
 
     @property
     def messages(self) -> AbstractSet[str]:
-        return self._blocks.keys()
+        return self._edited.keys()
 
     def edited(self, block: str) -> ContextEdit | None:
-        message_id, _colon, number = block.rpartition(":")
-        return self._blocks.get(message_id, {}).get(int(number)) if number.isdigit() else None
+        edited = self._edited.get(block.rpartition(":")[0])
+        if edited is not None:
+            for edit in edited.edits:
+                if edit.target == block:
+                    return edit
+        return None
 
     def in_force(self, log: Sequence[Message]) -> Growing[Message]:
         """The messages after the last valid compact boundary, without those of undone boundaries."""
@@ -204,7 +216,7 @@ class Edits:
         due = [message for message in self._active.in_force if message.id in self._changed]
         for begin in range(0, len(due), STEP):
             for message in due[begin : begin + STEP]:
-                if message.id in self._blocks:
+                if message.id in self._edited:
                     self._shown_one(message)
             yield
 
@@ -233,6 +245,9 @@ class Edits:
                     break
                 torn.update(map(str, whole[index].meta[WRITTEN]))
         made = growing(_without(in_force, torn) if torn else in_force)
+        if len(self._edited) > len(made):  # Most are of messages before a compaction.
+            for id in self._edited.keys() - {message.id for message in made}:
+                self._edited[id] = _EditedMessage(self._edited[id].edits)
         shown = growing(self.shown(made))
         single = made
         if self._collapses:
@@ -255,14 +270,14 @@ class Edits:
         return (log[i] for i in places if log[i].origin is Origin.BOUNDARY and is_whole(log, i))
 
     def shown(self, messages: Sequence[Message]) -> Sequence[Message]:
-        if not self._blocks and not self._collapses:
+        if not self._edited and not self._collapses:
             return messages
         if self._collapses:
             messages = self._collapsed(messages)
         return self.one_by_one(messages)
 
     def one_by_one(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        return tuple(self._shown_one(message) if message.id in self._blocks else message for message in messages)
+        return tuple(self._shown_one(message) if message.id in self._edited else message for message in messages)
 
     def collapsed(self, messages: Sequence[Message], first: str) -> tuple[Message, ...]:
         """The messages collapsed into the one that begins with `first`; empty if it is not collapsed."""
@@ -280,24 +295,27 @@ class Edits:
             self._restored[target] = collapse.through
         self._undone.pop(target, None)
         message_id, _colon, number = target.rpartition(":")
-        if number.isdigit() and message_id in self._blocks:
-            self._blocks[message_id].pop(int(number), None)
-            if not self._blocks[message_id]:
-                del self._blocks[message_id]
+        if number.isdigit() and message_id in self._edited:
+            if edits := self._other_edits(message_id, int(number)):
+                self._edited[message_id] = _EditedMessage(edits)
+            else:
+                del self._edited[message_id]
+
+    def _other_edits(self, message_id: str, number: int) -> tuple[ContextEdit, ...]:
+        edited = self._edited.get(message_id)
+        return () if edited is None else tuple(edit for edit in edited.edits if _number(edit) != number)
 
     def _shown_one(self, message: Message) -> Message:
-        edits = self._blocks[message.id]
-        key = tuple(edits[number] for number in sorted(edits))
-        known = self._made.get(message.id)
-        if known is not None and known[0] is message and known[1] == key:
-            return known[2]
+        edited = self._edited[message.id]
+        if edited.message is message and edited.shown is not None:
+            return edited.shown
+        by_number = {_number(edit): edit for edit in edited.edits}
         content = [
-            block if (edit := edits.get(number)) is None else _edited(block, edit)
+            block if (edit := by_number.get(number)) is None else _edited(block, edit)
             for number, block in enumerate(message.content)
         ]
-        shown = leaving_out(message, content)
-        self._made[message.id] = (message, key, shown)
-        return shown
+        edited.message, edited.shown = message, leaving_out(message, content)
+        return edited.shown
 
     def _collapsed(self, messages: Sequence[Message]) -> list[Message]:
         shown: list[Message] = []
@@ -332,6 +350,10 @@ def is_whole(log: Sequence[Message], place: int) -> bool:
 
 def _without(messages: Sequence[Message], torn: set[str]) -> tuple[Message, ...]:
     return tuple(message for message in messages if message.id not in torn)
+
+
+def _number(edit: ContextEdit) -> int:
+    return int(edit.target.rpartition(":")[2])
 
 
 def _edited(block: Block, edit: ContextEdit) -> Block | None:

@@ -175,6 +175,8 @@ class Estimator:
 
     def context(self, messages: Sequence[Message], overhead: int) -> int:
         """Like `context_tokens`, with `density` applied."""
+        if len(self._sizes) > 2 * len(messages) + 64:  # Most are of messages before a compaction.
+            self._sizes = {message.id: self._sizes[message.id] for message in messages if message.id in self._sizes}
         last = next(_counted(messages, range(len(messages) - 1, -1, -1)), None)
         if last is None:
             return round(self.whole_scale * (overhead + self._estimated(messages)))

@@ -79,7 +79,9 @@ class Microcompact:
             if called.place >= before:
                 return
             self._checked += 1
-            if called.block not in situation.pinned and _is_whole(called, situation):
+            if not _is_whole(called, situation):
+                self._edits.pop(called.block, None)
+            elif called.block not in situation.pinned:
                 edit = self._cleared(called, situation)
                 if edit.freed > 0:
                     self._ready = self._ready.adding(edit)

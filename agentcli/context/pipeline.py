@@ -158,7 +158,7 @@ class _Run:
 
     def _place(self, target: str) -> tuple[int, int]:
         """Positions of an edit's message and block; (0, 0) if it is not shown."""
-        places = self._view.places(self._messages)
+        places = self._view.places(self._log, self._messages)
         if target in places:
             return places[target], 0
         message_id, _colon, number = target.rpartition(":")

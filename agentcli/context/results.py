@@ -56,6 +56,7 @@ class ResultReader:
     def __init__(self) -> None:
         self._seen: Growing[Message] = Growing()
         self._uses: dict[str, ToolUseBlock] = {}
+        """Calls without a result, by their id."""
 
     def look(self, messages: Sequence[Message]) -> NewResults:
         now, known = growing(messages), len(self._seen)
@@ -75,7 +76,7 @@ class ResultReader:
             if isinstance(block, ToolUseBlock):
                 self._uses[block.id] = block
             elif isinstance(block, ToolResultBlock):
-                use = self._uses.get(block.tool_use_id)
+                use = self._uses.pop(block.tool_use_id, None)
                 if use is not None:
                     is_partial = bool(data.get(use.id, {}).get("partial"))
                     called = AnsweredCall(block_id(message, number), place, use.name, use.input, block, is_partial)

@@ -8,7 +8,6 @@ the numbers that Read puts in front of them.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from agentcli.context.edits import ContextEdit, block_id
@@ -40,9 +39,12 @@ class _Reading:
     lines: tuple[int, int] | None
     """First and last line number; None without numbered lines."""
     whole: bool
-    asked: str
     changes: int
     """Number of earlier changes to the file in the conversation."""
+
+    @property
+    def asked(self) -> str:
+        return same_call(self.called.name, self.called.input)
 
 
 @frozen
@@ -69,10 +71,13 @@ class Snip:
         """Pictures from tools stay for `picture_replies`; the user's for `picture_prompts`: work on them takes long."""
         self._oldest_picture = {"replies": picture_replies, "prompts": picture_prompts}
         self._results = ResultReader()
+        self._version: int | None = None
+        """Edits as of which edited results were forgotten."""
         self._forget()
 
     def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
         self._take_in(self._results.look(shown))
+        self._forget_edited(situation)
         if not self._superseded and not self._pictures:
             return None
         newest = newest_exchange(shown)
@@ -89,9 +94,9 @@ class Snip:
     # ------------------------------------------------------------------------------------------ what supersedes what
 
     def _forget(self) -> None:
-        self._readings: defaultdict[str, list[_Reading]] = defaultdict(list)
+        self._readings: dict[str, tuple[_Reading, ...]] = {}
         """Readings that are not superseded, by file."""
-        self._changes: defaultdict[str, int] = defaultdict(int)
+        self._changes: dict[str, int] = {}
         self._latest: dict[str, AnsweredCall] = {}
         """Latest call by `same_call` key."""
         self._folder = 0
@@ -109,6 +114,20 @@ class Snip:
         self._ready: Growing[ContextEdit] = Growing()
         self._freed = 0
         self._first: _Superseded | None = None
+
+    def _forget_edited(self, situation: ContextState) -> None:
+        """Forget results that were edited, most of them cleared ones: there is nothing to snip any more, and what the
+        user restores stays."""
+        if situation.version == self._version:
+            return
+        self._version = situation.version
+
+        def is_whole(called: AnsweredCall) -> bool:
+            return situation.edited(called.block) is None
+
+        left = {file: tuple(one for one in known if is_whole(one.called)) for file, known in self._readings.items()}
+        self._readings = {file: readings for file, readings in left.items() if readings}
+        self._latest = {key: called for key, called in self._latest.items() if is_whole(called)}
 
     def _take_in(self, fresh: NewResults) -> None:
         if fresh.started_over:
@@ -132,19 +151,19 @@ class Snip:
         return path if path.startswith("/") else f"{self._folder}:{path}"
 
     def _take_reading(self, file: str, called: AnsweredCall) -> None:
-        reading = _reading(called, self._changes[file])
+        reading = _reading(called, self._changes.get(file, 0))
         kept = [reading]
-        for old in self._readings[file]:
+        for old in self._readings.get(file, ()):
             if _covers(reading, old):
                 self._superseded.append(_Superseded(old.called, called, READ_AGAIN))
             elif old.changes < reading.changes and _shows_most_of(reading, old):
                 self._superseded.append(_Superseded(old.called, called, CHANGED_AND_READ))
             else:
                 kept.append(old)
-        self._readings[file] = kept
+        self._readings[file] = tuple(kept)
 
     def _take_change(self, file: str, called: AnsweredCall) -> None:
-        self._changes[file] += 1
+        self._changes[file] = self._changes.get(file, 0) + 1
         if called.name == "Write":
             for old in self._readings.pop(file, ()):
                 self._superseded.append(_Superseded(old.called, called, WRITTEN_WHOLE))
@@ -212,11 +231,10 @@ def _replaced(block: str, shown: Block, line: str) -> ContextEdit:
 
 
 def _reading(called: AnsweredCall, changes: int) -> _Reading:
-    asked = same_call(called.name, called.input)
     text = called.result.text
     first = _NUMBERED.match(text)
     if first is None or not called.only_text:
-        return _Reading(called, None, False, asked, changes)
+        return _Reading(called, None, False, changes)
     end = len(text)
     while True:  # Notes of Read follow the lines, without numbers.
         begin = text.rfind("\n", 0, end) + 1
@@ -225,7 +243,7 @@ def _reading(called: AnsweredCall, changes: int) -> _Reading:
             break
         end = begin - 1
     whole = first[1] == "1" and not called.is_partial
-    return _Reading(called, (int(first[1]), int(last[1])), whole, asked, changes)
+    return _Reading(called, (int(first[1]), int(last[1])), whole, changes)
 
 
 def _covers(new: _Reading, old: _Reading) -> bool:

@@ -149,9 +149,10 @@ class ContextView:
                 found.append((place, freed))
         return found
 
-    def places(self, messages: Sequence[Message]) -> Mapping[str, int]:
-        """The place of each of these messages, which are the active ones, by its id."""
-        return self._active_places.of(messages)[0]
+    def places(self, log: Sequence[Message], active: Sequence[Message]) -> Mapping[str, int]:
+        """The place of each of the active messages among them, by its id."""
+        # One table does for both as long as all of the log is active.
+        return (self._places if active is log else self._active_places).of(active)[0]
 
     def tokens_from(self, log: Sequence[Message], place: int) -> int:
         """Estimated tokens of the shown messages from this place on, without the user context and density."""

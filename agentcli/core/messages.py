@@ -52,6 +52,8 @@ SUMMARY = "summary"
 """In the meta of a compaction's summary: its text for the user, without what is added for the model."""
 
 Json = dict[str, Any]
+NOTHING: Mapping[str, Any] = {}
+"""The one empty dictionary of all messages and blocks without `meta` or `extra`; a long session has thousands."""
 Role = Literal["user", "assistant"]
 
 
@@ -74,7 +76,7 @@ class ToolUseBlock:
     input: Json
     invalid_json: str | None = None
     """The text that the model wrote, if it is not a JSON object; `input` is then empty and the call is never run."""
-    extra: Json = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     """Unknown fields (e.g. `caller`); sent back unchanged."""
 
 
@@ -155,7 +157,7 @@ class Message:
     model: str = ""
     stop_reason: str | None = None
     usage: Usage | None = None
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     @property
     def text(self) -> str:
@@ -240,7 +242,7 @@ def block_from_wire(wire: Mapping[str, Any]) -> Block:
             id=data["id"],
             name=data["name"],
             input=given if isinstance(given, dict) else {},
-            extra={key: value for key, value in data.items() if key not in known},
+            extra={key: value for key, value in data.items() if key not in known} or NOTHING,
         )
     if kind == "image" and isinstance(data.get("source"), dict):
         return ImageBlock(data["source"])
@@ -305,7 +307,7 @@ def message_from_dict(data: Mapping[str, Any]) -> Message:
         model=str(data.get("model", "")),
         stop_reason=data.get("stop_reason"),
         usage=Usage.from_wire(usage) if usage is not None else None,
-        meta=data.get("meta") or {},
+        meta=data.get("meta") or NOTHING,
     )
 
 
@@ -313,4 +315,4 @@ def user_message(
     content: str | Iterable[Block], id: str, origin: Origin, meta: Mapping[str, Any] | None = None
 ) -> Message:
     blocks: tuple[Block, ...] = (TextBlock(clean_text(content)),) if isinstance(content, str) else tuple(content)
-    return Message("user", blocks, id, origin, meta=meta or {})
+    return Message("user", blocks, id, origin, meta=meta or NOTHING)

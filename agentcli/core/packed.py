@@ -13,10 +13,8 @@ from typing import Any, Protocol
 
 LEAST_PACKED = 1_000
 """Minimum bytes of a value that is compressed; smaller ones save next to nothing."""
-_LEVEL = 4
-"""A third of the size at 40 MB a second, a tenth smaller than level 1; higher levels take longer and save little."""
-_SIMILAR_LEVEL = 6
-"""With a similar text this finds many more repetitions than `_LEVEL`, in little more time."""
+_LEVEL = 6
+"""A third of the size at 30 MB a second, an eighth smaller than level 1; higher levels take longer and save little."""
 _MOST_SIMILAR = 31 * 1024
 """Bytes of a similar text that are used: zlib looks back 32 KB."""
 
@@ -31,13 +29,11 @@ class Similar(Protocol):
 class Packed:
     """A value of strings, numbers, lists and dictionaries, compressed, maybe with the help of a similar text."""
 
-    __slots__ = ("_data", "_similar", "size")
+    __slots__ = ("_data", "_similar")
 
-    def __init__(self, data: bytes, size: int, similar: Similar | None = None) -> None:
+    def __init__(self, data: bytes, similar: Similar | None = None) -> None:
         self._data = data
         self._similar = similar
-        self.size = size
-        """Bytes before compressing."""
 
     @property
     def value(self) -> Any:
@@ -53,16 +49,21 @@ def pack(value: Any, similar: Similar | None = None) -> Packed | None:
 
     `similar`: what has much of the same text. The packed value refers to it.
     """
+    return _pack(value, similar)[0]
+
+
+def _pack(value: Any, similar: Similar | None) -> tuple[Packed | None, int]:
+    """The value compressed, or None, and the bytes that were compressed."""
     import zlib
 
     try:
         data = marshal.dumps(value)
     except ValueError:
-        return None
+        return None, 0
     if len(data) < LEAST_PACKED:
-        return None
-    work = zlib.compressobj(_LEVEL if similar is None else _SIMILAR_LEVEL, zdict=_dictionary(similar))
-    return Packed(work.compress(data) + work.flush(), len(data), similar)
+        return None, 0
+    work = zlib.compressobj(_LEVEL, zdict=_dictionary(similar))
+    return Packed(work.compress(data) + work.flush(), similar), len(data)
 
 
 def _dictionary(similar: Similar | None) -> bytes:
@@ -87,10 +88,12 @@ class PackableField:
     def pack(self, instance: object, similar: Similar | None = None) -> int:
         """Compress the value of this instance if that is worth it. Returns the bytes that were compressed."""
         value = self._slot.__get__(instance)
-        if type(value) is Packed or (packed := pack(value, similar)) is None:
+        if type(value) is Packed:
             return 0
-        self._slot.__set__(instance, packed)
-        return packed.size
+        packed, size = _pack(value, similar)
+        if packed is not None:
+            self._slot.__set__(instance, packed)
+        return size
 
 
 def packable_field(cls: type[Any], name: str) -> PackableField:

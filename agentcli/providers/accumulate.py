@@ -9,12 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import field, replace
+from sys import intern
 from typing import Any, Literal
 
 from agentcli.core.bounded_json import DEEPEST_INPUT, is_too_deep, parse_json
 from agentcli.core.frozen import slotted
 from agentcli.core.ids import Ids
-from agentcli.core.messages import Block, Json, TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock, clean_text
+from agentcli.core.messages import (
+    NOTHING,
+    Block,
+    Json,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+    UnknownBlock,
+    clean_text,
+)
 from agentcli.core.usage import Usage
 from agentcli.providers.base import Closed, Delta, Finished, ModelEvent, Opened, Started
 
@@ -102,7 +112,7 @@ class Accumulator:
         self.started = True
         # Now and not with the first call, which comes when the reply is about to end: then something waits for it.
         self._taken = self._taken_ids()
-        self.model = str(message.get("model") or self.model)
+        self.model = intern(str(message.get("model") or self.model))
         yield Started(api_id=str(message.get("id") or ""), model=self.model, usage=self.usage)
 
     def _message_delta(self, event: Json) -> None:
@@ -111,7 +121,7 @@ class Accumulator:
         if not isinstance(delta, dict):
             return
         if delta.get("stop_reason") is not None:
-            self._stop_reason = str(delta["stop_reason"])
+            self._stop_reason = intern(str(delta["stop_reason"]))
         if isinstance(delta.get("stop_details"), dict):
             self._stop_details = _bounded(delta["stop_details"])
 
@@ -212,12 +222,13 @@ class Accumulator:
             given, text = None, text or "{…}"
         value, invalid = parse_input(text) if text.strip() else (given if isinstance(given, dict) else {}, None)
         known = ("type", "id", "name", "input")
+        # Interned: every call of a tool has the same names in it.
         call = ToolUseBlock(
             id=self._fresh_id(block.data),
-            name=str(block.data.get("name", "")),
-            input=value,
+            name=intern(str(block.data.get("name", ""))),
+            input={intern(key): item for key, item in value.items()},
             invalid_json=invalid,
-            extra={key: item for key, item in block.data.items() if key not in known},
+            extra={key: item for key, item in block.data.items() if key not in known} or NOTHING,
         )
         return Closed(index, call, cut=not text.strip() and not value)
 

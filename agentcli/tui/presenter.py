@@ -80,7 +80,7 @@ class Presenter:
         self._tools: dict[str, ToolItem] = {}
         self._beside: dict[str, ToolItem] = {}
         self._spelling: dict[tuple[str, int], ToolItem] = {}
-        self._of_reply: dict[str, list[str]] = {}
+        self._of_reply: dict[str, dict[str, None]] = {}
         self._retry: NoticeItem | None = None
         self._mode = ""
         self._reported: set[str] = set()
@@ -191,6 +191,8 @@ class Presenter:
     def _(self, event: ev.MessageAppended, now: float) -> list[Operation]:
         message = event.message
         self._pieces.take(message)
+        if message.origin is Origin.TOOL_RESULTS:
+            self._of_reply.clear()  # The reply with these calls is never taken back.
         if message.is_copy:
             return []
         if message.origin is Origin.PROMPT and (typed := plain_text(message.typed)) in self._entered:
@@ -353,7 +355,7 @@ class Presenter:
 
     @_show.register
     def _(self, event: ev.ReplyTombstoned, now: float) -> list[Operation]:
-        ids = self._of_reply.pop(event.message_id, [])
+        ids = self._of_reply.pop(event.message_id, {})
         self._streams = {place: stream for place, stream in self._streams.items() if place[0] != event.message_id}
         self._spelling = {place: item for place, item in self._spelling.items() if place[0] != event.message_id}
         self._tools = {call: item for call, item in self._tools.items() if item.id not in ids}
@@ -444,12 +446,13 @@ class Presenter:
     def _(self, event: ev.ToolStarted, now: float) -> list[Operation]:
         title = plain_line(event.title, 2_000)
         self._phase("tools", plain_line(event.title, 80), tool_began=now)
-        if event.tool_use_id not in self._tools:
+        if (item := self._tools.get(event.tool_use_id)) is None:
             # A command that the person typed: there was no call of the model before it.
             item = ToolItem(id=self._new("call"), name=plain_line(event.name), title=title, status="running", began=now)
             self._tools[event.tool_use_id] = item
             return [Add(item)]
-        return self._tool(event.tool_use_id, status="running", title=title, input=event.input, began=now)
+        given = item.input if item.input == event.input else event.input  # mostly a copy of what the log has
+        return self._tool(event.tool_use_id, status="running", title=title, input=given, began=now)
 
     @_show.register
     def _(self, event: ev.ToolProgressed, now: float) -> list[Operation]:
@@ -513,8 +516,7 @@ class Presenter:
         return {"kind": "plan", "plan": plain_text(plan)} if isinstance(plan, str) else {}
 
     def _tool(self, call: str, **changes: object) -> list[Operation]:
-        item = self._tools.get(call)
-        if item is None:
+        if (item := self._tools.get(call)) is None:
             return []
         changed = self._tools[call] = replace(item, **changes)  # type: ignore[arg-type]
         return [Replace(changed)]
@@ -588,9 +590,7 @@ class Presenter:
         self.activity = replace(self.activity, tokens_out=self._tokens + self._characters // 4)
 
     def _belongs(self, message_id: str, item_id: str) -> None:
-        ids = self._of_reply.setdefault(message_id, [])
-        if item_id not in ids:
-            ids.append(item_id)
+        self._of_reply.setdefault(message_id, {})[item_id] = None
 
     @staticmethod
     def _of(message_id: str, index: int) -> str:

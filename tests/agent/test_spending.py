@@ -19,7 +19,17 @@ from agentcli.commands.line import CommandLine, parse_line
 from agentcli.commands.run import run_command
 from agentcli.commands.table import table
 from agentcli.core import events as ev
-from agentcli.core.messages import SAID, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
+from agentcli.core.messages import (
+    COPY_OF,
+    SAID,
+    Json,
+    Message,
+    Origin,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    user_message,
+)
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.core.usage import Price, Totals, Usage
 from agentcli.tools.base import Output
@@ -43,9 +53,9 @@ def prompt(text: str) -> ev.MessageAppended:
     return ev.MessageAppended(message=user_message(text, f"p-{text}", Origin.PROMPT))
 
 
-def called(id: str, name: str, result: str) -> list[ev.Event]:
-    use = Message("assistant", (ToolUseBlock(id, name, {}),), f"a-{id}", Origin.REPLY)
-    answer = Message("user", (ToolResultBlock(id, (TextBlock(result),)),), f"r-{id}", Origin.TOOL_RESULTS)
+def called(id: str, name: str, result: str, **meta: str) -> list[ev.Event]:
+    use = Message("assistant", (ToolUseBlock(id, name, {}),), f"a-{id}", Origin.REPLY, meta=meta)
+    answer = Message("user", (ToolResultBlock(id, (TextBlock(result),)),), f"r-{id}", Origin.TOOL_RESULTS, meta=meta)
     return [ev.MessageAppended(message=use), ev.MessageAppended(message=answer)]
 
 
@@ -184,7 +194,8 @@ def test_results_cost_nothing_after_a_compaction_and_cost_again_after_its_undo()
     boundary = ev.MessageAppended(message=Message("user", (), "b", Origin.BOUNDARY))
     begun = [prompt("x"), *called("1", "Read", "word " * 1_000), used(Usage(input_tokens=2_000))]
     assert after(*begun, boundary).tools["Read"].in_context == 0
-    again = after(*begun, boundary, *called("1", "Read", "word " * 1_000)).tools["Read"]
+    again = after(*begun, boundary, *called("1", "Read", "word " * 1_000, **{COPY_OF: "r-1"})).tools["Read"]
+    assert again.in_context > 900
     assert again.calls == 1, "an exchange that is kept was not made twice"
     undone = ev.ContextEdited(edits=[{"kind": "undo_compaction", "target": "b", "through": "b"}], step="compact")
     assert after(*begun, boundary, undone).tools["Read"].in_context > 900

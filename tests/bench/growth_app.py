@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Sequence
 from itertools import pairwise
+from statistics import linear_regression
 
 from agentcli.context.compact import INSTRUCTION
 from tests.bench.growth import MOST_KILOBYTES
@@ -24,29 +25,34 @@ TURNS = (100, 500, 1_000, 2_000)
 RESULT_BYTES = (2_000, 16_000)
 _MOST_SECONDS = 1_200.0
 _LOOK_SECONDS = 0.2
+_POINTS = 20
+"""Places in the second half where memory is read."""
 _USAGE = {"input_tokens": 3, "cache_read_input_tokens": TOKENS}
 
 
 def growth_app(runs: int, turns: Sequence[int] = TURNS, sizes: Sequence[int] = RESULT_BYTES) -> Report:
-    """The last row of a size is of the last tenth of its turns: by then everything bounded is full."""
+    """The last row of a size is the slope of a line through the second half of its turns: by then everything bounded
+    is full. Clearing old results frees megabytes at a time, so that the difference of two places is mostly chance: each
+    hundred turns of one session added between 1 and 33 KB a turn."""
     measures: list[Measure] = []
     for size in sizes:
         curves = [_curve(turns, size) for _run in range(runs)]
         name = f"Read of {size // 1000} KB"
         for place, count in enumerate(turns):
-            megabytes = tuple(curve[place] / 1024 for curve, _last in curves)
+            megabytes = tuple(curve[place] / 1024 for curve, _slope in curves)
             measures.append(Measure(f"{name}: after {count:,} turns", megabytes, "MB"))
         for place, (before, after) in enumerate(pairwise(turns)):
-            each = tuple((curve[place + 1] - curve[place]) / (after - before) for curve, _last in curves)
+            each = tuple((curve[place + 1] - curve[place]) / (after - before) for curve, _slope in curves)
             measures.append(Measure(f"{name}: a turn, {before:,} to {after:,}", each, "KB"))
-        last = tuple(last for _curve, last in curves)
-        measures.append(Measure(f"{name}: a turn, last tenth", last, "KB", MOST_KILOBYTES))
+        slopes = tuple(slope for _curve, slope in curves)
+        measures.append(Measure(f"{name}: a turn, second half", slopes, "KB", MOST_KILOBYTES))
     return Report(f"growth-app: the app's memory over {turns[-1]:,} turns", tuple(measures))
 
 
 def _curve(turns: Sequence[int], size: int) -> tuple[list[float], float]:
-    """Resident kilobytes after each of these numbers of turns, and what a turn of the last tenth adds."""
+    """Resident kilobytes after each of these numbers of turns, and what a turn of the second half adds."""
     last = turns[-1]
+    second_half = range(last // 2, last + 1, max(1, last // 2 // _POINTS))
     found: dict[int, float] = {}
     with workshop() as place, Loopback() as server:
         place.talk_to(server.url)
@@ -57,15 +63,15 @@ def _curve(turns: Sequence[int], size: int) -> tuple[list[float], float]:
             app.ready()
             app.send("Read all of it")
             deadline = time.monotonic() + _MOST_SECONDS
-            for count in sorted({*turns, last - last // 10}):
+            for count in sorted({*turns, *second_half}):
                 while len(server.arrivals()) <= count:
                     if time.monotonic() > deadline:
                         raise TimeoutError(f"{count:,} turns took more than {_MOST_SECONDS:g} seconds")
                     app.read_for(_LOOK_SECONDS)
                     app.forget_output()
                 found[count] = app.resident_megabytes * 1024
-    tenth = found[last - last // 10]
-    return [found[count] for count in turns], (found[last] - tenth) / max(1, last // 10)
+    slope = linear_regression(second_half, [found[count] for count in second_half]).slope
+    return [found[count] for count in turns], slope
 
 
 def _work_through(turns: int) -> list[Json]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 
 from hypothesis import given
@@ -125,3 +126,27 @@ def test_a_collapse_or_an_undo_whose_end_was_lost_hides_no_later_messages() -> N
     summary = Message("user", (TextBlock("All of it"),), "s", Origin.SUMMARY)
     edits.add(ContextEdit(kind="undo_compaction", target="b", through="gone"))
     assert edits.in_force([*LOG, boundary, summary, QUESTION]) == (*LOG, QUESTION)
+
+
+def test_what_was_edited_before_a_compaction_is_kept_once_and_shown_as_before_after_its_undo() -> None:
+    log = conversation(100)
+    boundary = Message("user", (), "b", Origin.BOUNDARY)
+    summary = Message("user", (TextBlock("All of it"),), "s", Origin.SUMMARY)
+    view = ContextView()
+    view.edit(ContextEdit(kind="replace", target=f"r{turn}:0", text="[cleared]") for turn in range(100))
+    before = list(view.wire(log))
+    assert view.estimate(log, 0) > 0
+    copies = _messages_alive()
+
+    compacted = [*log, boundary, summary]
+    view.wire(compacted)
+    assert view.estimate(compacted, 0) > 0
+    assert _messages_alive() <= copies - 100 + 2
+
+    view.edit([ContextEdit(kind="undo_compaction", target="b", through="s")])
+    assert list(view.wire(compacted)) == before
+
+
+def _messages_alive() -> int:
+    gc.collect()
+    return sum(type(one) is Message for one in gc.get_objects())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
 from agentcli.context.edits import ContextEdit, Edits
+from agentcli.context.results import AnsweredCall
 from agentcli.context.snip import (
     CHANGED_AND_READ,
     OLD_PICTURE,
@@ -19,6 +21,7 @@ from agentcli.context.snip import (
 )
 from agentcli.context.steps import ContextState, StepPlan
 from agentcli.core.abort import AbortController
+from agentcli.core.growing import Growing
 from agentcli.core.messages import TextBlock
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.documents.read import Read
@@ -205,3 +208,38 @@ def test_lines_are_recognised_as_read_shows_them(tmp_path: Path) -> None:
     talk.read_part({"file_path": "/long.txt", "offset": 1_990, "limit": 20}, end)
     talk.read_part({"file_path": "/long.txt"}, beginning)
     assert planned(talk) == {covered: READ_AGAIN}
+
+
+def test_cleared_results_are_forgotten_and_later_ones_are_still_snipped() -> None:
+    talk, edits, snip = Talk(), Edits(), Snip()
+    talk.prompt("go")
+    cleared = [talk.call("Read", {"file_path": f"/{number}.py"}, numbered(1, 50)) for number in range(100)]
+    kept = talk.call("Read", {"file_path": "/kept.py"}, numbered(1, 50))
+    log = Growing(talk.log)
+
+    def plan() -> StepPlan | None:
+        state = ContextState(estimate=1_000, usable=100_000, edited=edits.edited, version=edits.version)
+        return snip.plan(log, state)
+
+    assert plan() is None
+    before = _known_calls()
+    for block in cleared:
+        edits.add(ContextEdit(kind="replace", target=block, text="[cleared]"))
+    assert plan() is None
+    assert _known_calls() == before - 100
+
+    known = len(talk.log)
+    for path in ("/7.py", "/kept.py"):
+        talk.call("Read", {"file_path": path}, numbered(1, 50))
+    talk.call("TodoWrite", {}, "ok")
+    talk.answer()
+    talk.prompt("more")
+    log = log.adding(*talk.log[known:])
+    found = plan()
+    assert found is not None
+    assert [edit.target for edit in found.edits] == [kept]
+
+
+def _known_calls() -> int:
+    gc.collect()
+    return sum(type(one) is AnsweredCall for one in gc.get_objects())

@@ -116,12 +116,12 @@ class Spending:
         self._open = False
         self._tools: dict[str, ToolSpending] = {}
         self._names: dict[str, str] = {}
+        """Tools of the calls without a result, by the id of the call."""
         self._order: list[str] = []
         self._held: dict[str, _Held] = {}
         self._carried: dict[str, _Carried] | None = {}
         """What `_held` comes to, by tool; None: to be added up."""
         self._collapsed: dict[str, str] = {}
-        self._counted: set[str] = set()
         self._put_away: dict[str, tuple[list[str], dict[str, _Held]]] = {}
         self._fresh = 0
         self._request = 1
@@ -257,14 +257,13 @@ class Spending:
             self._names[use.id] = use.name
         for number, block in enumerate(message.content):
             if isinstance(block, ToolResultBlock):
-                name = self._names.get(block.tool_use_id, "(unknown)")
+                name = self._names.pop(block.tool_use_id, "(unknown)")
                 tokens = block_tokens(block)
                 held = self._held[block_id(message, number)] = _Held(name, tokens, tokens, self._request)
                 if self._carried is not None:
                     self._carried.setdefault(name, _Carried()).add(held, self._request)
                 # A compaction says the last exchange again; its calls were made once.
-                if counted and block.tool_use_id not in self._counted:
-                    self._counted.add(block.tool_use_id)
+                if counted and not message.is_copy:
                     old = self._tools.get(name, ToolSpending())
                     self._tools[name] = replace(old, calls=old.calls + 1, result_tokens=old.result_tokens + tokens)
 

@@ -28,7 +28,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import Merge, cancel_and_wait
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.ids import Clock, Ids
-from agentcli.core.messages import RESULT_DATA, Message, Origin, ToolResultBlock, ToolUseBlock
+from agentcli.core.messages import NOTHING, RESULT_DATA, Message, Origin, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
 from agentcli.tools.base import ToolContext
@@ -442,7 +442,7 @@ class Turn:
         data = {result.call.id: result.output.data for result in results if result.output.data}
         meta = {name: value for name, value in ((DENIED, denied), (RESULT_DATA, data)) if value}
         blocks = tuple(self._finished_calls[result.call.id] for result in results)
-        yield Message("user", blocks, ids.new(), Origin.TOOL_RESULTS, meta=meta)
+        yield Message("user", blocks, ids.new(), Origin.TOOL_RESULTS, meta=meta or NOTHING)
         for result in results:
             if result.said is not None:
                 yield result.said.message(ids.new())

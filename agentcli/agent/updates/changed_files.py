@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import field
 
@@ -83,7 +83,7 @@ class FileUpdate:
 
 @slotted
 class _Knowledge:
-    """Known states by path. Copied before each check, and replaced only if the check completes."""
+    """Known states by path. A check reads them, and changes them only if it completes."""
 
     stamps: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
     """Stamp, and the digest that the model knew then."""
@@ -91,8 +91,27 @@ class _Knowledge:
     """Digests reported to the model without the content, each with the digest that it knows."""
     found: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
     """Stamps with their digests, also young ones: by the time a session is resumed they are old enough."""
-    fresh: set[str] = field(default_factory=set)
+    fresh: Collection[str] = ()
     """Files whose `found` the last check changed."""
+    stopped_at: str = ""
+
+    def learn(self, sweep: _Sweep) -> None:
+        self.stamps |= sweep.stamps
+        for path in sweep.unsettled:
+            self.stamps.pop(path, None)
+        self.found |= sweep.found
+        self.fresh, self.stopped_at = sweep.found.keys(), sweep.stopped_at
+
+
+@slotted
+class _Sweep:
+    """What one check has found: the changed files, and how `_Knowledge` differs after it."""
+
+    changes: list[FileUpdate] = field(default_factory=list)
+    stamps: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
+    unsettled: list[str] = field(default_factory=list)
+    """Files with a stamp too young to be relied on."""
+    found: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
     stopped_at: str = ""
 
 
@@ -123,7 +142,7 @@ class ChangedFiles(Attachments):
         """Files whose state may have to be saved."""
         self._known = _Knowledge()
         self._last: _Report | None = None
-        self._looked_up: tuple[LoopState, tuple[_Knowledge, list[FileUpdate]]] | None = None
+        self._looked_up: tuple[LoopState, _Sweep] | None = None
         self._local = LocalFolders()
         self._temp_emptied = False
         """Whether the model had files in an earlier process's temp folder and does not know that they are gone."""
@@ -164,9 +183,9 @@ class ChangedFiles(Attachments):
     def _look_briefly(self, state: LoopState, paths: Sequence[str]) -> None:
         """Look up that nothing has changed. If something has, or a file has to be read, `collect` looks in a thread."""
         with suppress(BlockingIOError):
-            known, changes = _swept(paths, state.tool_context, self._known, False, _load_from_memory)
-            if not changes:
-                self._looked_up = (state, (known, changes))
+            sweep = _swept(paths, state.tool_context, self._known, False, _load_from_memory)
+            if not sweep.changes:
+                self._looked_up = (state, sweep)
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         cache = state.tool_context.read_cache
@@ -198,8 +217,8 @@ class ChangedFiles(Attachments):
         paths = self._paths(context)
         if not paths:
             return []
-        _known, changes = await in_thread(_swept, paths, context, self._known, False, load_now)
-        return [change.path for change in changes]
+        sweep = await in_thread(_swept, paths, context, self._known, False, load_now)
+        return [change.path for change in sweep.changes]
 
     def _paths(self, context: ToolContext) -> list[str]:
         """Paths to check, latest first, or from where the last check stopped."""
@@ -216,14 +235,14 @@ class ChangedFiles(Attachments):
         context, found = state.tool_context, self._looked_up
         self._looked_up = None
         if found is not None and found[0] is state:
-            self._known, changes = found[1]
-            return changes
-        paths = self._paths(context)
-        if not paths:
+            sweep = found[1]
+        elif paths := self._paths(context):
+            # An abort during the thread's work changes nothing.
+            sweep = await in_thread(_swept, paths, context, self._known, True, load_now)
+        else:
             return []
-        # An abort during the thread's work changes nothing.
-        self._known, changes = await in_thread(_swept, paths, context, self._known, True, load_now)
-        return changes
+        self._known.learn(sweep)
+        return sweep.changes
 
     def _record(self, path: str, cache: ReadCache) -> Record | None:
         """What the model knows of a file according to the log; None if nothing."""
@@ -286,38 +305,42 @@ def _swept(
     known: _Knowledge,
     differences: bool,
     load: Callable[[str], bytes],
-) -> tuple[_Knowledge, list[FileUpdate]]:
+) -> _Sweep:
     """Blocking; never raises because of files on disk, unless `load` raises BlockingIOError."""
     cache, runs = context.read_cache, tuple(context.read_cache.runs)
     cache.pack_some()
-    after = _Knowledge(dict(known.stamps), dict(known.told), dict(known.found))
+    sweep = _Sweep()
     deadline = time.monotonic() + _SECONDS
     hashed = 0
-    changes: list[FileUpdate] = []
     for path in paths:
         seen = cache.seen(path)
         if seen is None:
             continue
         if hashed > _MOST_HASHED or time.monotonic() > deadline:
-            after.stopped_at = path
+            sweep.stopped_at = path
             break
         stamp = _stamp(path)
-        if known.stamps.get(path) == (stamp, seen.digest):
+        state = (stamp, seen.digest)
+        if known.stamps.get(path) == state:
             continue
         told, base = known.told.get(path, (None, ""))
         # Read or written since, so earlier reports are obsolete.
         change = _compared(path, seen, stamp, told if base == seen.digest else None, load)
         hashed += stamp[1] if stamp is not None else 0
         if change is not None:
-            changes.append(_attributed(change, stamp, runs, str(context.root)))
-        elif stamp is not None and told is None and after.found.get(path) != (stamp, seen.digest):
-            after.found[path] = (stamp, seen.digest)
-            after.fresh.add(path)
+            sweep.changes.append(_attributed(change, stamp, runs, str(context.root)))
+        elif stamp is not None and told is None:
+            if (found := known.found.get(path)) != state:
+                sweep.found[path] = state
+            else:
+                state = found  # One tuple for both tables: there may be thousands of files.
         if stamp is None or time.time_ns() - stamp[3] > _SETTLED_NANOSECONDS:
-            after.stamps[path] = (stamp, seen.digest)
+            sweep.stamps[path] = state
         else:
-            after.stamps.pop(path, None)
-    return after, _with_differences(changes, cache) if differences else changes
+            sweep.unsettled.append(path)
+    if differences:
+        sweep.changes = _with_differences(sweep.changes, cache)
+    return sweep
 
 
 def _stamp(path: str) -> Stamp:

@@ -29,15 +29,18 @@ class AnswerBlock(Block):
 
     def __init__(self, item: AnswerItem) -> None:
         super().__init__(item)
-        self._parts: list[str] = []
-        """Text that has grown; none if the item has all of it."""
+        self._parts: list[str] | None = None
+        """Text that has grown; None if the item has all of it."""
         self._flow: Flow | None = None
-        self._new: list[str] = []
+        self._new: list[str] | None = None
+        """What of it is not laid out yet."""
         self._was_shown = False
 
     def grow(self, text: str) -> None:
-        self._parts = self._parts or [self.item.text]
+        if self._parts is None:
+            self._parts = [self.item.text]
         self._parts.append(text)
+        self._new = self._new or []
         self._new.append(text)
 
     def replace(self, item: Item) -> None:
@@ -48,17 +51,16 @@ class AnswerBlock(Block):
         if not self.item.text:
             self._parts = [before]
         elif self.item.text.strip("\n") != before.strip("\n"):
-            self._parts = []
+            self._parts = None
             self.forget()
 
     def pack(self) -> None:
         if self.item.done and self.item.text and not self._new:
-            self._parts = []
+            self._parts = None
         super().pack()
 
     def forget(self) -> None:
-        self._flow = None
-        self._new = []
+        self._flow = self._new = None
 
     @property
     def source(self) -> str:
@@ -92,16 +94,16 @@ class AnswerBlock(Block):
         return self._flow is not None and self._flow.can_be_coloured
 
     def _feed(self, flow: Flow) -> None:
-        new = "".join(self._new)
+        new = "".join(self._new or ())
         flow.feed(new[:AT_ONCE])
-        self._new = [new[AT_ONCE:]] if len(new) > AT_ONCE else []
+        self._new = [new[AT_ONCE:]] if len(new) > AT_ONCE else None
         self.behind = bool(self._new)
 
     def _begin(self, flow: Flow) -> Flow:
         """What was shown once is shown again at once, and all the rest with it."""
         if self._was_shown:
-            self._new = []
+            self._new = None
         text = self._text
-        flow.feed(text[: len(text) - sum(map(len, self._new))])
+        flow.feed(text[: len(text) - sum(map(len, self._new or ()))])
         self._flow, self._was_shown = flow, True
         return flow
