@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from agentcli.permissions.shell.listers import printed_names
 from agentcli.permissions.shell.strict_parser import Scope, SimpleCommand
-from agentcli.permissions.shell.syntax_tree import descendants, shortened, text_of
+from agentcli.permissions.shell.syntax_tree import MOST_VALUES, descendants, shortened, text_of
 from agentcli.permissions.shell.values import (
     INTEGER,
-    MOST_VALUES,
     NAMED_REVISION,
     NEW_TEMP_FILE,
     NUMBER,

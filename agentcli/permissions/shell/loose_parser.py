@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
 from agentcli.core.lazy_pattern import lazy_pattern
-from agentcli.permissions.shell.syntax_tree import Unparsable, descendants, parse, shortened, text_of
-from agentcli.permissions.shell.values import MOST_VALUES
+from agentcli.permissions.shell.syntax_tree import MOST_VALUES, Unparsable, descendants, parse, shortened, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -18,6 +18,8 @@ MOST_NODES = 4_000
 MOST_DEPTH = 60
 MOST_PIPES = 400
 """Maximum nesting: each level costs as much as all before it."""
+MOST_VALUES = 32
+"""Values of one variable that are followed; each of them is checked."""
 _CPU_SECONDS = 0.1
 _PIECE = 256
 _SHORT = 500

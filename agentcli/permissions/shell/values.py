@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.permissions.shell.syntax_tree import MOST_VALUES
 
 UNKNOWN = "\ue000"
 """Any text, as one word."""
@@ -54,9 +55,6 @@ SEPARATOR = "\x1f"
 """Separates the words of a listing. No command contains control characters."""
 PLAIN_TEXT = lazy_pattern(r"[A-Za-z0-9_\-./:,+@%=^#]*")
 INTEGER = lazy_pattern(rf"-?\d{{1,18}}|{NUMBER}")
-
-MOST_VALUES = 32
-"""Values of one variable that are followed; each of them is checked."""
 
 _FROM_THE_PLACE = {"PWD": PWD, "HOME": HOME, "TMPDIR": TEMP}
 _NUMBERS = frozenset({"UID", "EUID", "PPID", "RANDOM", "SECONDS", "LINENO", "SHLVL"})
