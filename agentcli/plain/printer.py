@@ -331,7 +331,8 @@ class Printer:
         # The summary of a denied call contains the outcome; that of an interrupted one says nothing more.
         summary = "" if status == "interrupted" else plain_line(event.summary)
         outcome = "" if status == "done" or (status == "denied" and summary) else status
-        words = [outcome, summary, wording.accepted_hunks(event)]
+        hint = "/tasks shows it" if event.display.get("background") else ""
+        words = [outcome, summary, hint, wording.accepted_hunks(event)]
         look: TextStyle = "error" if status == "failed" else "warning" if status != "done" else "quiet"
         said = _timed(words, event.duration_ms / 1_000)
         if call.live:

@@ -54,7 +54,9 @@ def result_lines(event: ev.ToolFinished, *, verbose: bool, seen: bool) -> list[T
 
 def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]:
     text = _string(event.display, "text") if not failed else ""
-    rows = without_summary(plain_text(text or unwrapped(event.result.text)).strip("\n").split("\n"), event.summary)
+    # The result of a command in the background ends with what the model can do about it.
+    told = "" if event.display.get("background") else unwrapped(event.result.text)
+    rows = without_summary(plain_text(text or told).strip("\n").split("\n"), event.summary)
     if rows == [""] or (event.name in _SILENT and not failed and not verbose):
         return []
     lines = [line(f"{INDENT}{_row(row)}", "quiet") for row in rows]

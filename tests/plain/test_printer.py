@@ -382,6 +382,15 @@ def test_an_interrupted_command_shows_the_end_of_its_output_and_how_long_it_ran(
     assert printed.show(finished(text="step 1", outcome="interrupted"), result(terminal="aborted_tools")) == ""
 
 
+@each_row("output", ["", "serving on 8000"])
+def test_a_command_in_the_background_is_shown_without_the_text_for_the_model(output: str) -> None:
+    text = f"{output}\n\nIt runs as sh_1. Read its output with BashOutput, stop it with KillShell."
+    display = {"kind": "text", "text": output, "background": "sh_1"}
+    shown = Printed().show(call(), started(), finished(text=text, display=display, summary="in the background as sh_1"))
+    rows = f"  {output}\n" if output else ""
+    assert shown == f"* Bash make\n  in the background as sh_1 · /tasks shows it\n{rows}"
+
+
 def test_calls_that_did_not_start_are_named_as_interrupted() -> None:
     printed = Printed()
     printed.show(call(), call("t2", command="ls"), started())
