@@ -7,7 +7,7 @@ from typing import Protocol
 
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
-from agentcli.plain.pieces import Gap, Piece, TextLine, prose
+from agentcli.plain.pieces import Gap, Piece, TextLine, TextRuns, prose
 
 
 class Asking(Protocol):
@@ -53,7 +53,8 @@ async def choose(choices: Sequence[LetterChoice], asking: Asking, prompt: str = 
     """The letter that was chosen, by itself or by its number, and what was typed behind it. Raises `QuestionClosed`."""
     for place, choice in enumerate(choices, 1):
         digit = choice.digit(place)
-        asking.show([TextLine(((f"  {digit} ", "quiet"), (choice.letter, "mark"), (f"  {choice.label}", "text")))])
+        runs: TextRuns = ((f"  {digit} ", "quiet"), (choice.letter, "mark"), ("  ", "text"), (choice.label, "text"))
+        asking.show([TextLine(runs, prose=True)])
     while True:
         word, _blank, rest = (await ask_line(asking, prompt)).strip().partition(" ")
         for place, choice in enumerate(choices, 1):

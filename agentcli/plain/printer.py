@@ -185,7 +185,7 @@ class Printer:
                 text = wording.message_line(message)
                 return self.note(text) if text else []
             case Origin.BOUNDARY:
-                return [Gap(), line(f"--- {wording.boundary(message)} ---", "quiet"), Gap()]
+                return [Gap(), prose(f"--- {wording.boundary(message)} ---", "quiet"), Gap()]
             case Origin.SUMMARY:
                 text = wording.summary(message)
                 count = text.count("\n") + 1
@@ -337,7 +337,7 @@ class Printer:
         said = _timed(words, event.duration_ms / 1_000)
         if call.live:
             rest: list[Piece] = [line(row) for row in _unprinted(event, call.last)]
-            return rest if status == "done" else [*rest, line(said, look, "! ", look)]
+            return rest if status == "done" else [*rest, prose(said, look, "! ", look)]
         pieces = self._outcome(event.tool_use_id, call, said, look)
         if status != "denied" or call.started:
             pieces += result_lines(event, verbose=self._verbose, seen=call.seen)
@@ -346,10 +346,11 @@ class Printer:
     def _outcome(self, id: str, call: _Call, said: str, look: TextStyle) -> list[Piece]:
         """The line about the end of a call, below the one that names it."""
         if not call.started:
-            return [line(call.title, "text", "* ", "mark"), line(f"{INDENT}{said}", look)]
-        # Where others ran beside it, whose result this is has to be said again.
-        whose = "" if self._last_call == id else f"{call.title}: "
-        return [line(f"{INDENT}{whose}{said}", look)]
+            return [line(call.title, "text", "* ", "mark"), prose(said, look, INDENT)]
+        if self._last_call == id:
+            return [prose(said, look, INDENT)]
+        # Others ran beside it: whose result this is has to be said again.
+        return [line(f"{INDENT}{call.title}: {said}", look)]
 
     # ------------------------------------------------------------------------------------------------------- end
 
@@ -363,7 +364,7 @@ class Printer:
             if last is None:
                 return []
             text, level, errors = last
-            return [*self.note(text, level), *(line(f"{INDENT}{error}", "error") for error in errors)]
+            return [*self.note(text, level), *(prose(error, "error", INDENT) for error in errors)]
         if not event.turns:
             return []
         words = [duration(event.duration_ms / 1_000)]
@@ -373,7 +374,7 @@ class Printer:
             whole = f" ({money(event.total_cost_usd)} so far)" if event.total_cost_usd - cost > 1e-9 else ""
             words.append(f"{money(cost)}{whole}")
         words.append(self._aside())
-        return [line(" · ".join(filter(None, words)), "quiet", "= ")]
+        return [prose(" · ".join(filter(None, words)), "quiet", "= ")]
 
 
 def _timed(words: Iterable[str], seconds: float) -> str:

@@ -258,7 +258,7 @@ async def _edited(text: str, asking: Asking) -> str:
     try:
         return plain_text(await asking.edit(plain_text(text)))
     except AgentError as error:
-        asking.show([line(str(error), "error", "! ", "error")])
+        asking.show([prose(str(error), "error", "! ", "error")])
         return text
 
 
