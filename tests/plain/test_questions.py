@@ -170,6 +170,7 @@ def test_a_diff_is_shown_whole_and_edits_can_be_allowed_from_now_on() -> None:
     assert answer == Answer("allow", mode=PermissionMode.ACCEPT_EDITS)
     assert "Make this change?" in text
     assert all(f"+line {number}·\n" in text for number in (0, 150, 299))
+    assert "a.py  +300 −1\n" in text
 
 
 def test_after_a_truncated_diff_the_whole_input_is_shown() -> None:
