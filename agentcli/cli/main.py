@@ -85,10 +85,18 @@ def _front_end(
     parsed: Parsed, argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool, early: Instant | None
 ) -> int:
     if not parsed.headless:
+        _check_output_format(parsed)
         if may_choose_plain(argv, environ) and _wants_plain(parsed, environ):
             return _plain(parsed, environ, early)
         return _app(parsed, environ, early)
     return _headless(parsed, environ, stdin_open)
+
+
+def _check_output_format(parsed: Parsed) -> None:
+    """Without a terminal, a command line with an output format lacks -p. Raises `UsageError`."""
+    wanted = parsed.get("output_format")
+    if wanted is not None and not (os.isatty(0) and os.isatty(1)):
+        raise UsageError(f"--output-format needs -p. Use: agentcli -p 'PROMPT' --output-format {wanted}")
 
 
 def _typer(arguments: Sequence[str]) -> int:

@@ -61,24 +61,24 @@ def notice(event: Event) -> str:
     return _line(f"{whose(event)}{event_line(event)[0]}{stop}")
 
 
-def refusal_summary(refused: Sequence[PermissionDenied]) -> str:
-    """One line about all refused calls of a run, with the flag that would allow them."""
-    counts = Counter(event.title or event.name for event in refused)
+def denial_summary(denied: Sequence[PermissionDenied]) -> str:
+    """One line about all denied calls of a run, with the flag that would allow them."""
+    counts = Counter(event.title or event.name for event in denied)
     shown = [
         f"`{plain_line(title, _LONGEST_TITLE)}`{f' ({times} times)' if times > 1 else ''}"
         for title, times in counts.most_common(_MOST_TITLES)
     ]
     if len(counts) > len(shown):
         shown.append(f"{len(counts) - len(shown)} more")
-    calls = "1 call was" if len(refused) == 1 else f"{len(refused)} calls were"
-    text = f"{calls} refused: {', '.join(shown)}."
-    rules = list(dict.fromkeys(rule for event in refused for rule in event.rules))
+    calls = "1 call was" if len(denied) == 1 else f"{len(denied)} calls were"
+    text = f"{calls} denied: {', '.join(shown)}."
+    rules = list(dict.fromkeys(rule for event in denied for rule in event.rules))
     if not rules:
         return text
     from agentcli.agent.toolcalls.refusals import allow_flag
 
-    every = all(event.rules for event in refused)
-    return f"{text} To allow {'them' if every and len(refused) > 1 else 'it' if every else 'some'}: {allow_flag(rules)}"
+    every = all(event.rules for event in denied)
+    return f"{text} To allow {'them' if every and len(denied) > 1 else 'it' if every else 'some'}: {allow_flag(rules)}"
 
 
 def ended_summary(tasks: Sequence[Json]) -> str:

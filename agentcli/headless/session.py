@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.abort import AbortReason
 from agentcli.core.aio import cancel_and_wait
-from agentcli.core.events import Event, PermissionRequested, Result
+from agentcli.core.events import Event, PermissionDenied, PermissionRequested, Result
 from agentcli.core.messages import Json, TextBlock
 from agentcli.core.permission import Answer
 from agentcli.headless.debug import DebugLog
 from agentcli.headless.input import BadLine, ControlLine, Prompt, UserLine, parse_line
+from agentcli.headless.notices import denial_summary
 from agentcli.headless.output import EventOutput, Notices, StreamJsonOutput
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class HeadlessSession:
         notices: Notices,
     ) -> None:
         """`wait_background`: wait for background commands at the end, instead of stopping them. `notices`: for what
-        happens before the first prompt is sent."""
+        no output format shows: servers that do not connect, denied calls."""
         from agentcli.commands.registry import reserve_names
 
         self._engine = engine
@@ -51,6 +52,8 @@ class HeadlessSession:
         self._debug = debug
         self._wait_background = wait_background
         self._notices = notices
+        self._denied: list[PermissionDenied] = []
+        """Calls of the submission, listed after its result."""
         self._servers_awaited = False
         self._stop: AbortReason | None = None
         self._stopped = asyncio.Event()
@@ -163,7 +166,12 @@ class HeadlessSession:
             self._engine.answer(event.request_id, Answer("deny", message=_NOBODY_TO_ASK))
         if isinstance(event, Result):
             self.result = event
+        if isinstance(event, PermissionDenied):
+            self._denied.append(event)
         await self._output.show(event)
+        if isinstance(event, Result) and self._denied:
+            self._notices.say_verbatim(denial_summary(self._denied))
+            self._denied.clear()
 
     async def follow(self, source: AsyncIterator[bytes | None], output: StreamJsonOutput) -> None:
         """Process user lines until the source ends and all are answered. Raises `OutputLost`."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from agentcli.core.events import Event, PermissionDenied, Result
+from agentcli.core.events import Event, Result
 from agentcli.core.plaintext import json_for_terminal, plain_text, spell_hidden
-from agentcli.headless.notices import ended_summary, refusal_summary
+from agentcli.headless.notices import ended_summary
 from agentcli.headless.output import Notices
 from agentcli.headless.streams import StreamWriter
 from agentcli.interactive.wording import ABORTED
@@ -17,20 +17,14 @@ class TextOutput:
         self._writer = writer
         self._notices = notices
         self._to_terminal = to_terminal
-        self._refused: list[PermissionDenied] = []
 
     async def show(self, event: Event) -> None:
         if not isinstance(event, Result):
-            if isinstance(event, PermissionDenied):
-                self._refused.append(event)
             self._notices.show(event)
             return
         text = _answer(event, self._to_terminal)
         if text:
             await self._writer.write(f"{text}\n".encode(errors="replace"))
-        if self._refused:
-            self._notices.say_verbatim(refusal_summary(self._refused))
-            self._refused = []
         if ended := [task for task in event.background_tasks if task["status"] == "stopped"]:
             self._notices.say(ended_summary(ended))
         if event.terminal in ABORTED:

@@ -174,7 +174,7 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
         case ev.PermissionDenied(by=by) if by:
             return f"{plain_line(event.name)} was denied by {plain_line(by, 200)}", "info"
         case ev.PermissionDenied():
-            return f"{plain_line(event.name)} was not allowed: {event.reason}", "info"
+            return f"{plain_line(event.name)} was denied: {event.reason}", "info"
         case ev.LoopSuspected():
             return f"{plain_line(event.title)}: the same result {event.times} times in a row", "warning"
         case ev.RulesLearned():

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import plain_line
-from agentcli.plain.pieces import Gap, Piece, TextLine, prose
+from agentcli.plain.pieces import Gap, Piece, TextLine, TextRuns, prose
 
 
 class Asking(Protocol):
@@ -22,6 +22,10 @@ class Asking(Protocol):
         """Raises `AgentError`."""
 
 
+NO_NUMBER = 0
+"""The digit of "no" in every question: a digit must never deny one call and allow another."""
+
+
 @frozen
 class LetterChoice:
     letter: str
@@ -29,10 +33,16 @@ class LetterChoice:
     """Its first word may be typed for the letter."""
     words: bool = False
     """Whether words behind it mean something."""
+    number: int | None = None
+    """Its digit where that must not depend on the choices before it; its place in the list otherwise. "No" is always
+    `NO_NUMBER`."""
 
-    def is_meant(self, word: str, number: int, rest: str) -> bool:
+    def digit(self, place: int) -> str:
+        return str(NO_NUMBER if self.letter == "n" else place if self.number is None else self.number)
+
+    def is_meant(self, word: str, place: int, rest: str) -> bool:
         first = self.label.split(" ")[0].strip(",:")
-        return word.lower() in (self.letter, str(number), first) and (self.words or not rest)
+        return word.lower() in (self.letter, self.digit(place), first) and (self.words or not rest)
 
 
 class QuestionClosed(Exception):
@@ -41,15 +51,18 @@ class QuestionClosed(Exception):
 
 async def choose(choices: Sequence[LetterChoice], asking: Asking, prompt: str = "Answer: ") -> tuple[str, str]:
     """The letter that was chosen, by itself or by its number, and what was typed behind it. Raises `QuestionClosed`."""
-    for number, choice in enumerate(choices, 1):
-        asking.show([TextLine(((f"  {number} ", "quiet"), (choice.letter, "mark"), (f"  {choice.label}", "text")))])
+    for place, choice in enumerate(choices, 1):
+        digit = choice.digit(place)
+        runs: TextRuns = ((f"  {digit} ", "quiet"), (choice.letter, "mark"), ("  ", "text"), (choice.label, "text"))
+        asking.show([TextLine(runs, prose=True)])
     while True:
         word, _blank, rest = (await ask_line(asking, prompt)).strip().partition(" ")
-        for number, choice in enumerate(choices, 1):
-            if choice.is_meant(word, number, rest):
+        for place, choice in enumerate(choices, 1):
+            if choice.is_meant(word, place, rest):
                 return choice.letter, rest.strip()
         letters = ", ".join(choice.letter for choice in choices)
-        asking.show([prose(f"Type one of {letters} and Enter. Esc stops the work.", "warning", "! ", "warning")])
+        hint = f"Type one of {letters}, or its digit, and Enter. Esc stops the work."
+        asking.show([prose(hint, "warning", "! ", "warning")])
 
 
 async def ask_line(asking: Asking, prompt: str) -> str:

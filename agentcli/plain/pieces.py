@@ -11,14 +11,17 @@ from agentcli.core.frozen import frozen
 
 TextStyle = Literal["text", "strong", "quiet", "mark", "added", "removed", "warning", "error"]
 
+TextRuns = tuple[tuple[str, TextStyle], ...]
+
 
 @frozen
 class TextLine:
     """Whole lines of their own. A line break in a run begins another line."""
 
-    runs: tuple[tuple[str, TextStyle], ...]
+    runs: TextRuns
     prose: bool = False
-    """Sentences, which wrap between words, below where they began. Commands, output and paths are not prose."""
+    """Whether the last run is sentences, which wrap between words, below where they began. Commands, output and paths
+    are not prose."""
 
 
 @frozen

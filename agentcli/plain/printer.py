@@ -19,7 +19,7 @@ from agentcli.core.unified_diff import is_unified_diff
 from agentcli.interactive import wording
 from agentcli.interactive.partial_output import PartialOutput
 from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextStyle, line, prose
-from agentcli.plain.results import INDENT, diff_output, result_lines, without_summary
+from agentcli.plain.results import INDENT, RunningOutput, diff_output, result_lines, without_summary
 
 Titles = Callable[[str, Json], str]
 _TITLE = 2_000
@@ -34,7 +34,10 @@ _SIGNS: dict[str, str] = {"info": "· ", "warning": "! ", "error": "! "}
 class _Call:
     title: str
     started: bool = False
+    began: float = 0.0
     live: bool = False
+    output: RunningOutput = field(default_factory=RunningOutput)
+    """Printed if the call is interrupted; of a live call it is printed as it comes."""
     stripper: ControlStripper = field(default_factory=ControlStripper)
     unended: str = ""
     last: str = ""
@@ -77,17 +80,23 @@ class Printer:
 
     # ---------------------------------------------------------------------------------------------- from outside
 
-    def interrupted(self) -> list[Piece]:
+    def interrupted(self, now: float) -> list[Piece]:
         """Said at once; what still comes until the submission has settled is not printed."""
         text = wording.INTERRUPTED_WITH_OUTPUT if self._partial.exists else wording.INTERRUPTED
         said = [] if self._halted else self.note(text, "warning")
-        self._halted = True
-        return [AnswerEnd(), *said]
+        return [*self.halt(now), *said]
 
-    def halt(self) -> list[Piece]:
-        """As `interrupted`, without a word: what the person has sent instead says enough."""
+    def halt(self, now: float) -> list[Piece]:
+        """The calls that did not end. A prompt that was sent instead says the rest."""
+        calls = {} if self._halted else {id: call for id, call in self._calls.items() if not call.live}
         self._halted = True
-        return [AnswerEnd()]
+        pieces: list[Piece] = [AnswerEnd()]
+        for id, call in calls.items():
+            if id not in self._agent_calls:
+                seconds = now - call.began if call.started else 0.0
+                pieces += self._outcome(id, call, _timed(["interrupted"], seconds), "warning")
+                pieces += call.output.lines(verbose=self._verbose)
+        return pieces
 
     def settled(self) -> None:
         """The submission is over, however."""
@@ -176,7 +185,7 @@ class Printer:
                 text = wording.message_line(message)
                 return self.note(text) if text else []
             case Origin.BOUNDARY:
-                return [Gap(), line(f"--- {wording.boundary(message)} ---", "quiet"), Gap()]
+                return [Gap(), prose(f"--- {wording.boundary(message)} ---", "quiet"), Gap()]
             case Origin.SUMMARY:
                 text = wording.summary(message)
                 count = text.count("\n") + 1
@@ -188,7 +197,7 @@ class Printer:
 
     @_show.register
     def _(self, event: ev.SubmissionInterrupted, now: float) -> list[Piece]:
-        return self.halt() if event.steering else self.interrupted()
+        return self.halt(now) if event.steering else self.interrupted(now)
 
     @_show.register
     def _(self, event: ev.NoticeRaised, now: float) -> list[Piece]:
@@ -285,7 +294,7 @@ class Printer:
         call.title = plain_line(event.title, _TITLE)
         if event.name == _TASK:
             return []  # the line of its agent follows; a call that fails before that is printed with its result
-        call.started, call.live = True, event.name == "!"
+        call.started, call.live, call.began = True, event.name == "!", now
         self._last_call = event.tool_use_id
         if call.live:
             # The user has typed it just now; where it runs is worth a line when that is not the project's root.
@@ -301,7 +310,10 @@ class Printer:
                 return []
             call.progressed = now
             return [line(progress, "quiet", "  ")]
-        if call is None or not call.live or not event.text:
+        if call is None or not event.text:
+            return []
+        if not call.live:
+            call.output.add(event)
             return []
         text = event.text.removeprefix("\r")
         before = call.unended if text == event.text else ""
@@ -319,24 +331,26 @@ class Printer:
         # The summary of a denied call contains the outcome; that of an interrupted one says nothing more.
         summary = "" if status == "interrupted" else plain_line(event.summary)
         outcome = "" if status == "done" or (status == "denied" and summary) else status
-        words = [outcome, summary, wording.accepted_hunks(event)]
-        if event.duration_ms >= 1_000:
-            words.append(duration(event.duration_ms / 1_000))
+        hint = "/tasks shows it" if event.display.get("background") else ""
+        words = [outcome, summary, hint, wording.accepted_hunks(event)]
         look: TextStyle = "error" if status == "failed" else "warning" if status != "done" else "quiet"
-        said = " · ".join(filter(None, words)) or "done"
+        said = _timed(words, event.duration_ms / 1_000)
         if call.live:
             rest: list[Piece] = [line(row) for row in _unprinted(event, call.last)]
-            return rest if status == "done" else [*rest, line(said, look, "! ", look)]
-        pieces: list[Piece] = []
-        if not call.started:
-            pieces.append(line(call.title, "text", "* ", "mark"))
-        elif self._last_call != event.tool_use_id:
-            # Others ran beside it: whose result this is has to be said again.
-            said = f"{call.title}: {said}"
-        pieces.append(line(f"{INDENT}{said}", look))
+            return rest if status == "done" else [*rest, prose(said, look, "! ", look)]
+        pieces = self._outcome(event.tool_use_id, call, said, look)
         if status != "denied" or call.started:
             pieces += result_lines(event, verbose=self._verbose, seen=call.seen)
         return pieces
+
+    def _outcome(self, id: str, call: _Call, said: str, look: TextStyle) -> list[Piece]:
+        """The line about the end of a call, below the one that names it."""
+        if not call.started:
+            return [line(call.title, "text", "* ", "mark"), prose(said, look, INDENT)]
+        if self._last_call == id:
+            return [prose(said, look, INDENT)]
+        # Others ran beside it: whose result this is has to be said again.
+        return [line(f"{INDENT}{call.title}: {said}", look)]
 
     # ------------------------------------------------------------------------------------------------------- end
 
@@ -344,13 +358,13 @@ class Printer:
     def _(self, event: ev.Result, now: float) -> list[Piece]:
         cost, self._cost = event.total_cost_usd - self._cost, event.total_cost_usd
         if event.terminal in wording.ABORTED:
-            return self.interrupted()
+            return self.interrupted(now)
         if event.is_error:
             last = wording.result_line(event, self._reported)
             if last is None:
                 return []
             text, level, errors = last
-            return [*self.note(text, level), *(line(f"{INDENT}{error}", "error") for error in errors)]
+            return [*self.note(text, level), *(prose(error, "error", INDENT) for error in errors)]
         if not event.turns:
             return []
         words = [duration(event.duration_ms / 1_000)]
@@ -360,7 +374,13 @@ class Printer:
             whole = f" ({money(event.total_cost_usd)} so far)" if event.total_cost_usd - cost > 1e-9 else ""
             words.append(f"{money(cost)}{whole}")
         words.append(self._aside())
-        return [line(" · ".join(filter(None, words)), "quiet", "= ")]
+        return [prose(" · ".join(filter(None, words)), "quiet", "= ")]
+
+
+def _timed(words: Iterable[str], seconds: float) -> str:
+    """The outcome of a call and, from one second on, how long it took."""
+    took = duration(seconds) if seconds >= 1 else ""
+    return " · ".join(filter(None, (*words, took))) or "done"
 
 
 def _after(prefix: str, piece: Piece) -> Piece:

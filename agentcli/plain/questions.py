@@ -86,19 +86,21 @@ async def _permission(event: ev.PermissionRequested, asking: Asking) -> Answer:
 
 
 def _permission_choices(event: ev.PermissionRequested, offered: Sequence[AlwaysChoice]) -> list[LetterChoice]:
-    choices = [LetterChoice("y", "yes, once")]
+    """Each with a digit of its own, whichever of the others are offered."""
+    choices = [LetterChoice("y", "yes, once", number=1)]
     if offered:
+        local = "project: always, saved in .agentcli/settings.local.json of this project"
         choices += [
-            LetterChoice("a", "always, for this session"),
-            LetterChoice("p", "project: always, saved in .agentcli/settings.local.json of this project"),
-            LetterChoice("u", "user: always and in every project, saved in your own settings"),
-            LetterChoice("r", "rule: choose another rule for always, or edit it"),
+            LetterChoice("a", "always, for this session", number=2),
+            LetterChoice("p", local, number=3),
+            LetterChoice("u", "user: always and in every project, saved in your own settings", number=4),
+            LetterChoice("r", "rule: choose another rule for always, or edit it", number=5),
         ]
     if event.name in _EDITS:
-        choices.append(LetterChoice("d", "do all edits from now on without asking"))
+        choices.append(LetterChoice("d", "do all edits from now on without asking", number=6))
     choices += [
+        LetterChoice("e", "explain why not", words=True, number=7),
         LetterChoice("n", "no (text after it goes to the model)", words=True),
-        LetterChoice("e", "explain why not", words=True),
     ]
     return choices
 
@@ -256,7 +258,7 @@ async def _edited(text: str, asking: Asking) -> str:
     try:
         return plain_text(await asking.edit(plain_text(text)))
     except AgentError as error:
-        asking.show([line(str(error), "error", "! ", "error")])
+        asking.show([prose(str(error), "error", "! ", "error")])
         return text
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import TAB, plain_line, plain_text
+from agentcli.core.plaintext import TAB, continued_output, plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.core.tool_errors import unwrapped
 from agentcli.core.unified_diff import LineKind, is_unified_diff, line_kinds
+from agentcli.interactive.wording import tool_outcome
 from agentcli.plain.pieces import TextLine, TextStyle, line
 from agentcli.tools.planning.todowrite import todo_line
 
@@ -25,6 +26,8 @@ _DIFF_ROWS = 24
 _ALL_ROWS = 5_000
 """With --verbose."""
 _LONGEST_ROW = 2_000
+_KEPT = 16_000
+"""Characters of output that are kept while a call runs, or up to twice as many."""
 _DIFF_LOOKS: Mapping[LineKind, TextStyle] = {
     "+": "added", "-": "removed", "hunk": "quiet", "header": "strong"
 }  # fmt: skip
@@ -37,6 +40,9 @@ def result_lines(event: ev.ToolFinished, *, verbose: bool, seen: bool) -> list[T
     """Below the line that names the call. `seen`: the person was shown what it would do, and said yes."""
     failed = event.result.is_error
     display: Json = event.display
+    if tool_outcome(event) == "interrupted":
+        # The result is for the model: it says who stopped the call.
+        return _output_rows(plain_text(_string(display, "text")), 0, verbose)
     kind = display.get("kind")
     if not failed and kind == "diff":
         rows = _ALL_ROWS if verbose else _DIFF_ROWS
@@ -48,7 +54,9 @@ def result_lines(event: ev.ToolFinished, *, verbose: bool, seen: bool) -> list[T
 
 def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]:
     text = _string(event.display, "text") if not failed else ""
-    rows = plain_text(text or unwrapped(event.result.text)).strip("\n").split("\n")
+    # The result of a command in the background ends with what the model can do about it.
+    told = "" if event.display.get("background") else unwrapped(event.result.text)
+    rows = plain_text(text or told).strip("\n").split("\n")
     if not text:
         rows = without_summary(rows, event.summary)
     if rows == [""] or (event.name in _SILENT and not failed and not verbose):
@@ -62,6 +70,33 @@ def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]
     if event.name in _SHELLS:
         return _tail(lines, _FAILED_ROWS if failed else _SHELL_ROWS)
     return capped(lines, _FAILED_ROWS if failed else _ROWS)
+
+
+class RunningOutput:
+    """The end of what a call has put out while it runs."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._line_breaks = 0
+        """Of all its output, also of what is not kept."""
+
+    def add(self, event: ev.ToolProgressed) -> None:
+        text = event.text.removeprefix("\r")
+        replaces = "" if text == event.text else "\r"
+        self._text = continued_output(self._text, replaces + plain_text(text))
+        if len(self._text) > 2 * _KEPT:
+            self._text = self._text[-_KEPT:]
+        count = event.data.get("lines")
+        self._line_breaks = count if isinstance(count, int) else self._line_breaks + text.count("\n")
+
+    def lines(self, *, verbose: bool) -> list[TextLine]:
+        return _output_rows(self._text, self._line_breaks - self._text.count("\n"), verbose)
+
+
+def _output_rows(text: str, before: int, verbose: bool) -> list[TextLine]:
+    """The last rows of the output of an interrupted call. `before`: rows that came before `text`."""
+    rows = text.strip("\n").split("\n") if text.strip("\n") else []
+    return _tail([line(f"{INDENT}{_row(row)}", "quiet") for row in rows], _ALL_ROWS if verbose else _SHELL_ROWS, before)
 
 
 def without_summary(rows: list[str], summary: str) -> list[str]:
@@ -81,11 +116,13 @@ def capped(lines: Sequence[TextLine], most: int) -> list[TextLine]:
     return [*lines[:most], line(f"{INDENT}… {counted(len(lines) - most, 'more line')}", "quiet")]
 
 
-def _tail(lines: Sequence[TextLine], most: int) -> list[TextLine]:
-    """The last of them: what a command says at its end matters most."""
-    if len(lines) <= most + 1:
+def _tail(lines: Sequence[TextLine], most: int, before: int = 0) -> list[TextLine]:
+    """The last of them: what a command says at its end matters most. `before`: rows that are not among `lines`."""
+    if len(lines) + max(0, before) <= most + 1:
         return list(lines)
-    return [line(f"{INDENT}… {counted(len(lines) - most, 'more line')} above", "quiet"), *lines[-most:]]
+    shown = lines[-most:]
+    hidden = len(lines) + max(0, before) - len(shown)
+    return [line(f"{INDENT}… {counted(hidden, 'more line')} above", "quiet"), *shown]
 
 
 def diff_lines(text: str) -> list[TextLine]:

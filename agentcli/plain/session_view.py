@@ -120,7 +120,8 @@ class PrintedView:
 
     def show_interrupted(self, steering: bool) -> None:
         held, self._held = self._held, []
-        self._writer.write([*held, *(self._printer.halt() if steering else self._printer.interrupted())])
+        shown = self._printer.halt if steering else self._printer.interrupted
+        self._writer.write([*held, *shown(self._now())])
         self._session.released.set()
 
     def show_settled(self) -> None:

@@ -13,7 +13,7 @@ from agentcli.core.messages import Json
 from agentcli.core.plaintext import plain_line
 from agentcli.core.shell import shown_command
 from agentcli.interactive.wording import server_claims
-from agentcli.plain.pieces import Piece, TextLine, TextStyle, line
+from agentcli.plain.pieces import Piece, TextLine, TextStyle, line, prose
 
 
 def subject(event: PermissionRequested) -> list[Piece]:
@@ -58,16 +58,17 @@ def _command(event: PermissionRequested) -> list[Piece]:
     several = "\n" in command.strip("\n")
     one: list[Piece] = [line(shown_command(command), "strong", "  $ ", "mark")]
     pieces = rows(command, "  | ") if several else one
-    for label, key in (("in", "folder"), ("to", "description")):
-        if value := str(event.display.get(key, "")):
-            pieces.append(_field(label, value))
+    if folder := str(event.display.get("folder", "")):
+        pieces.append(_field("in", folder))
+    if purpose := str(event.display.get("description", "")):
+        pieces.append(prose(shown_command(purpose), "text", "  to: "))
     return pieces
 
 
 def _diff(event: PermissionRequested) -> list[Piece]:
     display = event.display
     path = str(display.get("path") or event.input.get("file_path") or "")
-    counts = f"  +{display.get('added', 0)} -{display.get('removed', 0)}"
+    counts = f"  +{display.get('added', 0)} −{display.get('removed', 0)}"
     pieces: list[Piece] = [TextLine(((shown_command(path), "strong"), (counts, "quiet")))]
     text = str(display.get("diff", ""))
     if text:
@@ -75,7 +76,7 @@ def _diff(event: PermissionRequested) -> list[Piece]:
     else:
         pieces.append(line("Only line endings would change.", "quiet"))
     if display.get("truncated"):
-        pieces += [line("The diff is cut off here. The complete new content:", "warning"), *_input(event.input)]
+        pieces += [prose("The diff is cut off here. The complete new content:", "warning"), *_input(event.input)]
     return pieces
 
 
@@ -98,7 +99,7 @@ def _mcp(event: PermissionRequested) -> list[Piece]:
     if description := str(event.display.get("description", "")).strip():
         pieces.append(_field("description", description))
     if claims := server_claims(event.display):
-        pieces.append(line(claims, "quiet", "  "))
+        pieces.append(prose(claims, "quiet", "  "))
     return pieces
 
 

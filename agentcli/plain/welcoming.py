@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agentcli.core.plaintext import is_lone_key
 from agentcli.core.shell import shown_command
 from agentcli.interactive.reaching import Reaching
-from agentcli.plain.pieces import Gap, Piece, TextLine, prose
+from agentcli.plain.pieces import Gap, Piece, TextLine, TextRuns, prose
 from agentcli.plain.session import PlainSession
 
 if TYPE_CHECKING:
@@ -53,8 +53,9 @@ class Welcoming(Reaching):
         """None: Esc or Ctrl+C."""
         for number, offer in enumerate(offers, 1):
             detail = f" ({shown_command(offer.detail)})" if offer.detail else ""
-            words = f"  {shown_command(offer.label)}{detail}"
-            self._session.show([TextLine(((f"  {number} ", "quiet"), (offer.letter or " ", "mark"), (words, "text")))])
+            runs: TextRuns = ((f"  {number} ", "quiet"), (offer.letter or " ", "mark"), ("  ", "text"))
+            words = f"{shown_command(offer.label)}{detail}"
+            self._session.show([TextLine((*runs, (words, "text")), prose=True)])
         while True:
             text = await self._session.ask("Answer: ")
             if text is None:

@@ -102,8 +102,8 @@ def test_one_line_on_stderr_summarises_refusals_and_its_hint_allows_exactly_thos
     assert run() == 0
     out, err = capfd.readouterr()
     assert out == "Done.\n"
-    [line] = [line for line in err.splitlines() if "refused" in line]
-    assert line.startswith("agentcli: 3 calls were refused: `Bash touch made` (2 times), `Write /")
+    [line] = [line for line in err.splitlines() if "denied" in line]
+    assert line.startswith("agentcli: 3 calls were denied: `Bash touch made` (2 times), `Write /")
     hint = re.search("To allow them: (.*)", line)
     assert hint is not None
     flag, value = shlex.split(hint[1])
@@ -112,17 +112,20 @@ def test_one_line_on_stderr_summarises_refusals_and_its_hint_allows_exactly_thos
     err = capfd.readouterr().err
     assert (work.parent / NAME).read_text() == "x"
     assert not (work / "made").exists(), "the name in the hint does not allow Bash"
-    assert "2 calls were refused: `Bash touch made` (2 times)." in err
+    assert "2 calls were denied: `Bash touch made` (2 times)." in err
     assert run(flag, value) == 0
-    assert "refused" not in capfd.readouterr().err
+    assert "denied" not in capfd.readouterr().err
     assert (work / "made").exists()
 
 
 @pytest.mark.parametrize("output", ["json", "stream-json"])
-def test_programs_get_refusals_as_data_and_no_line(work: Path, capfd: pytest.CaptureFixture[str], output: str) -> None:
+def test_programs_get_refusals_as_data_and_the_line_on_stderr(
+    work: Path, capfd: pytest.CaptureFixture[str], output: str
+) -> None:
     assert run("--output-format", output) == 0
     out, err = capfd.readouterr()
-    assert "refused" not in err
+    assert "agentcli: 3 calls were denied: " in err
+    assert all(isinstance(json.loads(line), dict) for line in out.splitlines())
     assert len(json.loads(out.splitlines()[-1])["permission_denials"]) == 3
 
 

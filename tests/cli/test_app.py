@@ -98,6 +98,7 @@ def test_sessions_are_listed_and_an_empty_list_is_reported(capfd: pytest.Capture
         (["--modle"], "Did you mean --model?"),
         ([], "The app needs a terminal"),
         (["hello there"], "agentcli -p 'PROMPT'"),
+        (["--output-format", "json", "hello"], "--output-format needs -p. Use: agentcli -p 'PROMPT'"),
         (["-p", "x", "--max-turns", "0"], "--max-turns must be 1 or more"),
     ],
 )

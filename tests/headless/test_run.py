@@ -14,7 +14,7 @@ import pytest
 from agentcli.assemble import Options
 from agentcli.core.abort import AbortReason
 from agentcli.core.errors import CredentialError, UsageError
-from agentcli.core.events import Event, NoticeRaised, PermissionRequested, RetryScheduled
+from agentcli.core.events import Event, NoticeRaised, PermissionDenied, PermissionRequested, RetryScheduled
 from agentcli.headless import run as running
 from agentcli.headless.run import run
 from agentcli.headless.settings import HeadlessSettings
@@ -203,6 +203,19 @@ def test_a_permission_question_is_answered_with_a_denial(terminal: Terminal) -> 
     assert terminal.engine is not None
     [(request_id, answer)] = terminal.engine.answers
     assert (request_id, answer.behavior) == ("q1", "deny")
+
+
+@pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
+def test_standard_error_lists_denied_calls_in_every_output_format(terminal: Terminal, output_format: Any) -> None:
+    rules = ["Bash(touch made)"]
+    denied = PermissionDenied(tool_use_id="t", name="Bash", input={}, title="Bash touch made", reason="x", rules=rules)
+    terminal.run([started(), denied, result(text="Done.")], output_format=output_format)
+    hint = "To allow it: --allowedTools 'Bash(touch made)'"
+    assert terminal.err == f"agentcli: 1 call was denied: `Bash touch made`. {hint}\n"
+    if output_format == "text":
+        assert terminal.out == "Done.\n"
+    else:
+        assert terminal.frames[-1]["result"] == "Done."
 
 
 def test_on_a_terminal_the_answer_carries_no_control_sequences(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from agentcli.plain.pieces import Piece
 from agentcli.plain.reading import Left, Listener
-from agentcli.plain.writer import BareWriter
+from agentcli.plain.writer import BareWriter, Writer
 
 ESC = "\x1b"
 FOREVER = "(never)"
@@ -21,7 +21,7 @@ class Paper:
         self.text = ""
         self._answers = list(answers)
         self._edited = edited
-        self._writer = BareWriter(self._add)
+        self._writer: Writer = BareWriter(self._add)
 
     def _add(self, text: str) -> None:
         self.text += text

@@ -18,6 +18,7 @@ from agentcli.core.messages import (
     ToolUseBlock,
     user_message,
 )
+from agentcli.interactive import wording
 from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, line
 from agentcli.plain.printer import Printer
 from agentcli.plain.replay import replayed
@@ -366,10 +367,44 @@ def test_a_failure_is_printed_once() -> None:
 def test_after_an_interruption_nothing_more_is_printed_until_it_has_settled() -> None:
     printed = Printed()
     printed.show(streamed("Half a"))
-    assert printed.also(printed.printer.interrupted()).startswith("\n! Interrupted.")
+    assert printed.also(printed.printer.interrupted(9.0)).startswith("\n! Interrupted.")
     assert printed.show(streamed(" sentence"), finished(text="x"), result(terminal="aborted_streaming")) == ""
     printed.printer.settled()
     assert "New" in printed.show(streamed("New"))
+
+
+def test_an_interrupted_command_shows_the_end_of_its_output_and_how_long_it_ran() -> None:
+    printed = Printed()
+    printed.show(call(), started())
+    for number in range(1, 13):
+        printed.show(ev.ToolProgressed(tool_use_id="t1", text=f"step {number}\n", data={"lines": number}))
+    shown = printed.show(ev.SubmissionInterrupted())
+    rows = "".join(f"  step {number}\n" for number in range(5, 13))
+    assert shown == f"  interrupted · 13 s\n  … 4 more lines above\n{rows}! {wording.INTERRUPTED_WITH_OUTPUT}\n"
+    assert printed.show(finished(text="step 1", outcome="interrupted"), result(terminal="aborted_tools")) == ""
+
+
+@each_row("output", ["", "serving on 8000"])
+def test_a_command_in_the_background_is_shown_without_the_text_for_the_model(output: str) -> None:
+    text = f"{output}\n\nIt runs as sh_1. Read its output with BashOutput, stop it with KillShell."
+    display = {"kind": "text", "text": output, "background": "sh_1"}
+    shown = Printed().show(call(), started(), finished(text=text, display=display, summary="in the background as sh_1"))
+    rows = f"  {output}\n" if output else ""
+    assert shown == f"* Bash make\n  in the background as sh_1 · /tasks shows it\n{rows}"
+
+
+def test_calls_that_did_not_start_are_named_as_interrupted() -> None:
+    printed = Printed()
+    printed.show(call(), call("t2", command="ls"), started())
+    shown = printed.show(ev.SubmissionInterrupted(steering=True))
+    assert shown == "  interrupted · 1.0 s\n* Bash ls\n  interrupted\n"
+
+
+def test_an_interrupted_command_of_a_resumed_session_shows_its_output_without_the_text_for_the_model() -> None:
+    display = {"kind": "text", "text": "step 1\nstep 2"}
+    text = "step 1\nstep 2\n\nThe user stopped this command; its output so far is above."
+    ended = finished(text=text, is_error=True, outcome="interrupted", display=display, duration_ms=3_000)
+    assert Printed().show(call(), started(), ended) == "* Bash make\n  interrupted · 3.0 s\n  step 1\n  step 2\n"
 
 
 # ------------------------------------------------------------------------------------------------------------- writers
@@ -549,6 +584,6 @@ def test_after_an_interruption_only_background_agents_are_printed() -> None:
     shown = Printed()
     shown.show(*task_call("a"), *task_call("b"))
     shown.show(agent_start("explore-1", "a"), agent_start("explore-2", "b", background=True))
-    shown.also(shown.printer.interrupted())
+    shown.also(shown.printer.interrupted(9.0))
     assert shown.show(agent_end("explore-1", "a", "stopped")) == ""
     assert shown.show(agent_end("explore-2", "b", background=True)).startswith("· Agent explore-2 completed")

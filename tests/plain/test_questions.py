@@ -59,6 +59,32 @@ def test_a_letter_a_number_or_a_word_is_an_answer(typed: str, answer: Answer) ->
     assert answered(requested(), typed)[0] == answer
 
 
+PERMISSION_DIGITS = {"y": "1", "a": "2", "p": "3", "u": "4", "r": "5", "d": "6", "e": "7", "n": "0"}
+
+
+@each_row(
+    "event",
+    [
+        requested(),
+        requested(suggestions=[]),
+        requested(name="Edit", suggestions=["Edit"]),
+        requested(name="Edit", suggestions=[]),
+    ],
+)
+def test_a_digit_means_the_same_in_every_permission_question(event: ev.PermissionRequested) -> None:
+    answer, text = answered(event, "0 use ninja")
+    assert answer == Answer("deny", message="use ninja")
+    shown = re.findall(r"^  (\d) (\w)  ", text, re.MULTILINE)
+    assert len(shown) >= 3
+    assert all(PERMISSION_DIGITS[letter] == digit for digit, letter in shown)
+
+
+def test_no_has_the_same_digit_in_questions_about_plans_and_confirmations() -> None:
+    plan = requested(name="ExitPlanMode", input={"plan": "1. Build"}, display={"kind": "plan"})
+    assert answered(plan, "0 smaller")[0] == Answer("deny", message="smaller")
+    assert answered(requested(display={"kind": "confirm", "text": "Sure?"}), "0")[0] == Answer("deny")
+
+
 def test_the_whole_command_and_all_rules_to_save_are_shown() -> None:
     command = "echo " + "x" * 5_000 + " \u200b\u202e;rm\x1b[2J -rf ~"
     _answer, text = answered(requested(input={"command": command}), "n")
@@ -119,11 +145,11 @@ def test_lines_of_a_command_have_marks_and_blanks_at_their_ends_are_seen() -> No
     assert "  | one··\n  | two\n" in text
 
 
-@pytest.mark.parametrize("typed", ["", "x", "yes but", "1 2", "8", "a little", "ye"])
+@pytest.mark.parametrize("typed", ["", "x", "yes but", "1 2", "6", "8", "a little", "ye"])
 def test_any_other_input_is_asked_again(typed: str) -> None:
     answer, text = answered(requested(), typed, "n")
     assert answer == Answer("deny")
-    assert "Type one of y, a, p, u, r, n, e and Enter." in text
+    assert "Type one of y, a, p, u, r, e, n, or its digit, and Enter." in text
 
 
 def test_esc_gives_no_answer_even_while_the_reason_is_requested() -> None:
@@ -144,6 +170,7 @@ def test_a_diff_is_shown_whole_and_edits_can_be_allowed_from_now_on() -> None:
     assert answer == Answer("allow", mode=PermissionMode.ACCEPT_EDITS)
     assert "Make this change?" in text
     assert all(f"+line {number}·\n" in text for number in (0, 150, 299))
+    assert "a.py  +300 −1\n" in text
 
 
 def test_after_a_truncated_diff_the_whole_input_is_shown() -> None:

@@ -41,7 +41,7 @@ def planned_undo(view: ContextView, log: Sequence[Message], limits: ContextLimit
     if any(message.usage is not None and message.usage.prompt_tokens for message in log[end + 1 :]):
         # The last true usage is of the short conversation: only the difference can be estimated.
         more = _size(view.messages(before)) - _size(view.messages(log))
-        then = now + round(more * view.estimator.density)
+        then = now + round(more * view.estimator.density * view.estimator.whole_scale)
     else:
         then = view.estimate(before, limits.overhead)
     if then > limits.usable:
