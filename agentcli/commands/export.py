@@ -34,8 +34,8 @@ from agentcli.tools.files.diff import diff_display
 
 MANUAL = Manual(
     "Writes prompts, replies and tool calls to a new Markdown file in the project, with the changes of each edit as a "
-    "diff. Long diffs and tool results are cut. Without a name the file is called conversation-ID.md. A "
-    "non-interactive run prints the text instead.",
+    "diff. Long diffs and tool results are cut. Without a name the file is called conversation-ID.md. "
+    "Searches in the project find the file unless .gitignore lists it. A non-interactive run prints the text instead.",
     (
         ("/export", "write the conversation to a file"),
         ("/export notes/parser.md", "write it to this file"),
@@ -51,6 +51,7 @@ _TITLE_ABOVE_COMMAND = 60
 _LONGEST_LINE = 500
 _BACKTICKS = re.compile(r"`{3,}")
 _THINKING = "--thinking"
+_FOUND_BY_SEARCHES = "Searches in the project find it too: move it, or list it in .gitignore."
 
 
 async def run(engine: Engine, arguments: str) -> str:
@@ -67,7 +68,7 @@ async def run(engine: Engine, arguments: str) -> str:
     text = "\n\n".join((*heading(messages, details, engine.model), *paragraphs)) + "\n"
     if engine.interactive:
         path = await in_thread(_write, engine, name, text)
-        return f"Wrote {counted(text.count(chr(10)), 'line')} to {plain_line(str(path), 400)}."
+        return f"Wrote {counted(text.count(chr(10)), 'line')} to {plain_line(str(path), 400)}. {_FOUND_BY_SEARCHES}"
     if name:
         # A program passes on prompts of others, who must not write files past the permissions.
         raise UsageError("In a non-interactive run /export prints the conversation. Redirect its output to a file.")

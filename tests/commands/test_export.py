@@ -171,7 +171,9 @@ async def test_a_new_file_in_the_project_is_written_and_none_is_overwritten(tmp_
         assert "nothing to export" in await refused(engine, "/export")
         await collect(engine.submit("hi"))
         name = f"conversation-{engine.session_id[:8]}"
-        assert await said(engine, "/export") == f"Wrote 11 lines to {name}.md."
+        assert await said(engine, "/export") == (
+            f"Wrote 11 lines to {name}.md. Searches in the project find it too: move it, or list it in .gitignore."
+        )
         assert (root / f"{name}.md").read_text().partition("\n\n## ")[2] == "Prompt\n\nhi\n\n## Reply\n\nHello there.\n"
         assert (root / f"{name}.md").stat().st_mode & 0o777 == 0o600
         assert f"{name}-2.md" in await said(engine, "/export")
