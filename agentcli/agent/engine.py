@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from agentcli.agent.mcp.server_questions import ServerQuestions
     from agentcli.agent.tool_host import SessionToolHost
     from agentcli.mcp.servers import McpServers
+    from agentcli.session.details import SessionDetails
     from agentcli.session.recent import EarlierPart
 
 
@@ -326,6 +327,14 @@ class Engine:
 
         if isinstance(event, SHOWN_ONLY):
             self._store.record(event)
+
+    async def session_details(self) -> SessionDetails:
+        """Title, beginning and ended calls by the session file; empty if nothing is stored."""
+        from agentcli.session.details import SessionDetails, read_details
+
+        self._store.write_due()
+        path = self._store.path
+        return await in_thread(read_details, path) if path is not None else SessionDetails()
 
     def rename(self, title: str) -> None:
         """Set the name under which the session is listed and found."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -44,7 +44,8 @@ from agentcli.core.aio import in_thread
 from agentcli.core.events import NoticeRaised
 from agentcli.core.launch import Launcher
 from agentcli.core.permission import PermissionMode, mode_label
-from agentcli.core.plural import counted
+from agentcli.core.plaintext import plain_line
+from agentcli.core.plural import plural
 from agentcli.definitions.library import Library
 from agentcli.permissions.late_policy import LatePolicy
 from agentcli.workspace.base import Workspace
@@ -147,7 +148,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
 
 
 def _permissions(
-    env: Environment, session: OpenedSession, parts: RightsBuilder, rights: Rights, earlier: str, rules: int
+    env: Environment, session: OpenedSession, parts: RightsBuilder, rights: Rights, earlier: str, rules: Sequence[str]
 ) -> LivePermissions:
     """`earlier`, `rules`: as `earlier_rights` returns them."""
 
@@ -233,6 +234,7 @@ def sandbox_for(options: Options) -> tuple[Launcher, str]:
 
 _RESTORED = frozenset(mode.value for mode in PermissionMode if mode is not PermissionMode.BYPASS)
 _RESTORED_ANYWHERE = _RESTORED - {PermissionMode.ACCEPT_EDITS.value, PermissionMode.AUTO.value}
+_MOST_NAMED_RULES = 3
 MARKER = "auto-mode-offered"
 OFFER = (
     "Auto mode is available: project edits and sandboxed commands run without approval. Network access, paths outside "
@@ -258,15 +260,15 @@ def _first_time(marker: Path) -> bool:
     return False
 
 
-def earlier_rights(history: Iterable[ev.Event]) -> tuple[str, int]:
-    """The last permission mode in a session file, "" if it has none, and the number of rules for the session only."""
-    mode, rules = "", set[str]()
+def earlier_rights(history: Iterable[ev.Event]) -> tuple[str, list[str]]:
+    """The last permission mode in a session file, "" if it has none, and the rules for the session only."""
+    mode, rules = "", dict[str, None]()
     for event in history:
         if isinstance(event, ev.ModeChanged):
             mode = event.mode
         elif isinstance(event, ev.RulesLearned) and event.where == "session":
-            rules.update(event.rules)
-    return mode, len(rules)
+            rules.update(dict.fromkeys(event.rules))
+    return mode, list(rules)
 
 
 def restored_mode(earlier: str, rights: Rights, *, is_elsewhere: bool = False) -> PermissionMode:
@@ -280,12 +282,18 @@ def restored_mode(earlier: str, rights: Rights, *, is_elsewhere: bool = False) -
     return PermissionMode(earlier)
 
 
-def resumed_rights_notice(earlier: str, rules: int, mode: PermissionMode, *, is_restored: bool) -> str:
+def resumed_rights_notice(earlier: str, rules: Sequence[str], mode: PermissionMode, *, is_restored: bool) -> str:
     """What of the earlier rights is restored and what is not; empty if nothing changed."""
     parts = [f"Permission mode {mode.label} is restored from the earlier session."] if is_restored else []
     lost = [f"mode {mode_label(earlier)}"] if earlier not in ("", mode.value) else []
-    lost += [counted(rules, "session rule")] if rules else []
+    lost += [f"{plural(len(rules), 'session rule')} {_named(rules)}"] if rules else []
     if lost:
         now = "" if is_restored else f" The mode is now {mode.label}."
         parts.append(f"Not restored from the earlier session: {' and '.join(lost)}.{now}")
     return " ".join(parts)
+
+
+def _named(rules: Sequence[str]) -> str:
+    more = len(rules) - _MOST_NAMED_RULES
+    named = ", ".join(plain_line(rule, 60) for rule in rules[:_MOST_NAMED_RULES])
+    return f"{named} and {more} more" if more > 0 else named

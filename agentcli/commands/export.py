@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from agentcli.agent.engine import Engine
@@ -12,6 +13,7 @@ from agentcli.commands.base import Manual
 from agentcli.core.aio import in_thread
 from agentcli.core.answers import AnswerTracker
 from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.events import ToolFinished
 from agentcli.core.messages import (
     SUMMARY,
     Block,
@@ -27,10 +29,13 @@ from agentcli.core.messages import (
 from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.core.tool_errors import unwrapped
+from agentcli.session.details import SessionDetails
+from agentcli.tools.files.diff import diff_display
 
 MANUAL = Manual(
-    "Writes prompts, replies and tool calls to a new Markdown file in the project. Long tool results are cut. Without "
-    "a name the file is called conversation-ID.md. A non-interactive run prints the text instead.",
+    "Writes prompts, replies and tool calls to a new Markdown file in the project, with the changes of each edit as a "
+    "diff. Long diffs and tool results are cut. Without a name the file is called conversation-ID.md. "
+    "Searches in the project find the file unless .gitignore lists it. A non-interactive run prints the text instead.",
     (
         ("/export", "write the conversation to a file"),
         ("/export notes/parser.md", "write it to this file"),
@@ -38,10 +43,15 @@ MANUAL = Manual(
     ),
 )
 
-_FIRST_LINES, _LAST_LINES = 20, 10
+_RESULT_LINES = 20, 10
+_DIFF_LINES = 80, 20
+"""Lines that are shown of the beginning and the end."""
+_TITLE = 300
+_TITLE_ABOVE_COMMAND = 60
 _LONGEST_LINE = 500
 _BACKTICKS = re.compile(r"`{3,}")
 _THINKING = "--thinking"
+_FOUND_BY_SEARCHES = "Searches in the project find it too: move it, or list it in .gitignore."
 
 
 async def run(engine: Engine, arguments: str) -> str:
@@ -53,19 +63,45 @@ async def run(engine: Engine, arguments: str) -> str:
     if not any(message.is_prompt for message in messages):
         raise UsageError("There is nothing to export yet.")
     # In a thread: the results of a long conversation take seconds.
-    paragraphs = await in_thread(markdown, messages, engine.title_of, thinking=_THINKING in words)
-    text = "\n\n".join(paragraphs) + "\n"
+    details = await engine.session_details()
+    paragraphs = await in_thread(markdown, messages, engine.title_of, details.calls, thinking=_THINKING in words)
+    text = "\n\n".join((*heading(messages, details, engine.model), *paragraphs)) + "\n"
     if engine.interactive:
         path = await in_thread(_write, engine, name, text)
-        return f"Wrote {counted(text.count(chr(10)), 'line')} to {plain_line(str(path), 400)}."
+        return f"Wrote {counted(text.count(chr(10)), 'line')} to {plain_line(str(path), 400)}. {_FOUND_BY_SEARCHES}"
     if name:
         # A program passes on prompts of others, who must not write files past the permissions.
         raise UsageError("In a non-interactive run /export prints the conversation. Redirect its output to a file.")
     return text
 
 
-def markdown(messages: Sequence[Message], title_of: Callable[[str, Json], str], *, thinking: bool = False) -> list[str]:
-    """The paragraphs of a conversation: prompts, replies and calls with their results, cut."""
+def heading(messages: Sequence[Message], details: SessionDetails, model: str) -> list[str]:
+    """The session's title, or the beginning of its first prompt, then its date and its models."""
+    prompt = next(
+        (message.typed for message in messages if message.is_prompt and message.typed.strip()), "Conversation"
+    )
+    models = dict.fromkeys(message.model for message in messages if message.origin is Origin.REPLY and message.model)
+    facts = [_date(details.began), ", ".join(plain_line(name) for name in models) or plain_line(model)]
+    return [f"# {plain_line(details.title or prompt, 80)}", " · ".join(filter(None, facts))]
+
+
+def _date(timestamp: str) -> str:
+    """In the user's time zone; "" if it is none."""
+    try:
+        return datetime.fromisoformat(timestamp).astimezone().date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def markdown(
+    messages: Sequence[Message],
+    title_of: Callable[[str, Json], str],
+    ended: Mapping[str, ToolFinished],
+    *,
+    thinking: bool = False,
+) -> list[str]:
+    """The paragraphs of a conversation: prompts, replies and calls with their results, cut. `ended`: how calls ended,
+    by their ids, as far as the session file tells."""
     results = {result.tool_use_id: result for message in messages for result in message.tool_results}
     found: list[str] = []
     answer, in_reply, in_text = AnswerTracker(), False, False
@@ -80,7 +116,7 @@ def markdown(messages: Sequence[Message], title_of: Callable[[str, Json], str], 
                 typed = plain_text(message.typed).strip()
                 found += ["## Prompt", f"{typed} [{counted(pictures, 'image')}]" if pictures else typed]
             case Origin.REPLY if blocks := [block for block in message.content if _is_exported(block, thinking)]:
-                paragraphs = [part for block in blocks for part in _paragraphs(block, results, title_of)]
+                paragraphs = [part for block in blocks for part in _paragraphs(block, results, ended, title_of)]
                 if not in_reply:
                     found.append("## Reply")
                 elif in_text and isinstance(blocks[0], TextBlock):
@@ -108,7 +144,10 @@ def _is_exported(block: Block, thinking: bool) -> bool:
 
 
 def _paragraphs(
-    block: Block, results: dict[str, ToolResultBlock], title_of: Callable[[str, Json], str]
+    block: Block,
+    results: Mapping[str, ToolResultBlock],
+    ended: Mapping[str, ToolFinished],
+    title_of: Callable[[str, Json], str],
 ) -> Iterator[str]:
     match block:
         case TextBlock(text=text):
@@ -116,29 +155,76 @@ def _paragraphs(
         case ThinkingBlock(thinking=text):
             yield "\n".join(f"> {line}".rstrip() for line in plain_text(text).strip().split("\n"))
         case ToolUseBlock():
-            yield from _call(block, results.get(block.id), title_of)
+            yield from _call(block, results.get(block.id), ended.get(block.id), title_of(block.name, block.input))
 
 
-def _call(call: ToolUseBlock, result: ToolResultBlock | None, title_of: Callable[[str, Json], str]) -> Iterator[str]:
-    title = plain_line(title_of(call.name, call.input) or call.name, 300).replace("`", "'")
-    outcome = " (no result)" if result is None else " (failed)" if result.is_error else ""
-    yield f"**Call** `{title}`{outcome}"
+def _call(call: ToolUseBlock, result: ToolResultBlock | None, end: ToolFinished | None, title: str) -> Iterator[str]:
+    shown = plain_line(title or call.name, _TITLE).replace("`", "'")
+    command = plain_text(str(call.input.get("command", ""))).strip("\n") if call.name == "Bash" else ""
+    if command not in shown:
+        yield f"**Call** `{plain_line(shown, _TITLE_ABOVE_COMMAND)}`{_outcome(result, end)}"
+        yield _fenced("sh", command.split("\n"))
+    else:
+        yield f"**Call** `{shown}`{_outcome(result, end)}"
+    if diff := plain_text(_diff(call, result, end)).strip("\n"):
+        yield _fenced("diff", _cut(diff.split("\n"), *_DIFF_LINES))
     if result is None:
         return
     text = plain_text(unwrapped(result.text)).strip("\n")
     pictures = sum(isinstance(block, ImageBlock) for block in result.content)
-    if text:
-        lines = _cut(text.split("\n"))
-        fence = "`" * max([3, *(len(found) + 1 for line in lines for found in _BACKTICKS.findall(line))])
-        yield "\n".join((f"{fence}text", *lines, fence))
+    # The refusal of a call that did not run is for the model; a command that was denied the network has output.
+    is_refusal = _is_denied(end) and unwrapped(result.text) != result.text
+    if text and not is_refusal:
+        yield _fenced("text", _cut(text.split("\n"), *_RESULT_LINES))
     if pictures:
         yield f"[{counted(pictures, 'image')}]"
 
 
-def _cut(lines: Sequence[str]) -> list[str]:
-    hidden = len(lines) - _FIRST_LINES - _LAST_LINES
+def _outcome(result: ToolResultBlock | None, end: ToolFinished | None) -> str:
+    if result is None:
+        return " (no result)"
+    if end is not None and _is_denied(end):
+        return f" (denied by {plain_line(end.denied_by)})" if end.denied_by else " (denied)"
+    return " (failed)" if result.is_error else ""
+
+
+def _is_denied(end: ToolFinished | None) -> bool:
+    return end is not None and end.outcome == "denied"
+
+
+def _diff(call: ToolUseBlock, result: ToolResultBlock | None, end: ToolFinished | None) -> str:
+    """The change that a call made, or that the user denied; "" for a call that failed or changes no file."""
+    if end is not None and end.display.get("kind") == "diff":
+        return str(end.display.get("diff", ""))
+    if result is not None and result.is_error and not _is_denied(end):
+        return ""
+    input = call.input
+    match call.name:
+        case "Edit":
+            edits = [input]
+        case "MultiEdit" if isinstance(input.get("edits"), list):
+            edits = [edit for edit in input["edits"] if isinstance(edit, dict)]
+        case "Write":
+            edits = [{"new_string": input.get("content")}]
+        case "NotebookEdit":
+            edits = [{"new_string": input.get("new_source")}]
+        case _:
+            return ""
+    texts = [(str(edit.get("old_string") or ""), str(edit.get("new_string") or "")) for edit in edits]
+    lines = [line for old, new in texts for line in diff_display("", old, new)["diff"].split("\n")]
+    # Where the texts are in the file is unknown, and whether its last line has an end.
+    return "\n".join(line for line in lines if line and line[0] in " +-")
+
+
+def _fenced(language: str, lines: Sequence[str]) -> str:
+    fence = "`" * max([3, *(len(found) + 1 for line in lines for found in _BACKTICKS.findall(line))])
+    return "\n".join((f"{fence}{language}", *lines, fence))
+
+
+def _cut(lines: Sequence[str], first: int, last: int) -> list[str]:
+    hidden = len(lines) - first - last
     if hidden > 1:
-        lines = (*lines[:_FIRST_LINES], f"… {counted(hidden, 'more line')} …", *lines[-_LAST_LINES:])
+        lines = (*lines[:first], f"… {counted(hidden, 'more line')} …", *lines[-last:])
     return [line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…" for line in lines]
 
 

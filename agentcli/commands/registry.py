@@ -103,7 +103,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("skills", "List skills with source, size and last use", "[search]", beside=True, pages=("",)),
     Command("cost", "Show tokens and cost of this conversation", aliases=("usage",), beside=True, pages=("",)),
     Command("budget", "Show, set or remove the budget of this session", "[dollars|off]", beside=True),
-    Command("todos", "Show the task list", beside=True),
+    Command("todos", "Show the todos", beside=True),
     Command("tasks", "List sub-agents and background commands", beside=True, pages=("",)),
     Command("agents", "List available and running sub-agents", beside=True),
     Command("plugins", "List Python plugins, or load changed ones", "[reload]", beside=True, completes=("reload",)),

@@ -1,4 +1,4 @@
-"""/todos: the task list as the model last wrote it."""
+"""/todos: the todos as the model last wrote it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from agentcli.commands.base import Manual
 from agentcli.tools.planning.todowrite import todo_line
 
 MANUAL = Manual(
-    "The model keeps a task list for longer work. Ctrl+T also shows it.", (("/todos", "show completed and open tasks"),)
+    "The model keeps a list of todos for longer work. Ctrl+T also shows it.",
+    (("/todos", "show completed and open todos"),),
 )
 
 
 async def run(engine: Engine, _arguments: str) -> str:
     todos = engine.todos
     if not todos:
-        return "The task list is empty."
+        return "There are no todos."
     done = sum(1 for todo in todos if todo.get("status") == "completed")
     return "\n".join([f"{done} of {len(todos)} done:", *(f"  {todo_line(todo)}" for todo in todos)])

@@ -21,7 +21,7 @@ from agentcli.providers.script import ScriptedReply, system_text
 
 _MOST_EDITS = 3
 _WANTS_FIX = re.compile(r"\b(fix|repair|correct|solve|edit|bug)\b", re.IGNORECASE)
-_READ_FIRST = re.compile(r"no record that Read has shown|has changed since it was read")
+_READ_FIRST = re.compile(r"it was not read, or it changed|has changed since it was read")
 _TAGS = re.compile(r"</?tool_use_error>")
 _JUST_NO = "The user said no to this call."
 _SIGNATURE = "c2NyaXB0ZWQgZGVtbzogbm9ib2R5IHRob3VnaHQgdGhpcw=="

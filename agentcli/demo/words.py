@@ -130,7 +130,7 @@ SIDE_LINE = "Looked at the project and ran its test"
 LIMITED = "This request would exceed your rate limit. It is part of the tour: the script sends this once."
 
 WELCOME = (
-    "A scripted demo: no key, no cost",
+    "A scripted demo: no key, no cost · prices shown are simulated",
     "Only the replies are scripted · files, tools and permissions are real, in a temporary project",
     "Enter begins · or type anything",
 )

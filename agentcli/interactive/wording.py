@@ -50,7 +50,7 @@ def message_line(message: Message) -> str:
     if isinstance(servers := message.meta.get(MCP_SERVERS), Mapping):
         return _servers(servers)
     if "task_list" in message.meta:
-        return "The model was reminded of its task list"
+        return "The model was reminded of its todos"
     if "permission_mode" in message.meta or NOTE in message.meta:
         return ""
     return f"The model was notified: {first}"
@@ -93,7 +93,7 @@ def _servers(news: Mapping[str, Any]) -> str:
 def _restored(meta: Mapping[str, Any]) -> str:
     """What a compaction has put back into the context, in one line."""
     files = [str(path) for path in meta.get("files") or ()]
-    named = {"tasks": "the task list", "plan": "the approved plan", "background": "running background commands"}
+    named = {"tasks": "the todos", "plan": "the approved plan", "background": "running background commands"}
     named["skills"] = "skills in use"
     kinds = [str(kind) for kind in meta.get("restored") or ()]
     parts = [named[kind] for kind in kinds if kind in named]

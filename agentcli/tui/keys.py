@@ -40,7 +40,7 @@ SCREEN_KEYS: tuple[ScreenKey, ...] = (
     ScreenKey("background", "ctrl+b", "Send the running command to the background"),
     ScreenKey("palette", "ctrl+p", "Open the command palette"),
     ScreenKey("find", "ctrl+f", "Search the transcript"),
-    ScreenKey("todos", "ctrl+t", "Show the task list"),
+    ScreenKey("todos", "ctrl+t", "Show the todos"),
     ScreenKey("page_up", "pageup", "Page up"),
     ScreenKey("page_down", "pagedown", "Page down"),
     ScreenKey("scroll_start", "ctrl+home", "Go to the start"),

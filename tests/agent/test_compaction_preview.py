@@ -128,7 +128,7 @@ async def test_the_transcript_shows_the_summary_without_instructions_to_the_mode
         items = replayed(history_of(session.log), session.engine.title_of)
     texts = [str(getattr(item, "text", "")) for item in items]
     assert "# Intent\n\nFind the bug." in texts
-    assert any(text.startswith("Kept in the context: the task list, ") for text in texts)
+    assert any(text.startswith("Kept in the context: the todos, ") for text in texts)
     for internal in ("hand-over", "<user_message>", "The model was told", "so that it need not be read again", "Go on"):
         assert not any(internal in text for text in texts), internal
 

@@ -125,7 +125,7 @@ async def test_restored_content_fits_its_budget_with_the_most_important_first(bu
     assert size <= budget
     assert len(back.blocks) == len(back.shares)
     if budget >= 200:
-        assert tuple(share.what for share in back.shares[:2]) == ("the task list", "1 running background command")
+        assert tuple(share.what for share in back.shares[:2]) == ("the todos", "1 running background command")
     if budget == 90_000:
         assert back.meta["files"] == [f"{n}.py" for n in range(MOST_FILES)]
         assert size <= MOST_FILES * FILE_TOKENS + 300

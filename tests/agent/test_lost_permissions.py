@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.assemble import resumed_rights_notice
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode, mode_label
 from tests.support.assembled import Assembled
@@ -35,7 +36,7 @@ async def test_the_mode_is_restored_and_lost_rules_are_reported_on_resume(tmp_pa
     async with Assembled(project, steps, always) as session:
         await session.run()
         name = session.engine.session_id
-    lost = "Not restored from the earlier session: 1 session rule."
+    lost = "Not restored from the earlier session: session rule Bash(touch a)."
     assert await resumed(project, resume=name) == (
         "acceptEdits",
         [f"Permission mode accept edits is restored from the earlier session. {lost}"],
@@ -44,6 +45,16 @@ async def test_the_mode_is_restored_and_lost_rules_are_reported_on_resume(tmp_pa
     assert kept == ("acceptEdits", [f"{lost} The mode is now accept edits."])
     assert await resumed(project) == ("default", [])
     assert await resumed(project, resume=name, interactive=False) == ("default", [])
+
+
+def test_up_to_three_lost_rules_are_named() -> None:
+    rules = [f"Bash(make {name})" for name in "abcde"]
+    assert resumed_rights_notice("", rules[:2], PermissionMode.DEFAULT, is_restored=False) == (
+        "Not restored from the earlier session: session rules Bash(make a), Bash(make b). The mode is now default."
+    )
+    assert "Bash(make b), Bash(make c) and 2 more." in resumed_rights_notice(
+        "", rules, PermissionMode.DEFAULT, is_restored=False
+    )
 
 
 @pytest.mark.parametrize("chosen", ["flag", "setting", "key"])

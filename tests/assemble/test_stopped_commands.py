@@ -88,7 +88,7 @@ async def test_an_unread_file_error_names_the_missing_read_even_after_other_tool
     async with Assembled(project, replies, options=options) as session:
         await session.run()
         assert session.results[2] == wrapped(
-            "a.txt exists, and there is no record that Read has shown it as it is now. Read it, or the part to change, "
+            "a.txt exists, and it was not read, or it changed since it was read. Read it, or the part to change, "
             "then try again. What Grep or a command printed does not count."
         )
         assert "Read all of it, then try again." in session.results[3]
@@ -96,7 +96,7 @@ async def test_an_unread_file_error_names_the_missing_read_even_after_other_tool
         await session.engine.files.undo()
         assert (project / "a.txt").read_text() == "one\n"
         await session.run("again")
-        assert "no record that Read has shown it as it is now" in session.results[-1]
+        assert "it was not read, or it changed since it was read" in session.results[-1]
 
 
 async def test_a_compaction_does_not_make_a_read_file_unread(project: Path) -> None:

@@ -45,7 +45,7 @@ async def test_played_in_a_terminal_the_whole_tour_ends_well_and_leaves_nothing(
         assert "the test of the temporary project passes" in app.text
         assert app._emulator.is_as_before
         shown = app.raw.decode(errors="replace")
-        for sight in ("scripted demo", "429", "Make this change", "Interrupted", "Undid the changes", "login"):
+        for sight in ("prices shown", "429", "Make this change", "Interrupted", "Undid the changes", "login"):
             assert sight in shown, sight
     assert left_behind(tmp_path) == []
 

@@ -13,6 +13,7 @@ import pytest
 from agentcli.permissions.command_context import CommandContext
 from agentcli.permissions.commands.command_parts import analyse, runs_beside_others
 from agentcli.permissions.commands.read_only import objection
+from agentcli.permissions.commands.read_only_table import EFFECTS
 from agentcli.permissions.shell.strict_parser import NotPlain
 from tests.permissions.compound_lines import COMPOUND_NOT_PROVEN, COMPOUND_READ_ONLY
 from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
@@ -74,6 +75,15 @@ def test_the_tables_are_large_enough_to_mean_something() -> None:
         ("sed -i s/a/b/ x", "`-i` of sed changes files"),
         ("tail -n 5 -f a", "`-f` of tail never ends"),
         ("npm test", "npm test may change files or run code"),
+        ("git push origin main", "git push sends commits to a remote"),
+        ("git commit -m x", "git commit may change files or run code"),
+        ("rm -rf /tmp/x", "rm deletes files"),
+        ("curl example.org", "curl uses the network"),
+        ("sh a.sh", "sh runs a script"),
+        ("bash -c ls", "bash runs a script"),
+        ("sudo ls", "sudo runs as another user"),
+        ("pip install x", "pip install installs packages and may run code"),
+        ("npm install", "npm install installs packages and may run code"),
         ("make test", "make test may change files or run code"),
         ("ls --zero", "`--zero` of ls may change files or run code"),
         ("cat ../outside.txt", "../outside.txt is outside the working directories"),
@@ -98,6 +108,11 @@ def test_the_tables_are_large_enough_to_mean_something() -> None:
 )
 def test_the_reason_names_the_obstacle(command: str, reason: str, tree: Path) -> None:
     assert why_asked(command, tree) == reason
+
+
+def test_every_described_command_needs_approval_and_shows_its_description() -> None:
+    described = {name: objection((*name.split(), "x")) for name in EFFECTS}
+    assert described == {name: f"{name} {effect}" for name, effect in EFFECTS.items()}
 
 
 @each_row("command", ["ls", "cat a.txt | wc -l", "git status", "ls src/*.py", "timeout 5 ls"])

@@ -343,7 +343,7 @@ async def test_no_question_is_asked_about_an_edit_that_must_fail(context: ToolCo
     (tmp_path / "a.py").write_text("a = 1\n")
     desk = Desk(context)
     unread = await desk.call("Edit", file_path="a.py", old_string="a = 1", new_string="a = 2")
-    assert "no record that Read has shown it" in unread.block.text
+    assert "it was not read, or it changed since it was read" in unread.block.text
     await run(Read(), context, file_path="a.py")
     missed = await desk.call("Edit", file_path="a.py", old_string="a = 3", new_string="a = 2")
     assert "nearest text is at line 1" in missed.block.text

@@ -80,10 +80,10 @@ def test_it_needs_no_permission_and_has_a_title_for_any_input(tmp_path: Path) ->
     tool = TodoWrite()
     assert tool.needs({"todos": []}, context_in(tmp_path)) == ()
     assert tool.is_safe({"todos": []})
-    assert tool.title({"todos": [todo("x", "completed"), todo("y")]}) == "Tasks: 1 of 2 done"
+    assert tool.title({"todos": [todo("x", "completed"), todo("y")]}) == "Todos: 1 of 2 done"
     for odd in ({}, {"todos": 5}, {"todos": [1, None]}):
-        assert tool.title(odd) == "Tasks: no tasks"
-    assert counted([]) == "no tasks"
+        assert tool.title(odd) == "Todos: none"
+    assert counted([]) == "none"
 
 
 # ---------------------------------------------------------------------------------------- from a conversation

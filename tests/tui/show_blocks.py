@@ -148,7 +148,7 @@ def items() -> list[Item]:
         tool("13", "Write src/store.py", summary="+40 −0", display={"kind": "diff", "diff": NEW_FILE, "path": "s.py"}),
         tool(
             "14",
-            "Tasks: 1 of 3 done",
+            "Todos: 1 of 3 done",
             name="TodoWrite",
             summary="1 of 3 done",
             display={"kind": "todos", "todos": TODOS},

@@ -123,7 +123,7 @@ def test_a_background_agent_goes_on_and_can_be_stopped_from_its_page(tmp_path: P
         assert "● explore-1 Watch the logs · running · background" in "\n".join(rows(app))
         await sends(pilot, app, "/tasks")
         await until(pilot, lambda: "Agents and background commands" in "\n".join(rows(app)))
-        await pilot.press("k")
+        await pilot.press("s")
         await until(pilot, lambda: progress(app)[0].status == "stopped")
         notices = [item.text for item in app.chat.transcript.items() if isinstance(item, NoticeItem)]
         assert notices[-1].startswith("Agent explore-1 stopped: Watch the logs")

@@ -148,7 +148,7 @@ def test_hidden_thinking_cannot_be_opened() -> None:
         (tool("Bash make", status="denied"), "⊘ Bash make · denied"),
         (tool("Bash make", status="interrupted", duration_ms=61_000), "■ Bash make · interrupted · 1 min 1 s"),
         (tool("Bash make", status="interrupted", summary="stopped"), "■ Bash make · interrupted"),
-        (tool("Tasks: 1 of 3 done", name="TodoWrite", summary="1 of 3 done"), "✓ Tasks: 1 of 3 done"),
+        (tool("Todos: 1 of 3 done", name="TodoWrite", summary="1 of 3 done"), "✓ Todos: 1 of 3 done"),
     ],
 )
 def test_the_header_shows_the_outcome_by_sign_and_word(item: ToolItem, header: str) -> None:
@@ -335,8 +335,8 @@ def test_all_tasks_are_shown_with_a_sign_each() -> None:
         {"content": "Fix", "status": "in_progress", "activeForm": "Fixing"},
         *({"content": f"Test {number}", "status": "pending"} for number in range(30)),
     ]
-    text = shown(tool("Tasks: 1 of 32 done", {"kind": "todos", "todos": todos}, name="TodoWrite"))
-    assert text.split("\n")[:4] == ["✓ Tasks: 1 of 32 done", "  │ ✓ Find", "  │ ● Fixing", "  │ ○ Test 0"]
+    text = shown(tool("Todos: 1 of 32 done", {"kind": "todos", "todos": todos}, name="TodoWrite"))
+    assert text.split("\n")[:4] == ["✓ Todos: 1 of 32 done", "  │ ✓ Find", "  │ ● Fixing", "  │ ○ Test 0"]
     assert len(text.split("\n")) == 33
 
 
@@ -388,7 +388,7 @@ def test_folded_text_can_be_searched() -> None:
     both = {"kind": "matches", "rows": found, "text": "a.py:1:needle"}
     assert make_block(tool("Grep x", both)).source == "Grep x\na.py:1:needle"
     todos = {"kind": "todos", "todos": [{"content": "Fix", "status": "pending"}]}
-    assert make_block(tool("Tasks", todos)).source == "Tasks\nFix"
+    assert make_block(tool("Todos", todos)).source == "Todos\nFix"
     search = {"kind": "search", "text": "said", "results": [{"title": "A", "url": "https://a.b"}]}
     assert make_block(tool("Search", search)).source == "Search\nsaid\nA\nhttps://a.b"
 

@@ -493,7 +493,7 @@ def test_background_commands_show_their_state() -> None:
         "─── Background commands ────────────────────────────────────────────────────────\n"
         " ❯ ● npm run dev  bash_1  running    1 min 15 s\n"
         "   ✗ pytest -q    bash_2  failed           12 s  exit code 1\n"
-        " / search · ↑↓ move · k stop · Enter show output · Esc back"
+        " / search · ↑↓ move · s stop · Enter show output · Esc back"
     )
     for width in (120, 80, 40):
         empty = look(TasksPage([], no_output), size=(width, 24)).split("\n")
@@ -521,10 +521,11 @@ def test_hooks_are_listed_by_event_found_by_typing_and_shown_whole() -> None:
     play(HooksPage(hooks), through_all_sizes)
 
 
-def test_k_stops_a_running_command_and_reports_one_that_has_ended() -> None:
-    assert answer(TasksPage(TASKS, no_output), "k") == ("stop", "bash_1")
-    assert answer(TasksPage(TASKS, no_output), "down", "k") is UNANSWERED
-    assert "bash_2 has ended already." in look(TasksPage(TASKS, no_output), "down", "k")
+def test_s_stops_a_running_command_and_reports_one_that_has_ended() -> None:
+    assert answer(TasksPage(TASKS, no_output), "s") == ("stop", "bash_1")
+    assert answer(TasksPage(TASKS, no_output), "k") == ("stop", "bash_1"), "the key of earlier versions"
+    assert answer(TasksPage(TASKS, no_output), "down", "s") is UNANSWERED
+    assert "bash_2 has ended already." in look(TasksPage(TASKS, no_output), "down", "s")
     assert answer(TasksPage(TASKS, no_output), "escape") is None
 
 
@@ -564,7 +565,7 @@ def test_agents_stand_beside_background_commands() -> None:
         " Background commands\n"
         "   ● npm run dev       bash_1    running    1 min 15 s\n"
         "   ✗ pytest -q         bash_2    failed           12 s  exit code 1\n"
-        " / search · ↑↓ move · k stop · Enter open · Esc back"
+        " / search · ↑↓ move · s stop · Enter open · Esc back"
     )
 
 

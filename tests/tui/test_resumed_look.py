@@ -151,7 +151,7 @@ async def looks(pilot: Pilot[int], app: AgentApp) -> list[str]:
     return [folded, await transcript_text(pilot, app)]
 
 
-LOST_RIGHTS = "· Not restored from the earlier session: 1 session rule. The mode is now default."
+LOST_RIGHTS = "· Not restored from the earlier session: session rule Bash(mkdir fine). The mode is now default."
 
 
 def test_a_resumed_session_looks_as_it_did(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ async def restored(
             meta[RESTORED].append(kind)
         return True
 
-    if add("tasks", tasks_text(log), "the task list"):
+    if add("tasks", tasks_text(log), "the todos"):
         meta[TASK_LIST] = True
     await asyncio.sleep(0)
     add("plan", plan_text(log), "the plan that was approved")

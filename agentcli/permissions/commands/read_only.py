@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.permissions.commands.read_only_table import (
     ANY_FILES,
+    EFFECTS,
     GIT_COMMANDS,
     PROGRAMS,
     READS_STREAMS,
@@ -45,8 +46,14 @@ def objection(words: Words) -> str | None:
         return _by_sub_command(program, SUB_COMMANDS[program], arguments)
     flags = PROGRAMS.get(program)
     if flags is None:
-        return f"{program} may change files or run code"
+        with_sub_command = " ".join(words[:2])
+        return _effect(with_sub_command if with_sub_command in EFFECTS else program)
     return _refused(program, flags, arguments)
+
+
+def _effect(command: str) -> str:
+    """The objection to a program, or to a program with its sub-command."""
+    return f"{command} {EFFECTS.get(command, 'may change files or run code')}"
 
 
 _ANY_ARGUMENTS = frozenset({"echo", "printf", "basename", "dirname", "true", "false", ":", "[["})
@@ -196,7 +203,7 @@ def _flag_objection(name: str, argument: str) -> str:
 
 def _by_sub_command(program: str, table: Mapping[str, Flags], arguments: Words) -> str | None:
     if not arguments or arguments[0] not in table:
-        return f"{' '.join((program, *arguments[:1]))} may change files or run code"
+        return _effect(" ".join((program, *arguments[:1])))
     return _refused(f"{program} {arguments[0]}", table[arguments[0]], arguments[1:])
 
 
@@ -236,7 +243,7 @@ def _git(arguments: Words) -> str | None:
                 return f"git {name} {otherwise}"
             listing = flags.unless_listing and ("--list" in rest or "-l" in rest)
             return _refused(f"git {name}", flags.for_listing() if listing else flags, rest)
-    return f"git {arguments[0]} may change files or run code"
+    return _effect(f"git {arguments[0]}")
 
 
 def _with_values_attached(words: Words) -> Words:
@@ -453,7 +460,7 @@ def _check_script(program: str, flags: tuple[str, ...], versions: tuple[str, ...
         if len(arguments) == 1 and arguments[0] in versions:
             return None
         checks = len(arguments) == 2 and arguments[0] in flags and re.fullmatch(r"[\w./][\w./@+-]*", arguments[1])
-        return None if checks else f"{program} may change files or run code"
+        return None if checks else _effect(program)
 
     return judged
 

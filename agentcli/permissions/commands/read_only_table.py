@@ -297,6 +297,17 @@ WHY: Mapping[str, str] = {
 }  # fmt: skip
 """Descriptions of common flags for the permission question. Other flags also need approval."""
 
+_NETWORK, _SCRIPT, _INSTALLS = "uses the network", "runs a script", "installs packages and may run code"
+EFFECTS: Mapping[str, str] = {
+    "git push": "sends commits to a remote", "git pull": "fetches from a remote and changes files", "git fetch": _NETWORK, "git clone": _NETWORK,
+    "rm": "deletes files", "rmdir": "deletes folders", "unlink": "deletes files", "shred": "deletes files",
+    "curl": _NETWORK, "wget": _NETWORK, "ssh": "runs commands on another machine", "scp": _NETWORK,
+    "sh": _SCRIPT, "bash": _SCRIPT, "zsh": _SCRIPT, "dash": _SCRIPT,
+    "sudo": "runs as another user", "su": "runs as another user", "doas": "runs as another user",
+    "pip install": _INSTALLS, "pip3 install": _INSTALLS, "npm install": _INSTALLS, "npm i": _INSTALLS, "npm ci": _INSTALLS,
+}  # fmt: skip
+"""Descriptions of common commands for the permission question. Other commands also need approval."""
+
 GIT_COMMANDS: Mapping[str, Flags] = {
     "status": _flags("sbvz", "u", "short branch porcelain porcelain= long verbose untracked-files untracked-files= ignored "
                      "ignored= show-stash ahead-behind no-renames renames column no-column"),

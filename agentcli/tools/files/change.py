@@ -259,7 +259,7 @@ def _unknown(data: bytes, intent: Intent, target: _Target, context: ToolContext)
     seen, shown = context.read_cache.seen(target.real), target.shown
     if seen is None:
         how = "Read all of it" if intent.whole else "Read it, or the part to change"
-        text = f"{shown} exists, and there is no record that Read has shown it as it is now. {how}, then try again."
+        text = f"{shown} exists, and it was not read, or it changed since it was read. {how}, then try again."
         return _Outcome(failure(f"{text} What Grep or a command printed does not count.", summary="not read"))
     digest = digest_of(data)
     if seen.digest != digest:

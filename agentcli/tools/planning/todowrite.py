@@ -35,7 +35,7 @@ class TodoWrite(BuiltinTool):
     input_schema = object_schema(["todos"], {"todos": {"type": "array", "maxItems": MOST_TODOS, "items": _TODO}})
 
     def title(self, input: Json) -> str:
-        return f"Tasks: {counted(_listed(input))}"
+        return f"Todos: {counted(_listed(input))}"
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
         return ()
@@ -64,7 +64,7 @@ class TodoWrite(BuiltinTool):
 def counted(todos: Sequence[Json]) -> str:
     """`3 of 7 done`, for display."""
     if not todos:
-        return "no tasks"
+        return "none"
     done = sum(todo.get("status") == "completed" for todo in todos)
     return f"{done} of {len(todos)} done"
 

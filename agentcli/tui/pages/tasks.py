@@ -69,7 +69,8 @@ class TasksPage(ListSheet[str, Stop]):
 
     def letter(self, key: str) -> bool:
         row = self.row
-        if key != "k" or row is None:
+        # `s` as on the page of an agent; `k` was the key here before.
+        if key not in ("s", "k") or row is None:
             return False
         if self._is_running(row.value):
             self._stop(row.value, "stop")
@@ -81,7 +82,7 @@ class TasksPage(ListSheet[str, Stop]):
         if not self._tasks and not self._agents:
             return [("Esc", "back")]
         row = self.row
-        stop = [("k", "stop")] if row is not None and self._is_running(row.value) and not self.searching else []
+        stop = [("s", "stop")] if row is not None and self._is_running(row.value) and not self.searching else []
         verb = "open" if row is not None and row.value in self._agents else self.verb
         show = [("Enter", verb)] if row is not None else []
         search = [] if self.searching else [("/", "search")]
