@@ -237,10 +237,10 @@ def test_a_narrow_edit_is_one_column_and_the_choices_stay_visible() -> None:
         "─── ↓ 10 more: PgDn or End to allow ────\n"
         " ❯ 1 Allow once\n"
         "   2 Always allow  ‹\u00a0this\u00a0session\u00a0›\n"
-        "   3 Allow all edits\n"
-        "   4 Review hunk by hunk\n"
-        "   5 Deny\n"
-        "   6 Deny and say why"
+        "   3 Deny\n"
+        "   4 Deny and say why\n"
+        "   5 Allow all edits\n"
+        "   6 Review hunk by hunk"
     )
 
 
@@ -449,7 +449,13 @@ def test_always_is_not_offered_without_rules_and_the_reason_is_shown() -> None:
 
 
 def test_all_edits_can_be_allowed_from_now_on() -> None:
-    assert answers("3", event=EDIT) == [Answer("allow", mode=PermissionMode.ACCEPT_EDITS)]
+    assert "5 Allow all edits from now on (switches to accept edits mode)" in look(dialog(EDIT))
+    assert answers("5", event=EDIT) == [Answer("allow", mode=PermissionMode.ACCEPT_EDITS)]
+
+
+@pytest.mark.parametrize("event", [COMMAND, EDIT])
+def test_a_digit_means_the_same_for_a_command_and_an_edit(event: PermissionRequested) -> None:
+    assert answers("1", "3", "4 enter", event=event) == [Answer("allow"), Answer("deny"), Answer("deny")]
 
 
 def test_no_denies_and_can_include_instructions() -> None:
@@ -593,7 +599,7 @@ def test_hunks_can_be_reviewed_and_esc_comes_back_without_effect(tmp_path: Path)
         await press(pilot, "n escape")
         assert isinstance(host.screen, PermissionDialog)
         assert shown(host)[0].startswith("─── Make this change?")
-        assert any("❯ 4 Review hunk by hunk" in row for row in shown(host))
+        assert any("❯ 6 Review hunk by hunk" in row for row in shown(host))
         assert host.answers == []
         await press(pilot, "h")
         await press(pilot, "n enter")
@@ -654,8 +660,8 @@ def test_a_small_question_also_says_why_a_digit_did_not_answer(size: tuple[int, 
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         assert "marked" not in "\n".join(shown(host))
-        await press(pilot, "5")
-        assert shown(host)[-1].startswith(" 5 is marked")
+        await press(pilot, "3")
+        assert shown(host)[-1].startswith(" 3 is marked")
         assert host.answers == []
 
     play(dialog, script, size)

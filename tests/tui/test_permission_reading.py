@@ -125,7 +125,7 @@ def test_a_click_on_a_locked_choice_does_nothing() -> None:
 def test_edits_and_hunks_are_locked_too(tmp_path) -> None:
     diff = "@@ -1,100 +1,100 @@\n" + "\n".join(f"-old {number}\n+new {number}" for number in range(100))
     event = asked("Edit", EDIT.input, display={"kind": "diff", "path": "a", "diff": diff}, suggestions=["Edit(/a)"])
-    assert answers(event, "y", "e", "3", "enter", "n") == [OPEN] * 4 + [Answer("deny")]
+    assert answers(event, "y", "e", "5", "enter", "n") == [OPEN] * 4 + [Answer("deny")]
     assert answers(event, "end e")[0].mode == "acceptEdits"  # type: ignore[union-attr]
     (tmp_path / "a").write_text("\n".join(f"x {number}\n\n\n\n\n\n\n\n\n" for number in range(30)))
     many = "\n".join(f"y {number}\n\n\n\n\n\n\n\n\n" for number in range(30))

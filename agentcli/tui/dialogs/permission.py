@@ -142,13 +142,18 @@ class PermissionDialog(RequestDialog):
         if self.event.display.get("kind") == "loop":
             return _GOING_ON
         locked = self.locked
-        found = [SheetChoice("once", "Allow once", "y", locked=locked), self._always_choice()]
+        # The choices of every call come first, so that a digit means the same for a command and an edit.
+        found = [
+            SheetChoice("once", "Allow once", "y", locked=locked),
+            self._always_choice(),
+            SheetChoice("deny", "Deny", "n"),
+            SheetChoice("why", "Deny and say what to do instead", "w", "Deny and say why"),
+        ]
         if self.event.name in _EDITS:
-            found.append(SheetChoice("edits", "Allow all edits from now on", "e", "Allow all edits", locked=locked))
+            label = "Allow all edits from now on (switches to accept edits mode)"
+            found.append(SheetChoice("edits", label, "e", "Allow all edits", locked=locked))
         if self.event.name in REVIEWABLE:
             found.append(SheetChoice("hunks", "Review hunk by hunk", "h"))
-        found.append(SheetChoice("deny", "Deny", "n"))
-        found.append(SheetChoice("why", "Deny and say what to do instead", "w", "Deny and say why"))
         return found
 
     def _always_choice(self) -> SheetChoice:
