@@ -26,7 +26,7 @@ class ScreenKey:
 
 SCREEN_KEYS: tuple[ScreenKey, ...] = (
     ScreenKey(
-        "interrupt", "escape", "Interrupt; twice on an empty prompt: undo or edit the last prompt", priority=False
+        "interrupt", "escape", "Interrupt; twice on an empty prompt: undo, or edit the last prompt", priority=False
     ),
     ScreenKey(
         "leave_or_copy",
