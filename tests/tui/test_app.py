@@ -288,6 +288,20 @@ def test_a_theme_is_applied_and_saved(tmp_path: Path) -> None:
     assert '"nord"' in (tmp_path / ".config/agentcli/settings.json").read_text()
 
 
+def test_esc_in_the_list_of_themes_returns_to_auto(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "/theme auto")
+        await until(pilot, lambda: "saved in" in shown(app))
+        await sends(pilot, app, "/theme")
+        await until(pilot, lambda: "● auto" in shown(app))
+        await pilot.press("down")
+        await until(pilot, lambda: app.dressing.setting != "auto")
+        await pilot.press("escape")
+        await until(pilot, lambda: app.dressing.setting == "auto")
+
+    Desk(tmp_path).play(script)
+
+
 def test_clear_starts_a_new_session_and_resume_finds_the_old_one(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "first words")
