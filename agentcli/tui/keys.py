@@ -31,7 +31,7 @@ SCREEN_KEYS: tuple[ScreenKey, ...] = (
     ScreenKey(
         "leave_or_copy",
         "ctrl+c",
-        "Copy the selection, close a dialog, interrupt or clear the prompt; twice: quit",
+        "Copy the selection, close a dialog, interrupt or clear; twice: quit",
         everywhere=True,
     ),
     ScreenKey("leave", "ctrl+d", "Twice: quit", priority=False),
