@@ -16,7 +16,7 @@ from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
 from agentcli.interactive.wording import approval_findings, approval_reason, question_of
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.dialogs.change_hunks import REVIEWABLE
+from agentcli.tui.dialogs.change_hunks import REVIEWABLE, has_several
 from agentcli.tui.dialogs.subject import BLANK, paragraph, subject_lines
 from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import LONG, PAINTED, RequestDialog
@@ -52,6 +52,9 @@ class PermissionDialog(RequestDialog):
         self._typed_rules: list[str] = []
         """Of the rules that are being edited, those that are done."""
         self._subject: dict[int, list[BlockLine]] = {}
+        # The hunks beyond the end of a diff that was cut are not known.
+        has_hunks = event.display.get("truncated") or has_several(str(event.display.get("diff", "")))
+        self._is_reviewable = event.name in REVIEWABLE and bool(has_hunks)
 
     @property
     def question(self) -> str:
@@ -152,7 +155,7 @@ class PermissionDialog(RequestDialog):
         if self.event.name in _EDITS:
             label = "Allow all edits from now on (switches to accept edits mode)"
             found.append(SheetChoice("edits", label, "e", "Allow all edits", locked=locked))
-        if self.event.name in REVIEWABLE:
+        if self._is_reviewable:
             found.append(SheetChoice("hunks", "Review hunk by hunk", "h"))
         return found
 
