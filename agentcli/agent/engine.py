@@ -340,6 +340,10 @@ class Engine:
         """Set the name under which the session is listed and found."""
         self._store.set_title(title)
 
+    async def resume_name(self) -> str:
+        """The session's name if `--resume` finds only this session by it, else its id."""
+        return await in_thread(self._store.resume_name) if self._store.title else self.session_id
+
     # ------------------------------------------------------------------------------------------ answers and changes
 
     def answer(self, request_id: str, answer: Answer) -> bool:

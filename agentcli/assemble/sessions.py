@@ -190,7 +190,7 @@ class SessionBuilder:
         matches = find(state_dir, self._env.cwd, self._env.options.resume)
         if not matches:
             raise AgentError(
-                f"No conversation found with session ID: {self._env.options.resume}. See `agentcli sessions list`."
+                f"No conversation found with this ID or name: {self._env.options.resume}. See `agentcli sessions list`."
             )
         if len(matches) > 1:
             some = ", ".join(match.session_id for match in matches[:5])

@@ -32,7 +32,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("status", "Show session, model, mode and folders", beside=True),
     Command("doctor", "Check this installation and suggest fixes", "[online]", beside=True, completes=("online",)),
-    Command("undo", "Undo the file changes of the last prompt", "[keep|replace]", completes=_UNDO),
+    Command("undo", "Undo the latest file changes, those of one prompt", "[keep|replace]", completes=_UNDO),
     Command("redo", "Redo the changes of the last undo", "[keep|replace]", completes=_UNDO),
     Command(
         "diff",

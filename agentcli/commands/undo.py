@@ -1,4 +1,4 @@
-"""/undo: put back what the last prompt changed in files; again to go further back."""
+"""/undo: revert the latest changes of files, those of one prompt; again to go further back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MANUAL = Manual(
     "Reverts changes made by edits and by commands. Your own changes and the conversation stay. Asks where both "
     "changed the same lines.",
     (
-        ("/undo", "undo the last prompt; again: the prompt before"),
+        ("/undo", "undo the latest changes; again: those before"),
         ("/undo keep", "in conflicts, keep your lines"),
         ("/undo replace", "in conflicts, replace your lines"),
     ),

@@ -324,11 +324,13 @@ _ENDINGS = {
 }
 
 
-def farewell(engine: Engine, *, continues: bool = True) -> str:
+async def farewell(engine: Engine, *, continues: bool = True) -> str:
     """What ended with the program and, if the session `continues`, the command for that; empty if nothing is to say."""
     lines = [_ended_commands(engine)]
     if continues and engine.persistent and engine.message_count:
-        lines.append(f"To continue this session: agentcli -r {engine.session_id}")
+        from shlex import quote
+
+        lines.append(f"To continue this session: agentcli -r {quote(await engine.resume_name())}")
     return "\n".join(filter(None, lines))
 
 

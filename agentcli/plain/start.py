@@ -145,7 +145,7 @@ class Plain:
             if signals.exit_code is None:
                 raise
         finally:
-            farewell = self._farewell()
+            farewell = await self._farewell()
             await self._close()
             signals.remove()
         if signals.exit_code is not None:
@@ -176,13 +176,13 @@ class Plain:
         await self._drafts.aclose()
         await self.session.close()
 
-    def _farewell(self) -> str:
+    async def _farewell(self) -> str:
         engine = self.session.engine
         if engine is None:
             return ""
         from agentcli.interactive.wording import farewell
 
-        return farewell(engine)
+        return await farewell(engine)
 
     async def _converse(self) -> None:
         await self._ask_for_trust()

@@ -63,7 +63,17 @@ class Store:
     def write_waiting(self) -> None:
         """Store the events of a resumed session that wait for its first message."""
 
+    @property
+    def title(self) -> str:
+        """The session's name; "" if none."""
+        return ""
+
     def set_title(self, title: str) -> None: ...
+
+    def resume_name(self) -> str:
+        """The session's name if `--resume` finds only this session by it, else its id. For a thread: with a name it
+        reads the beginning and the end of every session of the folder."""
+        return self.session_id
 
     def set_system_context(self, text: str, folders: Sequence[str] = (), style: Json | None = None) -> None:
         """Store the system context and the output style, which a resumed session must reuse byte for byte, and the

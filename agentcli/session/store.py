@@ -22,6 +22,7 @@ from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, is_thinking
+from agentcli.core.plaintext import plain_line
 from agentcli.session.base import SessionContext, Store
 from agentcli.session.errors import SessionExists, SessionTooNew
 from agentcli.session.history import AGENT_FRAME, SHOWN_ONLY, end_fields, event_record, result_fields
@@ -227,12 +228,25 @@ class SessionStore(Store):
             case ev.Result():
                 self._record_submission_end(event)
 
+    @property
+    def title(self) -> str:
+        return self._title
+
     def set_title(self, title: str) -> None:
         self._title = title
         # A new session gets its file with the first record worth keeping; a name alone is none.
         if self._opening != "session":
             self.write_due()
             self._write("custom-title", {"customTitle": title})
+
+    def resume_name(self) -> str:
+        # A name that begins with a dash would be taken for a flag.
+        if not self._title or self._title.startswith("-") or plain_line(self._title) != self._title:
+            return self.session_id
+        from agentcli.session.find import find
+
+        found = find(self._workplace.state_dir, self._workplace.cwd, self._title)
+        return self._title if [info.session_id for info in found] == [self.session_id] else self.session_id
 
     def set_system_context(self, text: str, folders: Sequence[str] = (), style: Json | None = None) -> None:
         if (text, style) == (self._system_context, self._style):

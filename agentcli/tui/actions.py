@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli.commands.front_end import Choice
 from agentcli.core.errors import AgentError
-from agentcli.core.plaintext import is_lone_key, plain_text
+from agentcli.core.plaintext import is_lone_key, plain_line, plain_text
 from agentcli.core.plural import counted
 from agentcli.interactive.draft import Draft
 from agentcli.interactive.submission import needs_model
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from agentcli.commands.base import Command
     from agentcli.tui.app import AgentApp
     from agentcli.tui.chat import ChatScreen
+
+_LONGEST_PROMPT = 40
 
 
 class Actions:
@@ -117,7 +119,9 @@ class Actions:
             self.front_end.send(f"/{command.name}")
 
     async def _rewind(self) -> None:
-        """Esc Esc on the empty box: what can be done about the last prompt."""
+        """Esc Esc on the empty box: edit the last prompt, or undo the latest changes, which may be of an older one."""
+        from agentcli.agent.updates.undo_notes import prompts_of_submission
+
         engine = await self._ready()
         changes = await engine.files.changes()
         last = next((m for m in reversed(engine.recent_messages) if m.origin.value == "prompt"), None)
@@ -126,7 +130,10 @@ class Actions:
             rows.append(Choice("edit", "Edit the last prompt and send it again", plain_text(last.text[:200])))
         if changes:
             names = ", ".join(str(change.path) for change in changes[:4])
-            label = f"Undo what the last prompt changed in {counted(len(changes), 'file')}"
+            prompt_id = (await engine.files.undo_plan()).prompt_id
+            prompts = prompts_of_submission(await engine.messages_with(prompt_id), prompt_id)
+            made_by = f" of “{plain_line(prompts[0], _LONGEST_PROMPT)}”" if prompts else ""
+            label = f"Undo the changes{made_by} in {counted(len(changes), 'file')}"
             rows.append(Choice("undo", label, plain_text(names)))
         if not rows:
             self.say("Nothing to go back to yet.")

@@ -317,7 +317,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         from agentcli.interactive.wording import farewell
 
         if (engine := self.chat.session.engine) is not None:
-            self.farewell = farewell(engine, continues=self._start_with.tour is None)
+            self.farewell = await farewell(engine, continues=self._start_with.tour is None)
         for worker in [one for one in self.workers if one.group == "earlier"]:
             if self.preferences.exit_transcript == "all":
                 with contextlib.suppress(WorkerError):

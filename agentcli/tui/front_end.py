@@ -246,7 +246,9 @@ class AppFrontEnd(FrontEnd):
         for problem in problems:
             self._chat.session.note(problem, "warning")
         rows = [(theme.name, theme.description, theme.dark) for theme in themes.values()]
-        picker = ThemePicker(rows, self._app.dressing.theme.name, self._app.try_theme)
+        dressing = self._app.dressing
+        current = dressing.theme.name if dressing.problem else dressing.setting or "auto"
+        picker = ThemePicker(rows, current, self._app.try_theme)
         return await self._app.ask_on_screen(picker)
 
     async def _settings(self, rows: list[Setting]) -> Any:

@@ -26,12 +26,12 @@ class ScreenKey:
 
 SCREEN_KEYS: tuple[ScreenKey, ...] = (
     ScreenKey(
-        "interrupt", "escape", "Interrupt; twice on an empty prompt: undo or edit the last prompt", priority=False
+        "interrupt", "escape", "Interrupt; twice on an empty prompt: undo, or edit the last prompt", priority=False
     ),
     ScreenKey(
         "leave_or_copy",
         "ctrl+c",
-        "Copy the selection, close a dialog, interrupt or clear the prompt; twice: quit",
+        "Copy the selection, close a dialog, interrupt or clear; twice: quit",
         everywhere=True,
     ),
     ScreenKey("leave", "ctrl+d", "Twice: quit", priority=False),

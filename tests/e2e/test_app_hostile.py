@@ -95,11 +95,11 @@ async def test_control_sequences_in_tool_output_and_file_names_are_inert(tmp_pat
             call("Grep", pattern="<<", output_mode="content"),
             call("Read", file_path=name),
         ),
-        reply(call("Write", file_path=name, content=f"{EVIL}\nnew")),
+        reply(call("Write", file_path=name, content=f"new\n{EVIL}\n1\n2\n3\nnew")),
         reply("all done"),
         arguments=["--allowedTools", "Bash"],
     ) as (app, server):
-        (app.work / name).write_text(f"{EVIL}\nold\n".replace("\x00", ""))
+        (app.work / name).write_text(f"old\n{EVIL}\n1\n2\n3\nold\n".replace("\x00", ""))
         (app.work / "evil-looking.txt").touch()
         await app.ready()
         await app.submit("go")

@@ -50,10 +50,9 @@ async def leave(app: TerminalProgram) -> int:
 
 async def test_a_reply_streams_in_block_by_block_and_nothing_printed_is_ever_changed(tmp_path: Path) -> None:
     first = "# A heading\n\nSome **bold** words.\n\n- one\n- two\n\nnext\n\n"
-    async with app_with(tmp_path, reply(think("hm"), say(first), pause(2), say("The *end*.")), arguments=PLAIN) as (
-        app,
-        server,
-    ):
+    replies = reply(think("hm"), say(first), pause(2), say("The *end*."))
+    arguments = [*PLAIN, "--name", "the parser"]
+    async with app_with(tmp_path, replies, arguments=arguments) as (app, server):
         await prompted(app)
         await app.submit("go on then")
         await app.wait_for("• two")
@@ -65,7 +64,7 @@ async def test_a_reply_streams_in_block_by_block_and_nothing_printed_is_ever_cha
         await app.wait_for("of the context")
         assert await leave(app) == 0
         assert app.is_restored
-        assert "agentcli -r" in app.text
+        assert "agentcli -r 'the parser'" in app.text
     assert not ADDRESSING.search(app.raw)
 
 

@@ -115,6 +115,8 @@ async def test_an_unknown_session_is_one_sentence(program: Program) -> None:
         ended = await program.run("-p", "-r", "00000000-0000-4000-8000-000000000000", "x")
         assert ended.code == 1
         assert "No conversation found" in ended.err
+        ended = await program.run("-p", "-r", "nosuch", "x")
+        assert "No conversation found with this ID or name: nosuch. See `agentcli sessions list`." in ended.err
         ended = await program.run("-p", "-c", "x")
         assert ended.code == 1
         assert server.bodies == []

@@ -56,6 +56,18 @@ def test_the_latest_is_the_one_written_last_and_empty_files_do_not_count(tmp_pat
     assert found.session_id == IDS[0]
 
 
+def test_a_session_is_resumed_by_its_name_only_where_the_name_means_no_other(tmp_path: Path) -> None:
+    add(tmp_path, 0, "first", title="Parser")
+    store = SessionStore.create(workplace(tmp_path), IDS[1])
+    store.record(MessageAppended(message=Message("user", (TextBlock("second"),), "1", Origin.PROMPT)))
+    names = []
+    for title in ("", "my lexer", "parser", "-x", "a\x1b[31mb", IDS[0]):
+        store.set_title(title)
+        names.append(store.resume_name())
+    store.close()
+    assert names == [IDS[1], "my lexer", *[IDS[1]] * 4]
+
+
 def test_a_session_is_found_by_id_start_of_id_name_or_text(tmp_path: Path) -> None:
     add(tmp_path, 0, "fix the parser", title="Parser")
     add(tmp_path, 1, "parser again")

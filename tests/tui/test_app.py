@@ -322,6 +322,32 @@ def test_open_questions_take_the_colours_of_another_theme(tmp_path: Path) -> Non
     Desk(tmp_path, reply(call("Read", file_path="parser.py")), reply(call("Edit", **EDIT)), "Done.").play(script)
 
 
+def test_esc_in_the_list_of_themes_returns_to_auto(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "/theme auto")
+        await until(pilot, lambda: "saved in" in shown(app))
+        await sends(pilot, app, "/theme")
+        await until(pilot, lambda: "● auto" in shown(app))
+        await pilot.press("down")
+        await until(pilot, lambda: app.dressing.setting != "auto")
+        await pilot.press("escape")
+        await until(pilot, lambda: app.dressing.setting == "auto")
+
+    Desk(tmp_path).play(script)
+
+
+def test_a_session_with_a_name_is_continued_by_it(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "go")
+        await idle(pilot, app)
+        await sends(pilot, app, "/rename parser")
+        await until(pilot, lambda: "is now called parser" in shown(app))
+        app.leave()
+        await until(pilot, lambda: app.farewell.endswith("To continue this session: agentcli -r parser"))
+
+    Desk(tmp_path, "One.").play(script)
+
+
 def test_clear_starts_a_new_session_and_resume_finds_the_old_one(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "first words")

@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from agentcli.core.permission import Answer
 from agentcli.tools.files.diff import diff_display
 from agentcli.tools.files.edit_apply import Applied, Replacement, apply
-from agentcli.tui.dialogs.change_hunks import diff_of, lines_of, merge, narrowed, split, texts_of, verdict
+from agentcli.tui.dialogs.change_hunks import diff_of, has_several, lines_of, merge, narrowed, split, texts_of, verdict
 from agentcli.tui.dialogs.hunks import HunkReview
 from tests.tui.dialog_host import Host, asked, look, play, press, replies, settled, shown
 
@@ -44,6 +44,20 @@ def test_all_hunks_make_the_new_text_and_none_the_old_one(pair: tuple[str, str])
     numbers = {hunk.number for hunk in split(old, new)}
     assert merge(old, new, numbers) == new
     assert merge(old, new, set()) == old
+
+
+@given(texts())
+def test_the_diff_of_a_question_tells_whether_there_are_several_hunks(pair: tuple[str, str]) -> None:
+    hunks = split(*pair)
+    assert has_several(diff_of(hunks)) == (len(hunks) > 1)
+
+
+@pytest.mark.parametrize(("between", "several"), [(2, False), (3, True), (20, True)])
+def test_changes_with_few_lines_between_are_one_hunk(between: int, several: bool) -> None:
+    middle = "same\n" * between
+    old, new = f"a\n{middle}b\n", f"c\n{middle}d\n"
+    assert has_several(diff_display("f", old, new)["diff"]) is several
+    assert (len(split(old, new)) > 1) is several
 
 
 @given(texts(), st.data())

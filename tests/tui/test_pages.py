@@ -355,6 +355,12 @@ def test_long_key_names_do_not_push_descriptions_off_the_screen() -> None:
     assert any(row.startswith(" Ctrl+Shift+Left, Alt+Shift+Left, Alt+B  moves") for row in rows)
 
 
+def test_the_help_says_all_of_what_a_key_does_at_100_columns() -> None:
+    rows = help_rows({})
+    shown = look(HelpPage([], rows, lambda _usage: []), size=(100, 120))
+    assert [text for _group, _keys, text in rows if text not in shown] == []
+
+
 def test_enter_on_a_command_returns_it_and_on_a_key_just_closes() -> None:
     assert answer(HelpPage(COMMANDS, KEYS_TABLE, lambda _usage: []), *"model", "enter") == "/model [name]"
     assert answer(HelpPage(COMMANDS, KEYS_TABLE, lambda _usage: []), "enter") is None

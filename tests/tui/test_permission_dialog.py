@@ -44,6 +44,7 @@ EDIT = asked(
     suggestions=["Edit(/src/**)"],
     display={"kind": "diff", "path": "src/a.py", "diff": DIFF, "added": 1, "removed": 1},
 )
+TWO_HUNKS = replace(EDIT, display={**EDIT.display, "diff": f"{DIFF}\n@@ -9,1 +9,1 @@\n-old\n+new"})
 
 
 def dialog(event: PermissionRequested = COMMAND, waiting: int = 0, cwd: Path = Path("/")) -> PermissionDialog:
@@ -230,17 +231,17 @@ def test_what_is_locked_names_the_keys_that_reach_the_end_at_every_width() -> No
 
 
 def test_a_narrow_edit_is_one_column_and_the_choices_stay_visible() -> None:
-    assert look(dialog(EDIT, waiting=1), (40, 10)) == (
+    assert look(dialog(TWO_HUNKS, waiting=1), (40, 10)) == (
         "─── Make this change? ───────────── +1 ─\n"
         " src/a.py  +1 −1\n"
         " 1   def head(text):\n"
-        "─── ↓ 10 more: PgDn or End to allow ────\n"
+        "─── ↓ 13 more: PgDn or End to allow ────\n"
         " ❯ 1 Allow once\n"
         "   2 Always allow  ‹\u00a0this\u00a0session\u00a0›\n"
-        "   3 Allow all edits\n"
-        "   4 Review hunk by hunk\n"
-        "   5 Deny\n"
-        "   6 Deny and say why"
+        "   3 Deny\n"
+        "   4 Deny and say why\n"
+        "   5 Allow all edits\n"
+        "   6 Review hunk by hunk"
     )
 
 
@@ -263,14 +264,14 @@ def test_the_question_covers_only_the_rows_it_needs_and_the_transcript_stays_abo
     play(dialog(), script, (100, 40))
 
 
-@pytest.mark.parametrize("event", [COMMAND, EDIT], ids=["command", "edit"])
+@pytest.mark.parametrize("event", [COMMAND, TWO_HUNKS], ids=["command", "edit"])
 def test_all_choices_are_visible_at_every_size(event: PermissionRequested) -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         for width, height in ((120, 40), (80, 24), (40, 10)):
             await pilot.resize_terminal(width, height)
             await settled(pilot)
             numbers = [row.lstrip(" ❯")[:1] for row in shown(host)]
-            assert set("123456" if event is EDIT else "1234") <= set(numbers)
+            assert set("123456" if event is TWO_HUNKS else "1234") <= set(numbers)
 
     play(dialog(event), script)
 
@@ -449,7 +450,13 @@ def test_always_is_not_offered_without_rules_and_the_reason_is_shown() -> None:
 
 
 def test_all_edits_can_be_allowed_from_now_on() -> None:
-    assert answers("3", event=EDIT) == [Answer("allow", mode=PermissionMode.ACCEPT_EDITS)]
+    assert "5 Allow all edits from now on (switches to accept edits mode)" in look(dialog(EDIT))
+    assert answers("5", event=EDIT) == [Answer("allow", mode=PermissionMode.ACCEPT_EDITS)]
+
+
+@pytest.mark.parametrize("event", [COMMAND, EDIT])
+def test_a_digit_means_the_same_for_a_command_and_an_edit(event: PermissionRequested) -> None:
+    assert answers("1", "3", "4 enter", event=event) == [Answer("allow"), Answer("deny"), Answer("deny")]
 
 
 def test_no_denies_and_can_include_instructions() -> None:
@@ -593,14 +600,22 @@ def test_hunks_can_be_reviewed_and_esc_comes_back_without_effect(tmp_path: Path)
         await press(pilot, "n escape")
         assert isinstance(host.screen, PermissionDialog)
         assert shown(host)[0].startswith("─── Make this change?")
-        assert any("❯ 4 Review hunk by hunk" in row for row in shown(host))
+        assert any("❯ 6 Review hunk by hunk" in row for row in shown(host))
         assert host.answers == []
         await press(pilot, "h")
         await press(pilot, "n enter")
         assert host.answer.behavior == "deny"
         assert "rejected it" in host.answer.message
 
-    play(dialog(EDIT, cwd=tmp_path), script)
+    play(dialog(TWO_HUNKS, cwd=tmp_path), script)
+
+
+def test_a_change_of_one_hunk_is_not_offered_for_review() -> None:
+    assert "hunk" not in look(dialog(EDIT))
+    new_file = {"kind": "diff", "path": "a", "diff": "@@ -0,0 +1,2 @@\n+one\n+two"}
+    assert "hunk" not in look(dialog(asked("Write", {"file_path": "a", "content": "one\ntwo\n"}, display=new_file)))
+    cut = {**EDIT.display, "truncated": True}
+    assert "6 Review hunk by hunk" in look(dialog(replace(EDIT, display=cut)), keys="end")
 
 
 def test_only_edits_offer_edit_choices() -> None:
@@ -654,8 +669,8 @@ def test_a_small_question_also_says_why_a_digit_did_not_answer(size: tuple[int, 
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         assert "marked" not in "\n".join(shown(host))
-        await press(pilot, "5")
-        assert shown(host)[-1].startswith(" 5 is marked")
+        await press(pilot, "3")
+        assert shown(host)[-1].startswith(" 3 is marked")
         assert host.answers == []
 
     play(dialog, script, size)

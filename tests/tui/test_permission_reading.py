@@ -10,7 +10,7 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.sheets.scroller import LineScroller
 from tests.tui.dialog_host import OPEN, Host, asked, look, play, press, replies, settled, shown
-from tests.tui.test_permission_dialog import DIFF, EDIT, dialog
+from tests.tui.test_permission_dialog import EDIT, dialog
 
 LONG = asked(
     "Bash",
@@ -125,11 +125,12 @@ def test_a_click_on_a_locked_choice_does_nothing() -> None:
 def test_edits_and_hunks_are_locked_too(tmp_path) -> None:
     diff = "@@ -1,100 +1,100 @@\n" + "\n".join(f"-old {number}\n+new {number}" for number in range(100))
     event = asked("Edit", EDIT.input, display={"kind": "diff", "path": "a", "diff": diff}, suggestions=["Edit(/a)"])
-    assert answers(event, "y", "e", "3", "enter", "n") == [OPEN] * 4 + [Answer("deny")]
+    assert answers(event, "y", "e", "5", "enter", "n") == [OPEN] * 4 + [Answer("deny")]
     assert answers(event, "end e")[0].mode == "acceptEdits"  # type: ignore[union-attr]
     (tmp_path / "a").write_text("\n".join(f"x {number}\n\n\n\n\n\n\n\n\n" for number in range(30)))
     many = "\n".join(f"y {number}\n\n\n\n\n\n\n\n\n" for number in range(30))
-    event = asked("Write", {"file_path": "a", "content": many}, display={"kind": "diff", "path": "a", "diff": DIFF})
+    several = "@@ -1,1 +1,1 @@\n-x 0\n+y 0\n@@ -10,1 +10,1 @@\n-x 1\n+y 1"
+    event = asked("Write", {"file_path": "a", "content": many}, display={"kind": "diff", "path": "a", "diff": several})
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "h")

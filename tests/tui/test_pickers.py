@@ -145,6 +145,11 @@ def test_themes_are_previewed_while_the_cursor_moves() -> None:
     assert tried == ["nord", "paper"]
 
 
+def test_the_theme_that_follows_the_terminal_is_in_the_list_and_can_be_marked() -> None:
+    assert answer(ThemePicker(THEMES, "dark", lambda _name: None), *"auto", "enter") == "auto"
+    assert " ❯ ● auto" in look(ThemePicker(THEMES, "auto", lambda _name: None))
+
+
 def test_escape_restores_the_old_theme() -> None:
     tried: list[str] = []
     assert answer(ThemePicker(THEMES, "dark", tried.append), "down", "escape") is None

@@ -76,6 +76,19 @@ def split(old: str, new: str) -> list[ChangeHunk]:
     return hunks
 
 
+def has_several(diff: str) -> bool:
+    """Whether a change has more than one hunk, by the unified diff that the question shows."""
+    count, equal = 0, _GAP
+    for line in diff.split("\n"):
+        if line.startswith("@@"):
+            equal = _GAP
+        elif line.startswith(("+", "-")):
+            count, equal = count + (equal >= _GAP), 0
+        elif not line.startswith("\\"):
+            equal += 1
+    return count > 1
+
+
 def merge(old: str, new: str, accepted: Collection[int]) -> str:
     return _merged(old, split(old, new), accepted)
 

@@ -16,7 +16,7 @@ from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
 from agentcli.interactive.wording import approval_findings, approval_reason, question_of
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.dialogs.change_hunks import REVIEWABLE
+from agentcli.tui.dialogs.change_hunks import REVIEWABLE, has_several
 from agentcli.tui.dialogs.subject import BLANK, paragraph, subject_lines
 from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import LONG, PAINTED, RequestDialog
@@ -53,6 +53,9 @@ class PermissionDialog(RequestDialog):
         self._typed_rules: list[str] = []
         """Of the rules that are being edited, those that are done."""
         self._subject: dict[int, list[BlockLine]] = {}
+        # The hunks beyond the end of a diff that was cut are not known.
+        has_hunks = event.display.get("truncated") or has_several(str(event.display.get("diff", "")))
+        self._is_reviewable = event.name in REVIEWABLE and bool(has_hunks)
 
     @property
     def question(self) -> str:
@@ -148,13 +151,18 @@ class PermissionDialog(RequestDialog):
         if self.event.display.get("kind") == "loop":
             return _GOING_ON
         locked = self.locked
-        found = [SheetChoice("once", "Allow once", "y", locked=locked), self._always_choice()]
+        # The choices of every call come first, so that a digit means the same for a command and an edit.
+        found = [
+            SheetChoice("once", "Allow once", "y", locked=locked),
+            self._always_choice(),
+            SheetChoice("deny", "Deny", "n"),
+            SheetChoice("why", "Deny and say what to do instead", "w", "Deny and say why"),
+        ]
         if self.event.name in _EDITS:
-            found.append(SheetChoice("edits", "Allow all edits from now on", "e", "Allow all edits", locked=locked))
-        if self.event.name in REVIEWABLE:
+            label = "Allow all edits from now on (switches to accept edits mode)"
+            found.append(SheetChoice("edits", label, "e", "Allow all edits", locked=locked))
+        if self._is_reviewable:
             found.append(SheetChoice("hunks", "Review hunk by hunk", "h"))
-        found.append(SheetChoice("deny", "Deny", "n"))
-        found.append(SheetChoice("why", "Deny and say what to do instead", "w", "Deny and say why"))
         return found
 
     def _always_choice(self) -> SheetChoice:

@@ -16,10 +16,12 @@ Try = Callable[[str], Palette | None]
 
 
 class ThemePicker(Picker[str]):
-    """Returns the name of the theme, which is on already then."""
+    """Returns the name of the theme, or `auto`; it is on already then."""
 
     def __init__(self, themes: Sequence[ThemeChoice], current: str, preview: Try) -> None:
-        rows = [
+        described = "dark or light, as the terminal's background is"
+        rows = [Row("auto", "auto", described, IN_FORCE if current == "auto" else "", "Automatic")]
+        rows += [
             Row(name, name, description, IN_FORCE if name == current else "", "Dark" if dark else "Light")
             for name, description, dark in sorted(themes, key=lambda theme: not theme[2])
         ]
