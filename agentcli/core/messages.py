@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from agentcli.core.frozen import frozen
 from agentcli.core.packed import packable_field
@@ -52,7 +52,21 @@ SUMMARY = "summary"
 """In the meta of a compaction's summary: its text for the user, without what is added for the model."""
 
 Json = dict[str, Any]
-NOTHING: Mapping[str, Any] = {}
+
+
+class _Nothing(dict[str, Any]):
+    """An empty dictionary that stays empty. Unlike a `MappingProxyType` it can be copied, pickled and made JSON of."""
+
+    def _refuse(self, *_args: Any, **_values: Any) -> NoReturn:
+        raise TypeError("all messages and calls share this empty dictionary: use dataclasses.replace to change one")
+
+    __setitem__ = __ior__ = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[type[Json], tuple[()]]:
+        return dict, ()  # A copy is an ordinary dictionary.
+
+
+NOTHING: Mapping[str, Any] = _Nothing()
 """The one empty dictionary of all messages and blocks without `meta` or `extra`; a long session has thousands."""
 Role = Literal["user", "assistant"]
 

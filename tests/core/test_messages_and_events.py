@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+import pickle
+from copy import deepcopy
+from dataclasses import asdict, fields
 from typing import Any
 
 import pytest
@@ -140,3 +142,29 @@ def test_ids_have_the_form_of_a_uuid_and_sequences_repeat() -> None:
     assert len(made) == 100
     assert all(str(uuid.UUID(text)) == text and uuid.UUID(text).version == 4 for text in made)
     assert [SequentialIds().new() for _ in range(2)] == [SequentialIds().new()] * 2
+
+
+def test_the_empty_dictionary_that_messages_share_cannot_be_changed() -> None:
+    """A library user's `extra["x"] = ...` on one call would otherwise be sent with every call."""
+    message = Message("assistant", (ToolUseBlock("call", "Read", {}),), "m", Origin.REPLY)
+    shared: list[Any] = [message.meta, message.tool_uses[0].extra]
+    for empty in shared:
+        with pytest.raises(TypeError, match="share"):
+            empty["x"] = 1
+        with pytest.raises(TypeError, match="share"):
+            empty |= {"x": 1}
+        with pytest.raises(TypeError, match="share"):
+            empty.update(x=1)
+        with pytest.raises(TypeError, match="share"):
+            empty.setdefault("x", 1)
+    assert Message("user", (), "other", Origin.PROMPT).meta == {}
+
+
+def test_messages_with_the_shared_dictionary_can_be_copied_pickled_and_made_json_of() -> None:
+    message = Message("assistant", (ToolUseBlock("call", "Read", {}),), "m", Origin.REPLY)
+
+    copied: Any = deepcopy(message)
+    assert copied == message == pickle.loads(pickle.dumps(message))
+    assert json.dumps(message.meta) == json.dumps(asdict(message)["meta"]) == "{}"
+    copied.meta["x"] = 1
+    assert message.meta == {}

@@ -84,3 +84,14 @@ def test_matching_by_position_reads_a_packed_text(text: str) -> None:
     match block:
         case TextBlock(found, citations):
             assert (found, citations) == (text, ())
+
+
+def test_large_values_are_packed_at_a_level_that_is_quick_for_any_text() -> None:
+    def effort(value: str) -> int:
+        """As the header of zlib data has it: 1 for the levels 2 to 5, 2 for level 6."""
+        packed = pack(value)
+        assert packed is not None
+        return packed._data[1] >> 6
+
+    assert effort("word " * 1_000) == 2
+    assert effort("word " * 100_000) == 1
