@@ -514,7 +514,7 @@ def test_it_is_usable_at_forty_by_ten() -> None:
             "❯ /help [command]       List commands",
             "  /status               Show session, m…",
             "  /doctor [online]      Check this inst…",
-            "  /undo [keep|replace]   Undo the file …",
+            "  /undo [keep|replace]   Undo the lates…",
             "  /redo [keep|replace]   Redo the chang…",
             "  … 4 queued, Up edits them",
             "──────────────────────── accept edits ──",
