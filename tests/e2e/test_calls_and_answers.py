@@ -22,7 +22,7 @@ async def test_a_denied_call_names_who_denied_it_and_the_model_gets_its_own_text
         await app.ready()
         await app.submit("go")
         await app.wait_for("Create this file?")
-        await app.answer("5")
+        await app.answer("3")
         await app.wait_for("Well then.")
         assert "⊘ Bash touch a · denied by rule Bash(touch *) from --disallowedTools" in app.text
         assert "⊘ Write b.txt · denied by you" in app.text

@@ -319,7 +319,10 @@ def test_open_questions_take_the_colours_of_another_theme(tmp_path: Path) -> Non
         await pilot.press("escape")
         await idle(pilot, app)
 
-    Desk(tmp_path, reply(call("Read", file_path="parser.py")), reply(call("Edit", **EDIT)), "Done.").play(script)
+    edit = call("Edit", file_path="long.py", old_string="end", new_string="stop", replace_all=True)
+    desk = Desk(tmp_path, reply(call("Read", file_path="long.py")), reply(edit), "Done.")
+    (desk.project / "long.py").write_text("end\n" + "pass\n" * 20 + "end\n")
+    desk.play(script)
 
 
 def test_esc_in_the_list_of_themes_returns_to_auto(tmp_path: Path) -> None:
