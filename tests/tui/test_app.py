@@ -301,19 +301,21 @@ def test_open_questions_take_the_colours_of_another_theme(tmp_path: Path) -> Non
             segments = [segment for strip in strips[start:] for segment in strip if segment.text.strip()]
             return {str(segment.style.color) for segment in segments if segment.style is not None}
 
-        def compare() -> None:
+        async def compare() -> None:
             app.try_theme("dark")
+            await pilot.pause()
             dark = colours()
             app.try_theme("light")
+            await pilot.pause()
             assert not dark & colours()
 
         await sends(pilot, app, "fix it")
         await until(pilot, lambda: isinstance(app.screen, PermissionDialog))
-        compare()
+        await compare()
         app.screen.clock = lambda: math.inf  # type: ignore[attr-defined]
         await pilot.press("h")
         await until(pilot, lambda: isinstance(app.screen, HunkReview) and bool(app.screen.hunks))
-        compare()
+        await compare()
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, PermissionDialog))
         await pilot.press("escape")
