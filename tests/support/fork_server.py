@@ -97,6 +97,9 @@ def can_fork(environ: Mapping[str, str]) -> bool:
 
 # ------------------------------------------------------------------------------------------------------ in the tests
 
+processor_seconds = 0.0
+"""What the programs that this process had forked have used, up to their ends."""
+
 
 class ForkedProcess:
     """The part of `subprocess.Popen` that tests use, for a process whose parent is the server."""
@@ -157,9 +160,12 @@ class _Server:
         data = self._socket.recv(4096)
         if not data:
             raise ConnectionResetError("the server that starts programs for tests has ended")
-        message: dict[str, int] = json.loads(data)
+        message: dict[str, Any] = json.loads(data)
         if "status" not in message:
-            return message["pid"]
+            pid: int = message["pid"]
+            return pid
+        global processor_seconds
+        processor_seconds += message["seconds"]
         if (process := self._running.pop(message["pid"], None)) is not None:
             process.returncode = os.waitstatus_to_exitcode(message["status"])
         return None
@@ -343,11 +349,12 @@ def serve(listener: socket.socket) -> dict[str, Any] | None:
         if waking in ready:
             os.read(waking, 4096)
             for pid, client in list(alive.items()):
-                ended, status = os.waitpid(pid, os.WNOHANG)
+                ended, status, usage = os.wait4(pid, os.WNOHANG)
                 if ended:
                     del alive[pid]
+                    seconds = usage.ru_utime + usage.ru_stime
                     with contextlib.suppress(OSError):
-                        client.send(json.dumps({"pid": pid, "status": status}).encode())
+                        client.send(json.dumps({"pid": pid, "status": status, "seconds": seconds}).encode())
         if listener in ready:
             clients.add(listener.accept()[0])
         for client in clients & set(ready):
