@@ -24,9 +24,8 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers as hypothesis_providers
 
-from tests.support import compiled_tests, forked_workers, network_sockets, unsynced
+from tests.support import compiled_tests, forked_workers, memory_folders, network_sockets, unsynced
 from tests.support.examples import EXAMPLES, UNHURRIED
-from tests.support.memory_folders import folder_of
 from tests.support.own_loop import run_in_own_loop
 
 # Who starts the tests in the background (nohup, `&`) has some signals ignored, and programs under test inherit that.
@@ -81,6 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
     if config.args_source.name == "TESTPATHS":
         compiled_tests.compile_in_parallel(config.rootpath / "tests")
+    memory_folders.mount(config)
     forked_workers.start(config, specs)
 
 
@@ -144,7 +144,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
     """Depends on no other fixture, not even `request`: these took longer than making the folder."""
-    yield from folder_of(_running)
+    yield from memory_folders.folder_of(_running)
 
 
 @pytest.fixture(autouse=True)
