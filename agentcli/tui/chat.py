@@ -80,6 +80,8 @@ class ChatScreen(Screen[None]):
         self.actions: Actions = Actions(app, self)
         self._host = app
         self._dialog: tuple[str, Dialog[Answer | None]] | None = None
+        self._covered = 0
+        """Rows that an open dialog covers."""
         self._pressed: tuple[str, float] = ("", 0.0)
         self._closed_dialog_at = -TWICE_SECONDS
         self._sent_at = 0.0
@@ -101,6 +103,8 @@ class ChatScreen(Screen[None]):
     def on_mount(self) -> None:
         self.prompt.focus_editor()
         self._ticking = self.set_interval(0.25, lambda: self.transcript.tick(time.monotonic()), pause=True)
+        # After a resize, a dialog is laid out before the screen that it covers.
+        self.screen_layout_refresh_signal.subscribe(self, lambda _screen: self._make_room(), immediate=True)
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1], "-too-small")
@@ -181,7 +185,7 @@ class ChatScreen(Screen[None]):
             dialog.environ, dialog.cwd = self._host.preferences.environ, self._host.preferences.cwd
         dialog.typed = lambda: self.prompt.last_typed
         dialog.unfinished = lambda: not self.prompt.is_empty
-        dialog.covers = self._make_room
+        dialog.covers = self._cover
         self._dialog = (event.request_id, dialog)
         title = "the summary" if isinstance(event, ev.CompactionProposed) else event.title
         self._host.call_for_attention(f"Needs your answer: {title}")
@@ -190,7 +194,7 @@ class ChatScreen(Screen[None]):
         def answered(answer: Answer | None) -> None:
             if self._dialog is not None and self._dialog[0] == event.request_id:
                 self._dialog = None
-                self._make_room(0)
+                self._cover(0)
                 self._host.surroundings.show_work("working" if self._working else "")
                 self.session.answer(event.request_id, answer)
 
@@ -206,12 +210,16 @@ class ChatScreen(Screen[None]):
         if self._dialog is not None and isinstance(self._dialog[1], PermissionDialog):
             self._dialog[1].show_waiting(count)
 
-    def _make_room(self, rows: int) -> None:
-        """So that the end of the transcript, which says why it is asked, stands above a sheet of so many rows."""
+    def _cover(self, rows: int) -> None:
+        """Keep the end of the transcript, which shows the reason for a question, above a dialog of `rows` rows."""
+        self._covered = rows
+        self._make_room()
+
+    def _make_room(self) -> None:
         # While a resize is on its way, the transcript may still reach below the screen.
         below = max(0, self.size.height - self.transcript.region.bottom)
         before = self.transcript.styles.padding
-        inset = max(0, min(rows - below, self.transcript.outer_size.height - 3))
+        inset = max(0, min(self._covered - below, self.transcript.outer_size.height - 3))
         if before.bottom != inset and (inset == 0 or self._dialog is not None):
             self.transcript.styles.padding = (before.top, before.right, inset, before.left)
 
@@ -219,7 +227,7 @@ class ChatScreen(Screen[None]):
         if self._dialog is not None and self._dialog[0] == request_id:
             _id, dialog = self._dialog
             self._dialog = None
-            self._make_room(0)
+            self._cover(0)
             self._host.close_screen(dialog)
 
     @on(PromptBox.Submitted)

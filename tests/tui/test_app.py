@@ -496,6 +496,21 @@ def test_a_terminal_below_the_minimum_size_is_reported_and_recovers(tmp_path: Pa
     Desk(tmp_path).play(script)
 
 
+def test_the_end_of_the_conversation_is_above_a_question_again_after_the_window_was_small(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "fix it")
+        await until(pilot, lambda: app.screen.is_modal and "waits for your answer" in shown(app))
+        for size in ((60, 16), (110, 34)):
+            await pilot.resize_terminal(*size)
+            await until(pilot, lambda size=size: app.screen.size == size)  # type: ignore[misc]
+        await until(pilot, lambda: "waits for your answer" in shown(app))
+        await pilot.press("escape")
+        await idle(pilot, app)
+
+    text = "\n\n".join(f"Paragraph {number}" for number in range(30))
+    Desk(tmp_path, reply(say(text), call("Read", file_path="parser.py"), call("Edit", **EDIT))).play(script)
+
+
 @pytest.mark.parametrize("size", [(40, 10), (120, 40)])
 def test_a_question_answered_after_a_resize_gives_its_room_back(tmp_path: Path, size: tuple[int, int]) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
