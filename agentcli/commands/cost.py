@@ -37,7 +37,7 @@ async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> str | Non
 
 
 def details(spending: Spending, width: int = WIDTH) -> list[str]:
-    """Tables of agents, purposes, prompts and tools, each only if it has more than one row; tools always."""
+    """Tables of agents, purposes and prompts, each only if it has several rows, and of tools, if there are any."""
     parts = []
     if len(spending.by_agent.by_model) > 1:
         parts.append(_by_name("agent", spending.by_agent, width))

@@ -59,7 +59,7 @@ class UseServer:
 
 @frozen
 class UsePublic:
-    """Switch back to the public address with the key that is stored for it."""
+    """Switch back to the public address, for which there is a key."""
 
     address: EndpointAddress
 
