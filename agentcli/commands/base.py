@@ -58,7 +58,8 @@ class Command:
     local: tuple[str, ...] = ()
     """First words of arguments with which the front end runs it at once, not as a submission; or `ALWAYS`."""
     without_engine: bool = False
-    """Whether it also runs while the app is starting, with None as the engine. Commands with `ALWAYS` in `local` always do."""
+    """Whether it also runs while the app is starting, with None as the engine, like every command with `ALWAYS` in
+    `local`."""
     completes: ArgumentValues | Callable[[Engine, FrontEnd], ArgumentValues] = ()
     """Completions of its arguments. Each value is a whole line of arguments."""
     completes_late: Callable[[str], Awaitable[list[tuple[str, str]]]] | None = None
