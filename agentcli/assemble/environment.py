@@ -63,7 +63,7 @@ class Environment:
 
     @property
     def writable_dirs(self) -> tuple[Path, ...]:
-        """Where tools and sandboxed commands may write. agentcli never starts its own programs from there."""
+        """Folders to which tools and sandboxed commands may write. agentcli never starts programs from there."""
         return (*self.working_dirs, *folders_named(self.settings.texts("sandbox.allowWrite"), self.cwd, self.home))
 
     @cached_property

@@ -51,7 +51,7 @@ def details(spending: Spending, width: int = WIDTH) -> list[str]:
 
 
 def cache_losses(engine: Engine) -> str:
-    """How often the prompt cache was lost and what that cost, without the subject; "" if it never was."""
+    """Number and cost of prompt cache losses, as a clause without its subject; "" if there were none."""
     losses = engine.costs.cache_losses
     times = [_times(losses.breaks, "broke"), _times(losses.expiries, "expired")]
     said = " and ".join(one for one in times if one)

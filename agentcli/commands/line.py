@@ -32,7 +32,7 @@ class CommandLine:
     """A slash command with its arguments."""
 
     name: str
-    """As typed, which may be an alias or unknown."""
+    """The typed name, which may be an alias or unknown."""
     arguments: str
     command: Command | None
     """The registered command of that name."""

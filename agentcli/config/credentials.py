@@ -98,7 +98,7 @@ _LARGEST = 256 * 1024
 class StoredKey:
     key: str = field(repr=False)
     where: str
-    """Shown to the user: the keyring, or the file's path."""
+    """Location for display: the keyring, or the file's path."""
 
 
 @frozen

@@ -26,7 +26,7 @@ class TourStop:
     line: str
     """The text that Enter sends."""
     note: str = ""
-    """Shown before the stop."""
+    """Text shown before the stop."""
     stop_after: int = 0
     """Without a terminal: interrupt the answer after about this many tokens."""
 

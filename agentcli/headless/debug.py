@@ -14,7 +14,7 @@ from agentcli.headless.encode import encode_line
 
 
 class DebugLog:
-    """`filter` is a comma-separated list of parts of event names; a leading ! excludes events."""
+    """Writes events as JSON lines. `filter`: parts of event names, separated by commas; a leading ! excludes events."""
 
     def __init__(self, write: Callable[[bytes], object], filter: str, clock: Clock) -> None:
         names = [name.strip().casefold() for name in filter.split(",") if name.strip()]

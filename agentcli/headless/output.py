@@ -23,7 +23,7 @@ _LONGEST_LINE = 2000
 
 class EventOutput(Protocol):
     async def show(self, event: Event) -> None:
-        """Raises `OutputLost`."""
+        """Show an event. Raises `OutputLost`."""
         ...
 
     async def fail(self, message: str) -> None:

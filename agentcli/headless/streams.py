@@ -22,7 +22,7 @@ from agentcli.core.plaintext import plain_text, spell_hidden
 @frozen
 class Streams:
     stdin: int | None = 0
-    """None: standard input is closed."""
+    """File descriptor; None if standard input is closed."""
     stdout: int = 1
     stderr: int = 2
 

@@ -44,7 +44,7 @@ def history_path(state_dir: Path | None, cwd: Path) -> Path | None:
 
 
 class History:
-    """`path` None: nothing is stored. For one thread at a time, except `warm`."""
+    """The stored history. `path` None: store nothing. For one thread at a time, except `warm`."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -176,7 +176,7 @@ def _locked(path: Path) -> Iterator[int]:
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """False if the file was replaced while we waited for its lock."""
+    """Whether the path still names this file; False if it was replaced while we waited for its lock."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What "always allow" can save: the choices of a permission question, edited rules, and what each rule covers."""
+"""Rules that "always allow" can save: the choices of a permission question, and rules edited by the user."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ class Sent:
 
     draft: Draft
     id: str
-    """What `View.show_sent` returned for it."""
+    """Id returned by `View.show_sent`."""
 
 
 class View(Protocol):
-    """One front end. Every call is cheap and returns at once."""
+    """A front end as the driver uses it. Every call is cheap and returns at once."""
 
     def show_opened(self, engine: Engine) -> None:
         """Show the conversation that this engine holds."""

@@ -33,7 +33,8 @@ LONGEST_LINE = 8_000
 @frozen
 class MarkdownPart:
     kind: Literal["block", "item", "fence", "code"]
-    """`block`: Markdown to render; `item`: one of a list; `fence`: begins or ends code; `code`: a line of it."""
+    """`block`: Markdown to render; `item`: a list item; `fence`: a line that begins or ends code; `code`: a line of
+    code."""
     text: str
 
 

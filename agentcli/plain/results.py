@@ -24,7 +24,7 @@ _SHELL_ROWS = 8
 _FAILED_ROWS = 16
 _DIFF_ROWS = 24
 _ALL_ROWS = 5_000
-"""With --verbose."""
+"""Most rows with --verbose."""
 _LONGEST_ROW = 2_000
 _KEPT = 16_000
 """Least number of characters of output kept of a running call; up to twice as many are."""

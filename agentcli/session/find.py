@@ -31,7 +31,7 @@ class SessionInfo:
     modified: float
     size: int
     message_count: int | None
-    """None if the last submission did not end, so that counting requires reading the file."""
+    """Messages in the log; None if the last submission did not end, so that only reading the file would tell."""
     parent: str = ""
     """Id of the session whose sub-agent it was; "" if it was started by the user."""
 

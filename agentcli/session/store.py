@@ -541,7 +541,7 @@ class SessionStore(Store):
 
 
 def _choose(content: Iterable[Block], pool: Iterable[_Part], add: Callable[[Block], _Part]) -> list[_Part]:
-    """For each block, its existing line or a new one."""
+    """Choose a line for each block: an existing one, or a new one."""
     unused = list(pool)
     chosen: list[_Part] = []
     for block in content:
