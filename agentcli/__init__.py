@@ -211,7 +211,7 @@ _NAMES = {
     "agentcli.tools.function": ("tool",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
-"""Where each name lives; all others of `__all__` are events."""
+"""Module of each name; all other names of `__all__` are events."""
 
 
 def __getattr__(name: str) -> Any:

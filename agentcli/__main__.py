@@ -1,5 +1,4 @@
-"""Where the process starts. Answers --version by itself, so that it costs no import beyond the package's own, and draws
-the prompt before it imports anything else."""
+"""Entry point of the process. Prints --version without further imports; draws the prompt before any other import."""
 
 from __future__ import annotations
 
@@ -19,9 +18,10 @@ if TYPE_CHECKING:
 _NOT_THE_APP = ("-p", "--print", "-h", "--help", "--plain", "--input-format", "--output-format", "--worktree")
 
 ALLOCATIONS_BETWEEN_COLLECTIONS = 100_000
-"""More than the 60,000 of a start, of which hardly any is garbage: looking every 700 objects costs 20 ms."""
+"""GC threshold during the start, which allocates 60,000 objects, hardly any of them garbage. Python's default of 700
+costs 20 ms."""
 COLLECTIONS_AFTER_START = (8_000, 2, 1)
-"""Thresholds with which no collection takes more than some 20 ms, if what it has left is frozen."""
+"""GC thresholds after the start. No collection takes more than about 20 ms if its survivors are frozen."""
 
 
 def print_version() -> int:
@@ -30,9 +30,9 @@ def print_version() -> int:
 
 
 def instant_prompt(argv: Sequence[str]) -> Instant | None:
-    """The prompt, on the screen before anything else is imported, when these arguments look like the app's.
+    """Draw the prompt before anything else is imported, if these arguments look like the app's.
 
-    A guess that is wrong (a flag that does not exist) only costs that the terminal is put back before the message.
+    After a wrong guess (an unknown flag) the terminal is restored before the message is printed; no other harm.
     """
     tour = list(argv) == ["demo"]
     if (argv and argv[0] in COMMANDS and not tour) or any(word.partition("=")[0] in _NOT_THE_APP for word in argv):
@@ -65,7 +65,7 @@ def instant_prompt(argv: Sequence[str]) -> Instant | None:
 
 
 def _may_continue(word: str) -> bool:
-    """Whether a word may be `--continue` or `--resume`, also among other short flags."""
+    """Whether a word may be `--continue` or `--resume`, also as one of several short flags."""
     if word.startswith("--"):
         return word.startswith(("--c", "--r"))
     return word.startswith("-") and ("c" in word or "r" in word)
@@ -77,10 +77,10 @@ def is_headless(argv: Sequence[str]) -> bool:
 
 
 def without_project(entries: Sequence[str], folder: str) -> list[str]:
-    """An import path without the current folder and what lies in it, unless the interpreter or this package is there.
+    """Remove the current folder and everything below it from an import path, except the interpreter and this package.
 
-    Many imports are deferred until they are needed. With `python -m agentcli`, or a PYTHONPATH that leads into the
-    project, a module that a tool has written meanwhile would be imported in their place.
+    Many imports are deferred. With `python -m agentcli`, or a PYTHONPATH into the project, a module that a tool has
+    written meanwhile would be imported instead.
     """
     inside = folder.rstrip("/") + "/"
     own = tuple(f"{prefix}/" for prefix in (sys.prefix, sys.base_prefix))
@@ -96,7 +96,7 @@ def without_project(entries: Sequence[str], folder: str) -> list[str]:
             or (entry.startswith("/") and not f"{entry}/".startswith(inside))
         ):
             kept.append(entry)
-    # Last, so that nothing beside the package stands in for a library.
+    # Last, so that no file beside the package shadows a library.
     return [*kept, root] if is_source else kept
 
 
@@ -108,10 +108,10 @@ def _current_folder() -> str:
 
 
 def bound_collections(phase: str, info: Mapping[str, int]) -> None:
-    """A callback that keeps collections short. The first one comes when the start is over: all that is there then
-    stays, and so does what a full collection has left. Else each would take longer, the longer the conversation is.
+    """GC callback that keeps collections short: it freezes all objects at the first collection, which comes after the
+    start, and the survivors of each full one. Otherwise collections would take longer as the conversation grows.
 
-    For processes that end with their conversation: frozen garbage is not found again. The app looks for it
+    For processes that end with their conversation: frozen garbage is never collected. The app does collect it
     (`tui/startup/garbage_collection.py`).
     """
     is_first = phase == "start" and gc.get_threshold()[0] == ALLOCATIONS_BETWEEN_COLLECTIONS
@@ -121,7 +121,7 @@ def bound_collections(phase: str, info: Mapping[str, int]) -> None:
 
 
 def main() -> None:
-    """The console script. Never returns."""
+    """Run the console script. Never returns."""
     early: Instant | None = None
     try:
         sys.path[:] = without_project(sys.path, _current_folder())
@@ -148,7 +148,7 @@ def main() -> None:
         from agentcli.core.exit_cleanup import run_exit_cleanup
 
         run_exit_cleanup()
-    # All that had to be closed is closed by now; taking the interpreter apart would only cost tens of milliseconds.
+    # Everything that has to be closed is closed; finalising the interpreter would only cost tens of milliseconds.
     os._exit(code)
 
 

@@ -13,8 +13,8 @@ _SERVER_SECONDS = 30.0
 
 
 async def query(prompt: Prompt, options: Options | None = None) -> AsyncGenerator[Event, None]:
-    """One prompt in a conversation of its own. The last event is the `Result`; closing the generator stops the work.
-    MCP servers are waited for, at most for half a minute.
+    """Run one prompt in a new conversation and yield its events. The last one is the `Result`; closing the generator
+    stops the work. Waits up to 30 seconds for MCP servers.
 
     from agentcli import Options, Result, query
 

@@ -1,10 +1,14 @@
 """Composition root: `Options` in, a working `Engine` out. The only package that knows every implementation.
 
-environment  folders, settings, variables         rights  tools, rules, sandbox
-sessions     the session file and its history     model   model, limits, provider
-attachments  instruction files and reminders      login   keys and addresses
-subagents    the engines of sub-agents
-plugins      Python plugins, as trust allows   mcp     MCP servers
+options        the options of a caller               environment       folders, settings, variables, trust
+rights         tools, rules, sandbox                 model             model, limits, provider
+sessions       session file, history, system prompt  output_styles     the output style of a new session
+attachments    instruction files and reminders       context_pipeline  steps that free context
+definitions    commands, skills, agents from files   hooks             hooks, as trust allows
+plugins        Python plugins, as trust allows       mcp, mcp_offer    MCP servers and their tools
+subagents      the engines of sub-agents             agent_flags       --agents and --agent
+worktrees      git worktrees of a project            agent_worktree    the worktree of a sub-agent
+login          keys and addresses
 """
 
 from __future__ import annotations
@@ -150,13 +154,14 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
 def _permissions(
     env: Environment, session: OpenedSession, parts: RightsBuilder, rights: Rights, earlier: str, rules: Sequence[str]
 ) -> LivePermissions:
-    """`earlier`, `rules`: as `earlier_rights` returns them."""
+    """The session's permissions, with the mode of a resumed session. `earlier` and `rules` come from
+    `earlier_rights`."""
 
     def reread() -> LatePolicy:
         return RightsBuilder(_environment_now(env)).policy(rights.registry)
 
     mode = rights.policy.mode
-    # Without a flag a session continues as it was left. A non-interactive run has the rights that it is given.
+    # Without a flag a session continues in its last mode. A non-interactive run has only the rights of its flags.
     if env.options.interactive and session.log and env.options.permission_mode is None:
         is_elsewhere = session.began_in != str(env.cwd)
         mode = restored_mode(earlier, rights, is_elsewhere=is_elsewhere)
@@ -168,13 +173,13 @@ def _permissions(
 
 
 def _unrecorded_mode(env: Environment) -> str:
-    """The mode of a session whose file has none: default mode, but "" where the settings would resume it in another."""
+    """The mode of a session whose file has none: default, or "" if the settings would resume it in another mode."""
     mode = PermissionMode.DEFAULT.value
     return mode if env.settings.text("permissions.defaultMode") in ("", mode) else ""
 
 
 def _reread_project(env: Environment, definitions: Library, news: list[str]) -> Hooks:
-    """Read settings and definitions again; returns the hooks as they are now."""
+    """Read settings and definitions again; returns the new hooks."""
     fresh = _environment_now(env)
     definitions.move(definition_places(fresh))
     definitions.refresh()
@@ -189,18 +194,18 @@ async def _reread_servers(env: Environment, servers: McpServers | None, news: li
 
 
 def _environment_now(env: Environment) -> Environment:
-    """The same environment with the settings files as they are now."""
+    """The same environment with the settings files read again."""
     return Environment(replace(env.options, cwd=env.cwd))
 
 
 def _shell_folder(session: OpenedSession, env: Environment) -> Path:
-    """The directory Bash was in last, or the project's root if that is outside the working directories now."""
+    """Last directory of Bash, or the project's root if that directory is now outside the working directories."""
     last = Path(session.directory) if session.directory else env.cwd
     return last if any(last.is_relative_to(folder) for folder in env.working_dirs) else env.cwd
 
 
 def _extensions(env: Environment, sessions: SessionBuilder, session: OpenedSession) -> Extensions:
-    """The caller's extensions, with the default implementations where it gave none."""
+    """The caller's extensions, with default implementations for those that it did not set."""
     extensions = replace(env.options.extensions, hooks=_hooks(env))
     if type(extensions.workspace) is Workspace:
         extensions = replace(extensions, workspace=sessions.workspace(session))
@@ -210,7 +215,7 @@ def _extensions(env: Environment, sessions: SessionBuilder, session: OpenedSessi
 
 
 def _hooks(env: Environment) -> Hooks:
-    """The caller's hooks and the configured ones; those that ask for structured output around them."""
+    """The caller's and the configured hooks, wrapped in those that require structured output if requested."""
     hooks = hooks_for(env)
     return hooks if env.options.json_schema is None else RequireOutput(hooks, STRUCTURED_OUTPUT)
 
@@ -243,7 +248,7 @@ OFFER = (
 
 
 def auto_mode_offer(env: Environment, launcher: Launcher) -> Callable[[], str]:
-    """A function that returns the notice the first time it is called for this user, else nothing."""
+    """A function that returns the notice about auto mode once per user, afterwards ""."""
     options, folder = env.options, env.paths.state_dir
     chosen = options.permission_mode is not None or bool(env.settings.each("permissions.defaultMode"))
     if not (options.offer_auto_mode and options.interactive) or chosen or launcher.uncontained or folder is None:
@@ -273,8 +278,8 @@ def earlier_rights(history: Iterable[ev.Event]) -> tuple[str, list[str]]:
 
 def restored_mode(earlier: str, rights: Rights, *, is_elsewhere: bool = False) -> PermissionMode:
     """The mode in which a resumed session continues: the earlier one, except bypass, which only a flag or a setting can
-    turn on, and auto where the sandbox does not work. `is_elsewhere`: the session was started in another folder, and
-    what it allowed without approval was meant for that one."""
+    turn on, and auto if the sandbox does not work. `is_elsewhere`: the session was started in another folder, so modes
+    that allow edits without approval are not restored."""
     if earlier not in (_RESTORED_ANYWHERE if is_elsewhere else _RESTORED):
         return rights.policy.mode
     if earlier == PermissionMode.AUTO.value and rights.context.launcher.uncontained:
@@ -283,7 +288,7 @@ def restored_mode(earlier: str, rights: Rights, *, is_elsewhere: bool = False) -
 
 
 def resumed_rights_notice(earlier: str, rules: Sequence[str], mode: PermissionMode, *, is_restored: bool) -> str:
-    """What of the earlier rights is restored and what is not; empty if nothing changed."""
+    """Notice about the earlier rights that are restored and those that are not; "" if nothing changed."""
     parts = [f"Permission mode {mode.label} is restored from the earlier session."] if is_restored else []
     lost = [f"mode {mode_label(earlier)}"] if earlier not in ("", mode.value) else []
     lost += [f"{plural(len(rules), 'session rule')} {_named(rules)}"] if rules else []

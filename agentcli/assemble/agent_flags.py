@@ -1,4 +1,4 @@
-"""`--agents` and `--agent`: agents defined on the command line, and a session that runs as one of them."""
+"""`--agents` defines agents on the command line; `--agent` runs the session as an agent."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def _spec(name: str, entry: object) -> AgentSpec:
 
 
 def as_agent(options: Options) -> Options:
-    """The options of a session that runs as the agent of `--agent`: its prompt, tools, model and limit of turns, where
-    no other flag sets them. Raises `UsageError`."""
+    """Apply `--agent`: use the agent's prompt, tools, model and turn limit unless other flags set them. Raises
+    `UsageError`."""
     if options.agent is None:
         return options
     library = definitions_for(Environment(options))
@@ -88,7 +88,7 @@ def as_agent(options: Options) -> Options:
 
 
 def _server_tools(spec: AgentSpec) -> tuple[str, ...] | None:
-    """Names and patterns of the MCP tools that an agent may have."""
+    """Names and patterns of the MCP tools that an agent may use; None: all."""
     return None if spec.tools is None else tuple(name for name in spec.tools if name.startswith("mcp__"))
 
 
@@ -97,5 +97,5 @@ def _tools(spec: AgentSpec) -> tuple[str, ...] | None:
         return None
     registry = Registry(builtin_tools())
     found = (registry.get(name.partition("(")[0].strip()) for name in spec.tools)
-    # A command can change anything.
+    # A read-only agent gets no Bash, because a command can change anything.
     return tuple(tool.name for tool in found if tool is not None and not (spec.read_only and tool.name == "Bash"))

@@ -1,4 +1,4 @@
-"""A git worktree for a sub-agent: its folders, its sandbox, and the session's permissions in it."""
+"""A git worktree for a sub-agent, with its folders, sandbox and permissions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentcli.permissions.late_policy import LatePolicy
 from agentcli.permissions.rules.rule import Rule
 
 _git = Lock()
-"""Agents open and close worktrees at the same time, and git refuses to add two at once."""
+"""Held while git changes worktrees: agents run in parallel, and git refuses to add two at once."""
 
 
 class AgentPlace:
@@ -32,7 +32,7 @@ class AgentPlace:
             self.env = Environment(replace(session.options, cwd=self._worktree.inside(session.cwd)))
             self.sessions = SessionBuilder(self.env)
             moved = partial(moved_rule, worktree=self._worktree, home=session.home)
-            # The user's local settings are not in the worktree, and its files have other names there.
+            # The worktree lacks the user's local settings, and its files have other paths.
             rights = RightsBuilder(self.env, deny=map(moved, permissions.policy.deny)).build(results_dir)
         except BaseException:
             self._project.close(self._worktree)
@@ -49,15 +49,15 @@ class AgentPlace:
         return self._worktree.branch
 
     def close(self) -> bool:
-        """Remove it if nothing in it has changed; returns whether it was kept."""
+        """Remove the worktree if nothing in it has changed; returns whether it was kept."""
         self.context.launcher.close()
         with _git:
             return self._project.close(self._worktree)
 
 
 class PlacePermissions(AgentPermissions):
-    """For work in another folder: folders and sandbox are the place's. A rule about a file of the project applies to
-    the copy of that file, too."""
+    """Permissions in a worktree: rules of the session, folders and sandbox of the worktree. A rule that matches a file
+    of the project also matches its copy."""
 
     def __init__(self, session: LivePermissions, place: LatePolicy, moved: Callable[[Rule], Rule]) -> None:
         super().__init__(session)
@@ -74,7 +74,7 @@ class PlacePermissions(AgentPermissions):
             allow=(*shared.allow, *place.allow),
             ask=tuple(dict.fromkeys((*shared.ask, *map(self._moved, shared.ask), *place.ask))),
             deny=deny,
-            # The running sandbox does not hide what a new rule denies.
+            # The running sandbox does not hide files that a newer rule denies.
             hidden_from_commands=place.hidden_from_commands
             if {self._moved(rule) for rule in shared.deny} <= set(place.deny)
             else LatePolicy().hidden_from_commands,

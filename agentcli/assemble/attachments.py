@@ -32,7 +32,7 @@ from agentcli.tools.skill import NAME as SKILL
 def skill_listing(
     env: Environment, session: OpenedSession, library: Library, permissions: LivePermissions, registry: Registry
 ) -> SkillListing | None:
-    """Tells the model of skills; None if it can use none."""
+    """The attachment that lists skills for the model; None if it can use none."""
     tools, has_tool = env.options.tools, registry.get(SKILL) is not None
     unwanted = permissions.policy.refuses_always(SKILL) or (tools is not None and SKILL not in tools)
     if not has_tool and (unwanted or registry.get("Read") is None or env.settings.get("systemPrompt") == ""):
@@ -89,8 +89,8 @@ class AttachmentsBuilder:
         return Composite(*(part for part in parts if part is not None))
 
     def agent_attachments(self, permissions: LivePermissions, skills: Library | None) -> Composite:
-        """Those of a sub-agent: nobody answers it, and background commands report to the session. `skills`: None if it
-        cannot load any."""
+        """The attachments of a sub-agent, which cannot ask the user, and whose background commands report to the
+        session. `skills`: None if it cannot load any."""
         ids, view = self._env.options.ids, self._session.view
         parts: tuple[Attachments | None, ...] = (
             self.changed,
@@ -104,7 +104,7 @@ class AttachmentsBuilder:
         return Composite(*(part for part in parts if part is not None))
 
     def _instruction_files(self, hides: Callable[[str], bool] | None) -> InstructionFiles | None:
-        """None if both instruction files and memory are off."""
+        """The instruction files and the memory index; None if both are off."""
         env = self._env
         wanted = env.settings.boolean("instructionFiles") and env.settings.get("systemPrompt") != ""
         if not wanted and self.notes is None:

@@ -21,7 +21,7 @@ from agentcli.context.view import ContextView
 from agentcli.core.bounded_read import read_bounded
 
 STEPS = ("budget", "snip", "microcompact", "collapse")
-"""Their strict order (SPEC 2.1)."""
+"""Names of the steps in their strict order (SPEC 2.1)."""
 
 
 def pipeline_for(
@@ -35,7 +35,7 @@ def pipeline_for(
 
 
 def collapser_for(settings: Settings, view: ContextView) -> Collapser:
-    """Summarises old exchanges before the whole conversation would be compacted."""
+    """The collapser, which summarises old exchanges before the whole conversation would be compacted."""
     if not settings.boolean("context.collapse"):
         return Collapser()
     compacted_at = settings.number("autoCompactThreshold") or 0.9

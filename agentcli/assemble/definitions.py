@@ -1,4 +1,4 @@
-"""The folders of the user's and the project's definitions, as trust allows them."""
+"""Definitions (commands, skills, agents, styles) of the user and, if trusted, of the project."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from agentcli.tools.skill import NAME as SKILL
 
 
 def definitions_for(env: Environment) -> Library:
-    """Not read yet: `refresh` does that, after the first paint."""
+    """The library of definitions, not read yet: `refresh` reads it, after the first paint."""
     return Library(definition_places(env))
 
 
 class SessionSkills:
-    """What a session needs to know about skills when it is put together."""
+    """Skills as the assembly of a session needs them: whether there is a tool for them, and their folders."""
 
     def __init__(self, library: Library, log: Sequence[Message], front: Front | None = None) -> None:
-        """`log`, `front`: of a resumed session, which keeps the tools it began with."""
+        """`log` and `front` are those of a resumed session, which keeps the tools it began with."""
         self.library = library
         self._known: tuple[int, tuple[Path, ...]] = (-1, ())
         if any(folder.path.is_dir() for folder in library.places.folders("skills")):
@@ -36,7 +36,7 @@ class SessionSkills:
         self.has_tool = sent or had_skill_tool(log) if log else exist
 
     def folders(self) -> tuple[Path, ...]:
-        """Where the files of skills really are. One of the project that leads out of it is not among them."""
+        """Resolved folders of all skills, without project skills whose link leads out of the project."""
         if self._known[0] != self.library.version:
             self._known = (self.library.version, tuple(self._find_folders()))
         return self._known[1]
@@ -53,7 +53,7 @@ class SessionSkills:
             if folder.is_symlink():
                 real = os.path.realpath(folder)
             else:
-                # Resolving each of many whole paths takes long.
+                # Resolve each parent once: resolving many whole paths is slow.
                 above = parents.get(folder.parent) or os.path.realpath(folder.parent)
                 parents[folder.parent] = above
                 real = f"{above}/{folder.name}"

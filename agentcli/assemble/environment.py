@@ -1,4 +1,4 @@
-"""Where an engine runs: its folders, settings, environment variables, trust and start-up notices."""
+"""The environment of an engine: folders, settings, environment variables, trust and start-up notices."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Environment:
         self.home = Path(home) if home else None
         self.trust = TrustStore(self.paths.state_dir, self.home)
         state = self.trust_state = self.trust.state(self.cwd)
-        """Trust when the settings were read; `is_trusted` looks again."""
+        """Trust at the time when the settings were read; `is_trusted` checks again."""
         self.settings = load_settings(
             SettingsRequest(
                 paths=self.paths,
@@ -63,7 +63,7 @@ class Environment:
 
     @property
     def writable_dirs(self) -> tuple[Path, ...]:
-        """Where tools and sandboxed commands may write. agentcli never starts its own programs from there."""
+        """Folders to which tools and sandboxed commands may write. agentcli never starts programs from there."""
         return (*self.working_dirs, *folders_named(self.settings.texts("sandbox.allowWrite"), self.cwd, self.home))
 
     @cached_property
@@ -76,7 +76,7 @@ class Environment:
         return memory_folder(self.paths.state_dir, self.cwd) if self.settings.boolean("memory") else None
 
     def shown_path(self, label: str) -> str:
-        """A file's name below the project or the home folder."""
+        """A path relative to the project or, with `~/`, to the home folder."""
         for folder, prefix in ((trust_root(self.cwd), ""), (self.home, "~/")):
             if folder is not None and label.startswith(f"{folder}/"):
                 return f"{prefix}{label.removeprefix(f'{folder}/')}"

@@ -1,7 +1,7 @@
-"""The hooks of a session: those of the settings, of `.claude` settings, and of the caller.
+"""The hooks of a session: of the settings, of `.claude` settings, and of the caller.
 
-A project's own run only while the content that the user trusted is still there: before each of them its settings and
-hook scripts are compared with what was trusted, at the price of a `stat` for each file.
+A project's hooks run only while its files are unchanged since the user trusted them: before each run its settings and
+hook scripts are compared with the trusted content, at the cost of one `stat` per file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SETTINGS = ("settings.json", "settings.local.json")
 
 
 def hooks_for(env: Environment, further: Iterable[HookRule] = ()) -> Hooks:
-    """The caller's own hooks where nothing is configured: then nothing more is imported.
+    """The caller's and the configured hooks. Without configured ones, nothing more is imported.
 
     `further`: rules that come last, such as those of plugins."""
     inner, rules = env.options.extensions.hooks, [*_rules(env), *further]
@@ -48,7 +48,7 @@ def hooks_for(env: Environment, further: Iterable[HookRule] = ()) -> Hooks:
 
 
 def _rules(env: Environment) -> list[HookRule]:
-    """In the order in which their contexts are added: the caller's, then from the strongest layer to the weakest."""
+    """Hook rules in the order in which their contexts are added: the caller's, then by layer, the strongest first."""
     rules = _checked(env.options.hooks)
     for value, source in env.settings.each("hooks"):
         rules += _parsed(env, value, source.label, source.layer.in_repository)
@@ -110,7 +110,7 @@ def _is_trusted(env: Environment, path: Path, raw: bytes) -> bool:
 
 
 class TrustWatch:
-    """Whether the files that decide what a project's hooks run are still the trusted ones."""
+    """Checks that the files which determine a project's hooks still have their trusted content."""
 
     def __init__(self, env: Environment) -> None:
         self._store, self._cwd, self._root = env.trust, env.cwd, trust_root(env.cwd)
@@ -119,7 +119,7 @@ class TrustWatch:
         self._problem = ""
 
     def problem(self) -> str:
-        """A sentence for the user; "" while all is as trusted."""
+        """Why the hooks are off, as a sentence for the user; "" while all files are trusted."""
         if self._stamps is None or self._stamps != self._stamp():
             state = self._store.state(self._cwd)
             self._names = tuple(part.name for part in state.parts if _decides(part.name))
@@ -133,7 +133,7 @@ class TrustWatch:
         return self._problem
 
     def _stamp(self) -> tuple[object, ...]:
-        """Folders too: a new file in one changes it."""
+        """File identities and times. Includes the folders, which change when a file is added."""
         names = {*self._names, *(str(Path(name).parent) for name in self._names)}
         names |= {PROJECT_FOLDER, ".claude", f"{PROJECT_FOLDER}/hooks", ".claude/hooks"}
         found: list[object] = []
@@ -148,6 +148,6 @@ class TrustWatch:
 
 
 def _decides(name: str) -> bool:
-    """Whether a trusted file decides what a project's hooks run."""
+    """Whether a file determines what a project's hooks run."""
     parts = Path(name).parts
     return parts[-1] in _SETTINGS or "hooks" in parts[:-1]

@@ -41,7 +41,8 @@ _LONGEST_KEY = 8_192
 class EndpointAddress:
     url: str
     source: str
-    """What set the address: `default`, `settings`, `ANTHROPIC_BASE_URL` or `given`."""
+    """Source of the address: `default`, `settings`, `ANTHROPIC_BASE_URL`, `given` (by the caller) or `kept` (it has a
+    stored key)."""
 
     @property
     def host(self) -> str:

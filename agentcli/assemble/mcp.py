@@ -1,9 +1,9 @@
-"""The MCP servers of a session: from which places, as settings and trust allow.
+"""The configured MCP servers of a session, as settings and trust allow. The strongest source first:
 
     the caller > --mcp-config > --settings > settings.local.json > the project's .mcp.json > settings.json > user
 
-A server of a stronger place hides one with the same name. The project's `.mcp.json` was read together with its trust,
-so the servers that start are exactly those that the user has approved.
+A server of a stronger source hides one with the same name. The project's `.mcp.json` is read together with its trust,
+so exactly those servers start that the user has approved.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _LAYERS: dict[Layer, ServerSource] = {
 @frozen
 class FoundServers:
     configs: tuple[ServerConfig, ...] = ()
-    """Of each name the strongest."""
+    """The strongest configuration of each name."""
     hidden: tuple[ServerConfig, ...] = ()
-    """Those that have the same name as a stronger one."""
+    """Configurations hidden by a stronger one with the same name."""
     unapproved: frozenset[str] = frozenset()
     """Names of servers of a repository that is not trusted with this content."""
     problems: tuple[str, ...] = ()
@@ -54,9 +54,9 @@ class FoundServers:
 
 
 def servers_for(env: Environment) -> McpServers | None:
-    """Not connected yet: `McpServers.start` does that, after the first paint. None if there are none.
+    """The servers, not connected yet: `McpServers.start` connects, after the first paint. None if there are none.
 
-    Each session has connections of its own, closed with its engine: /clear and /resume connect again."""
+    Each session has its own connections, closed with its engine: /clear and /resume connect again."""
     found = find_servers(env)
     for problem in found.problems:
         env.warn(problem, NOTICE_CODE)
@@ -72,7 +72,7 @@ def servers_for(env: Environment) -> McpServers | None:
 
 
 def make_servers(env: Environment, found: FoundServers, duties: ClientDuties) -> McpServers:
-    """Not connected yet. Reports invalid time limits as notices of `env`."""
+    """Make the servers without connecting. Reports invalid time limits as notices of `env`."""
     from agentcli.mcp.choices import ChoiceStore
     from agentcli.mcp.limits import ServerLimits
     from agentcli.mcp.servers import McpServers
@@ -94,9 +94,10 @@ def make_servers(env: Environment, found: FoundServers, duties: ClientDuties) ->
 
 
 async def reread_servers(env: Environment, servers: McpServers | None, news: list[str]) -> None:
-    """Read the configuration again: servers that became approved or are new start, others that are gone stop.
+    """Read the configuration again: start new and newly approved servers, stop removed ones.
 
-    `env`: as it is now. `news` gets notices. A session without servers stays so: its tools are fixed."""
+    `env`: the current environment. Notices are appended to `news`. A session without servers gets none, because its
+    tools are fixed."""
     try:
         found = await in_thread(find_servers, env)
     except UsageError as error:
@@ -114,7 +115,7 @@ async def reread_servers(env: Environment, servers: McpServers | None, news: lis
 
 
 def _seconds(env: Environment, variable: str, usual: float) -> float:
-    """A time limit from an environment variable in milliseconds."""
+    """A time limit in seconds from an environment variable in milliseconds."""
     text = env.environ.get(variable, "")
     if not text:
         return usual
@@ -145,12 +146,12 @@ def unapproved_notice(names: frozenset[str]) -> str:
 
 
 def project_part(env: Environment) -> TrustedContent | None:
-    """The project's `.mcp.json`, as it was when trust was checked."""
+    """Content of the project's `.mcp.json` at the time when trust was checked."""
     return next((part for part in env.trust_state.parts if part.name == PROJECT_FILE), None)
 
 
 def _of_files(env: Environment, problems: list[str]) -> Iterator[tuple[ServerConfig, ...]]:
-    """From the strongest place to the weakest."""
+    """Servers of the settings and of `.mcp.json`, the strongest source first."""
     project_done = False
     for value, source in env.settings.each("mcpServers"):
         if source.layer in (Layer.PROJECT, Layer.USER) and not project_done:

@@ -1,4 +1,4 @@
-"""How the tools of MCP servers are offered to the model, by the settings."""
+"""Settings for offering the tools of MCP servers to the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def offer_limits(env: Environment, recorded: Sequence[Json] = ()) -> OfferLimits:
-    """`recorded`: the direct tools of a resumed session."""
+    """Limits on offered tools. `recorded`: the direct tools of a resumed session."""
     from agentcli.agent.mcp.agent_tools import matching_any
     from agentcli.agent.mcp.offer import DIRECT_TOKENS, OfferLimits, OfferSettings, SearchMode
     from agentcli.agent.mcp.results import MOST_TOKENS

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from agentcli.providers.transport import Transport
 
 PROVIDERS = ("auto", "sdk", "wire", "scripted")
-"""Built-in values of the setting `provider`; any other is the name of a plugin's."""
+"""Built-in values of the setting `provider`; any other value is the name of a plugin's provider."""
 SCRIPT_VARIABLE = "AGENTCLI_SCRIPT"
-"""The file that the scripted provider plays."""
+"""Environment variable with the file that the scripted provider plays."""
 
 
 class ModelBuilder:
     def __init__(self, env: Environment, plugins: SessionPlugins | None = None) -> None:
-        """`plugins`: those of the session; None: loaded again if the settings choose a provider of a plugin."""
+        """`plugins`: those of the session; None: load them if the settings choose a plugin's provider."""
         self._env = env
         self._plugins = plugins
 
     def profile(self, last_model: str) -> Profile:
-        """`last_model`: the model of a resumed session, used unless the settings name another one."""
+        """The model and its parameters. `last_model`: of a resumed session, used unless the settings name another."""
         options, settings = self._env.options, self._env.settings
         info = self._env.catalog.get(settings.text("model") or last_model or DEFAULT_MODEL)
         effort = self._effort(settings.text("effort"), info.id)
@@ -110,7 +110,7 @@ class ModelBuilder:
         return connection, key_source
 
     def _provider(self) -> tuple[Provider, str, str]:
-        """As `provider`; the third value explains why no model can answer, else it is empty."""
+        """Like `provider`; the third value explains why no model can be reached, else ""."""
         if self._env.options.provider is not None:
             return self._env.options.provider, "caller", ""
         if self._is_of_plugin:
@@ -173,7 +173,7 @@ class ModelBuilder:
         return LateProvider(name, make)
 
     def _windows(self, credentials: Credentials | None) -> ContextWindows | None:
-        """Reads context windows from the server, unless the `contextWindow` setting applies to all models."""
+        """Reader of context windows from the server; None if the `contextWindow` setting applies to all models."""
         if credentials is None or self._env.settings.integer("contextWindow") is not None:
             return None
         from agentcli.providers.context_windows import ContextWindows, listing_at
@@ -232,7 +232,7 @@ class ModelBuilder:
         return self._direct(kind, credentials), credentials.source, credentials
 
     def _direct(self, kind: str, credentials: Credentials) -> Transport:
-        """To the API itself. `kind`: as in the settings."""
+        """The transport to the API. `kind`: value of the setting `provider`."""
         if kind == "sdk":
             from agentcli.providers.sdk import SdkTransport
 
@@ -245,7 +245,7 @@ class ModelBuilder:
         from agentcli.providers.late_sdk import LateSdkTransport
         from agentcli.providers.sdk import SdkTransport
 
-        # One encoder: what the first transport has encoded, the second one sends as it is.
+        # A shared encoder: the second transport reuses what the first one has encoded.
         encoder = BodyEncoder()
         return LateSdkTransport(WireTransport(credentials, encoder=encoder), SdkTransport(credentials, encoder=encoder))
 
@@ -267,7 +267,7 @@ def key_store(env: Environment) -> KeyStore:
 
 
 def small_model_for(info: ModelInfo) -> str:
-    """The model for side tasks. A model outside the catalog runs on another server and does them itself."""
+    """The model for side tasks. A model outside the catalog runs on another server, so it does them itself."""
     return SMALL_MODEL if info.known else info.id
 
 

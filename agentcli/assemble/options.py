@@ -67,16 +67,16 @@ class Options:
     mcp_servers: tuple[ServerConfig, ...] = ()
     """MCP servers besides the configured ones."""
     mcp_config: tuple[str, ...] = ()
-    """More of them: files, or JSON texts, with `{"mcpServers": {…}}`."""
+    """Further MCP servers: files or JSON texts with `{"mcpServers": {…}}`."""
     strict_mcp_config: bool = False
     """Use only the servers of `mcp_servers` and `mcp_config`."""
     mcp_tools: tuple[str, ...] | None = None
-    """Only these tools of MCP servers: names, `mcp__server`, or with wildcards in the tool's part. None: all."""
+    """Allowed tools of MCP servers: full names, `mcp__server`, or with wildcards in the tool's part. None: all."""
 
     settings: str | None = None
-    """A file, or a JSON object as text, laid over the settings files."""
+    """A file, or a JSON object as text, that overrides the settings files."""
     setting_sources: tuple[str, ...] | None = None
-    """Of user, project, local; None for all."""
+    """Settings files to read: user, project, local; None for all."""
 
     continue_latest: bool = False
     resume: str | None = None
@@ -86,7 +86,7 @@ class Options:
     persist: bool = True
 
     after_clear: bool = False
-    """A new session that replaces one the user has cleared; for SessionStart hooks."""
+    """Whether this new session replaces one that the user has cleared; for SessionStart hooks."""
     key_needed: bool = True
     """False: a missing key fails the first request instead of the start, for work that may need no model."""
     raw_events: bool = False

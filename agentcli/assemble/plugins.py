@@ -1,4 +1,4 @@
-"""The Python plugins of a session: from which folders, as settings and trust allow."""
+"""The Python plugins of a session and their folders, as settings and trust allow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentcli.plugins.places import PluginPlaces
 from agentcli.plugins.traceback_log import TracebackLog
 
 LOG_NAME = "plugins.log"
-"""In the state folder."""
+"""Name of the log in the state folder."""
 
 
 def plugins_for(
@@ -22,8 +22,8 @@ def plugins_for(
     reserved: Collection[str] = (),
     check_tools: Callable[[Iterable[str]], Iterable[str]] = lambda _names: (),
 ) -> SessionPlugins | None:
-    """Not loaded yet: `refresh` does that, after the first paint. None if plugins are off. `reserved`: names of tools
-    that are there without plugins. `check_tools`: as in `SessionPlugins`."""
+    """The plugins, not loaded yet: `refresh` loads them, after the first paint. None if plugins are off. `reserved`:
+    names of the other tools. `check_tools`: as in `SessionPlugins`."""
     if not env.settings.boolean("plugins"):
         return None
     if env.settings.rights_uncertain:
@@ -37,7 +37,7 @@ def plugins_for(
 
 
 def may_have_plugins(env: Environment) -> bool:
-    """Whether there is a plugin to load, from what the folders and the installed packages say."""
+    """Whether there is a plugin to load, judging by the folders and the installed packages."""
     if not env.settings.boolean("plugins"):
         return False
     places = plugin_places(env)
@@ -52,7 +52,7 @@ def plugin_places(env: Environment) -> PluginPlaces:
         if options.trust:
             return None
         state = env.trust.state(env.cwd)
-        # Not `usable`: what the user saved through agentcli are rules, never code.
+        # Not `usable`: that includes files saved through agentcli, which are rules, never code.
         return state.digests() if state.trusted else {}
 
     return PluginPlaces(

@@ -1,4 +1,4 @@
-"""The agent's tools, the permission rules for them, and how commands are started."""
+"""Tools, permission rules and the sandbox of a session."""
 
 from __future__ import annotations
 
@@ -61,24 +61,25 @@ class Rights:
 
     policy: LatePolicy
     registry: Registry
-    """Without the tools that a deny rule removes."""
+    """Tools without those that a deny rule removes."""
     context: ToolContext
     notices: tuple[str, ...] = ()
     sandbox_problems: tuple[str, ...] = ()
-    """How the sandbox protects less than requested."""
+    """Why the sandbox protects less than requested."""
 
 
 class RightsBuilder:
     def __init__(self, env: Environment, deny: Iterable[Rule] = ()) -> None:
-        """`deny`: rules beside those of the settings."""
+        """`deny`: further deny rules besides those of the settings."""
         self._env = env
         self._deny = tuple(deny)
         self._uncertain = env.settings.rights_uncertain
-        """A settings file that may contain deny rules could not be read: every tool needs approval."""
+        """Whether a settings file that may contain deny rules could not be read. Then every tool needs approval."""
         self._installation = installation_paths(env.working_dirs, env.home)
         self._sandbox_problems: list[str] = []
         self.check_plugin_tools: Callable[[Iterable[str]], Iterable[str]] = lambda _names: ()
-        """Warnings about rules that match no tool, given the names of the tools of plugins; set by `policy`."""
+        """Takes the names of the plugins' tools and returns warnings about rules that match no tool; set by
+        `policy`."""
 
     def build(
         self,
@@ -90,7 +91,7 @@ class RightsBuilder:
         registry = self._registry(skills)
         policy = self.policy(registry)
         if policy.hides_anything:
-            policy = policy.ready()  # searches ask it about every file
+            policy = policy.ready()  # searches call it for every file
         registry = registry.without(tool.name for tool in registry if policy.refuses_always(tool.name))
         notes = [folder for folder in policy.memory if folder.is_dir()]
         worktrees = project_worktrees_folder(self._env)
@@ -150,7 +151,7 @@ class RightsBuilder:
         return registry.adding(extra)
 
     def policy(self, registry: Registry) -> LatePolicy:
-        """The rules and the mode of the current settings, without anything that only a running session knows."""
+        """Rules and mode of the current settings, without the values that only a running session has."""
         options, settings = self._env.options, self._env.settings
         mode = options.permission_mode or PermissionMode(settings.text("permissions.defaultMode") or "default")
         policy = LatePolicy(
@@ -179,7 +180,7 @@ class RightsBuilder:
         rules = (*policy.allow, *policy.ask, *policy.deny)
         problems = list(unknown_tools(rules, registry.names))
         if problems and may_have_plugins(self._env):
-            # Their tools are known when they are loaded.
+            # The tools of plugins are known only after loading.
             self.check_plugin_tools = lambda names: unknown_tools(rules, (*registry.names, *names))
         else:
             for problem in problems:
@@ -219,7 +220,7 @@ class RightsBuilder:
         return RuleKeeper(paths, self._env.trust, self._env.cwd)
 
     def _launcher(self, rules: SandboxRules) -> Launcher:
-        """How commands are started. Warns if the settings want a sandbox and none works."""
+        """The launcher of commands. Warns if the settings require a sandbox and none works."""
         mode = self._sandbox_mode()
         from agentcli.permissions.sandbox.unsandboxed import UnsandboxedLauncher
 
@@ -265,7 +266,8 @@ class RightsBuilder:
     def _sandbox_rules(
         self, policy: LatePolicy, readable: tuple[Path, ...], denied: DeniedFiles | None
     ) -> SandboxRules:
-        """`readable`: folders with tool output, which commands may read although they are in agentcli's folders."""
+        """The sandbox's rules. `readable`: folders with tool output, which commands may read although they are in
+        agentcli's own folders."""
         from agentcli.permissions.sandbox.network.upstream import Upstream
         from agentcli.permissions.sandbox.plan import SandboxRules
 
@@ -305,7 +307,7 @@ class RightsBuilder:
         )
 
     def _hides(self, policy: LatePolicy) -> Callable[[str], bool] | None:
-        """Whether file searches must leave a path out of their results; None if there is no such path."""
+        """Predicate for paths that file searches must leave out; None if there are none."""
         if policy.hides_anything:
             return partial(policy.hides, cwd=self._env.cwd, working_dirs=self._env.working_dirs)
         if not policy.private:
@@ -333,7 +335,8 @@ class RightsBuilder:
         return tuple(rules)
 
     def _repository_rules(self, behavior: str, worktree: Worktree) -> list[Rule]:
-        """What the user's local settings deny or ask. They are not committed, so that a worktree does not have them."""
+        """Deny or ask rules of the repository's local settings, which a worktree lacks because they are not
+        committed."""
         there = worktree.repository / self._env.cwd.relative_to(worktree.path)
         folder = there if there.is_dir() else worktree.repository
         if not folder.is_dir():
@@ -387,7 +390,7 @@ def unknown_tools(rules: Iterable[Rule], custom: Iterable[str]) -> Iterator[str]
     for rule in dict.fromkeys(rules):
         if rule.tool.startswith("mcp__") or any(map(rule.names, known)):
             continue
-        from difflib import get_close_matches  # only a mistake pays for it
+        from difflib import get_close_matches  # imported only for a mistake
 
         folded = {name.casefold(): name for name in known}
         near = get_close_matches(rule.tool.casefold().rstrip("*"), folded, n=1, cutoff=0.6)

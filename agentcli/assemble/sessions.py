@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 STATE_CALLS = ("TodoWrite", "Write", "BashOutput", "KillShell", "ExitPlanMode")
-"""Tools whose calls a resumed session takes state from: tasks, contents of files, background commands, plans."""
+"""Tools from whose calls a resumed session restores state: todos, file contents, background commands, plans."""
 
 
 @frozen
@@ -53,17 +53,17 @@ class OpenedSession:
     store: Store
     log: Sequence[Message] = ()
     history: list[Event] = field(default_factory=list)
-    """The events shown so far, in order."""
+    """Events of the conversation so far, in order."""
     view: ContextView = field(default_factory=ContextView)
     system_context: str | None = None
     user_contexts: Mapping[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
-    """Text and sources by the compaction boundary from which they apply."""
+    """User contexts, as text and sources, by the compaction boundary from which they apply."""
     forked_from: str = ""
     results_elsewhere: tuple[Path, ...] = ()
-    """Folders with tool results of the sessions that this one was forked from."""
+    """Folders with stored tool results of the sessions from which this one was forked."""
     pinned: tuple[str, ...] = ()
     seen: Sequence[tuple[str, Json]] = ()
-    """The file contents that the model has seen, as `ChangedFiles.recall` takes them."""
+    """File contents that the model has seen, in the form of `ChangedFiles.recall`."""
     last_reply_at: str = ""
     """Timestamp of the last reply; "" if unknown."""
     spent: Sequence[Json] = ()
@@ -73,7 +73,7 @@ class OpenedSession:
     began_in: str = ""
     """Folder in which a resumed session was started; "" if unknown."""
     folders: Sequence[str] = ()
-    """Lines of the recorded system context about folders."""
+    """The lines about folders in the recorded system context."""
     style: Json | None = None
     """The recorded output style."""
     background: Mapping[str, Json] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class OpenedSession:
 
     @property
     def shown_rights(self) -> Sequence[Event]:
-        """Events that tell of permission modes and rules, among others."""
+        """All events that may contain changes of permission modes and rules."""
         return (*self.earlier.rights, *self.history) if self.earlier is not None else self.history
 
     @property
@@ -96,7 +96,7 @@ class OpenedSession:
 
 
 def _is_recent(boundary: Message | None, loaded: LoadedSession) -> bool:
-    """Whether all that requests show was read: if not, the last compaction was undone, or never completed."""
+    """Whether everything that requests need was read. If not, the last compaction was undone or never completed."""
     first = loaded.earlier.stand_ins if loaded.earlier is not None else 0
     return any(message is boundary for message in loaded.messages[first:])
 
@@ -107,7 +107,7 @@ def _view_of(loaded: LoadedSession) -> ContextView:
         view.repair(redaction.repair, redaction.through)
     for after, edit in loaded.edits:
         with suppress(KeyError, ValueError, TypeError):
-            # An edit of a newer version is skipped: the content it hid is shown.
+            # An edit of a newer version is skipped, so the content that it hid is sent.
             view.edit([edit_from_dict(edit)], after)
     return view
 
@@ -228,7 +228,7 @@ class SessionBuilder:
         return gather
 
     def context(self, git_lines: Sequence[str] = (), *, memory: bool = True) -> str:
-        """The system context: where the session works, and since when. `memory`: also where notes are kept."""
+        """The system context: folders, platform, date and git status. `memory`: also the folder of the notes."""
         uname = os.uname()
         platform = f"{uname.sysname} {uname.release} {uname.machine}"
         date = self._env.options.clock.timestamp()[:10]
@@ -257,9 +257,9 @@ class SessionBuilder:
 
 
 DEADLINE_SECONDS = 0.2
-"""How long the first prompt waits for git, counted from the start of the thread."""
+"""Seconds that the first prompt waits for git, counted from the start of the thread."""
 GIT_SECONDS = 5.0
-"""Timeout for git itself: the first prompt often comes much later than the start."""
+"""Timeout of git itself, which is longer because the first prompt often comes much later than the start."""
 
 
 class GitStatusReader:

@@ -1,4 +1,4 @@
-"""Builds the engines of sub-agents: what an agent has of its own, and what it shares with the session."""
+"""Build the engines of sub-agents, which share most of their parts with the session."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class SubagentBuilder:
         self._from_flag = agents_from_flag(env.options.agents)
         self._session: EngineSetup | None = None
         self._places: WeakValueDictionary[Path, AgentPlace] = WeakValueDictionary()
-        """Open worktrees, by the folder that agents work in."""
+        """Open worktrees by the folder in which agents work."""
 
     def session_engine(self, setup: EngineSetup) -> Engine:
-        """The session's own engine, with which agents share most of what they have."""
+        """Make the session's own engine and remember its setup for the agents."""
         self._session = setup
         return Engine(setup)
 
@@ -62,7 +62,7 @@ class SubagentBuilder:
         return AgentSetup(self.build, self.defined, most, self._open_worktree)
 
     def defined(self) -> Mapping[str, AgentSpec]:
-        """Agents beyond the built-in ones."""
+        """Agents besides the built-in ones."""
         return {name: spec_of(file) for name, file in self._definitions.agents.items()} | dict(self._from_flag)
 
     def build(self, order: AgentOrder) -> Engine:
@@ -79,7 +79,7 @@ class SubagentBuilder:
             workspace = Workspace("Changes in a worktree are undone with git.")
         permissions = AgentPermissions(permissions)
         session = self._opened(parent, order)
-        # What a copy of the conversation has to know is in it.
+        # A copy of the conversation already contains the attachments.
         builder = None if spec.shares_context else AttachmentsBuilder(env, session, context.hides, memory=False)
         collapser = collapser_for(env.settings, session.view)
         registry, server_tools = self._tools(parent, order)
@@ -120,7 +120,7 @@ class SubagentBuilder:
 
     @staticmethod
     def _tools(parent: EngineSetup, order: AgentOrder) -> tuple[Registry, OfferLimits | None]:
-        """The tools of an agent, and what it has of those of MCP servers."""
+        """The tools of an agent, and the limits on its MCP tools; None without servers."""
         spec, registry, depth = order.spec, order.registry, order.link.depth
         if parent.mcp is None:
             return tools_of(spec, registry, depth), None
@@ -138,7 +138,7 @@ class SubagentBuilder:
         return AgentPlace(self._env, self._session.permissions, self._session.tool_context.results_dir)
 
     def _place(self, order: AgentOrder) -> AgentPlace | None:
-        """The worktree of an agent; agents that it starts work there too."""
+        """The worktree of an agent, which its own sub-agents share."""
         from agentcli.assemble.agent_worktree import AgentPlace
 
         if isinstance(order.worktree, AgentPlace):
@@ -155,7 +155,7 @@ class SubagentBuilder:
         return replace(session, log=order.messages, view=order.view.copy())
 
     def _store(self, parent: EngineSetup, order: AgentOrder) -> Store:
-        """A session of its own, hidden from lists; kept if the parent's is."""
+        """The agent's own session file, hidden from lists; saved if the parent's is."""
         env = self._env
         new_id, state_dir = parent.ids.new(), env.paths.state_dir
         if parent.store.path is None or state_dir is None:

@@ -1,4 +1,4 @@
-"""Where the worktrees of a project lie, and that what was trusted in the project is trusted in them."""
+"""Git worktrees of a project: their folder, their trust (copied from the project), and rules for their files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ProjectWorktrees:
         self._git = Worktrees(worktrees_folder(env.paths.state_dir, root), root, env.environ)
 
     def open(self, name: str = "") -> Worktree:
-        """An existing or a new one; "": a new one with a name of its own."""
+        """Open an existing worktree or create one; "": create one with a generated name."""
         from secrets import token_hex
 
         self._git.sweep()
@@ -41,7 +41,7 @@ class ProjectWorktrees:
         return worktree
 
     def close(self, worktree: Worktree) -> bool:
-        """Remove it if nothing in it has changed; returns whether it was kept."""
+        """Remove the worktree if nothing in it has changed; returns whether it was kept."""
         kept = self._git.close(worktree)
         if not kept:
             self._env.trust.distrust(worktree.path)
@@ -49,8 +49,8 @@ class ProjectWorktrees:
 
 
 def project_worktrees_folder(env: Environment) -> tuple[Path, ...]:
-    """The folder of this project's worktrees, which the session may read: agents work there and report their changes.
-    Empty outside of a repository."""
+    """The folder of this project's worktrees, which the session may read, because agents work there. Empty outside of a
+    repository."""
     root, state_dir = trust_root(env.cwd), env.paths.state_dir
     return (worktrees_folder(state_dir, root),) if state_dir is not None and (root / ".git").exists() else ()
 
@@ -60,7 +60,7 @@ def worktrees_folder(state_dir: Path, root: Path) -> Path:
 
 
 def current_worktree(env: Environment) -> Worktree | None:
-    """The worktree of agentcli that an environment is in; None outside of one."""
+    """The agentcli worktree that contains the environment's folder, if any."""
     root, state_dir = trust_root(env.cwd), env.paths.state_dir
     if state_dir is None or root.parent.parent != Path(real_path(state_dir), "worktrees"):
         return None
@@ -68,7 +68,7 @@ def current_worktree(env: Environment) -> Worktree | None:
 
 
 def moved_rule(rule: Rule, worktree: Worktree, home: Path | None) -> Rule:
-    """The same rule for the files of the worktree; a rule that is not about the repository's files stays as it is."""
+    """Translate a rule to the files of the worktree; a rule that matches no file of the repository is unchanged."""
     root, spec = rule.root, rule.spec
     if root is not None and root.is_relative_to(worktree.repository):
         root = worktree.path / root.relative_to(worktree.repository)

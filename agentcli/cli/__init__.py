@@ -1,4 +1,4 @@
-"""Layer 5: the command line. Reads arguments, builds `Options`, imports exactly one front end."""
+"""The command line: parses arguments, builds `Options`, imports exactly one front end."""
 
 COMMANDS = {
     "help": "Show help for agentcli or a command.",
@@ -16,4 +16,4 @@ COMMANDS = {
     "mcp": "Add, list, test and remove MCP servers; serve the tools of agentcli.",
     "completion": "Print a shell completion script.",
 }
-"""Sub-commands with their help; `app.py` has one function for each. Here, because every start looks at the names."""
+"""Sub-commands with their help; `app.py` has one function for each. Here, because every start needs the names."""

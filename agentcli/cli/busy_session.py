@@ -1,4 +1,4 @@
-"""Refuses a session that is open elsewhere before anything is on the screen."""
+"""Refuse a session that another process has open, before anything is on the screen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentcli.core.errors import AgentError
 
 def refuse_busy_session(parsed: Parsed, environ: Mapping[str, str], cwd: Path) -> None:
     """Raise `SessionBusy` if the session of `-c` or `-r` is in use. A search by name reads all sessions, which takes
-    too long before the first frame: it is made only while one of the project's sessions is open."""
+    too long before the first frame, so it is done only if one of the project's sessions is open."""
     resume = parsed.get("resume") or ""
     copies = parsed.get("fork_session") or parsed.get("no_session_persistence")
     if parsed.headless or copies or not (resume or parsed.get("continue")):
@@ -32,7 +32,7 @@ def refuse_busy_session(parsed: Parsed, environ: Mapping[str, str], cwd: Path) -
         found = find(state_dir, cwd, resume)
     else:
         return
-    # A name that means several sessions is refused for that reason.
+    # An ambiguous name is refused later, for that reason.
     if found and (is_id or len(found) == 1):
         refuse_if_in_use(found[0].path)
 
@@ -49,7 +49,7 @@ def _is_any_open(folder: Path) -> bool:
 
 
 def will_be_refused(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Whether these arguments end in a message instead of the app."""
+    """Whether the session of these arguments is in use, so that a message is printed instead of opening the app."""
     with suppress(OSError):
         try:
             refuse_busy_session(parse(argv), environ, Path.cwd())

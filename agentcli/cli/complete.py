@@ -97,7 +97,7 @@ class FlagValues:
         self._cwd = cwd
 
     def of_flag(self, flag: Flag) -> Iterator[ShellCompletion]:
-        """Raises `FileNamesWanted`."""
+        """Candidates for a flag's value. Raises `FileNamesWanted`."""
         if flag.choices:
             return (ShellCompletion(choice) for choice in flag.choices)
         match flag.key:

@@ -17,7 +17,7 @@ from agentcli.config.paths import Paths
 
 
 def write_report(error: BaseException, environ: Mapping[str, str]) -> str:
-    """The message for the user. Never raises: a crash is reported even if the file cannot be written."""
+    """Write the report and return the message for the user. Never raises, even if the file cannot be written."""
     what = f"Bug in agentcli ({type(error).__name__}: {error})."
     text = f"agentcli {__version__}\n\n{''.join(traceback.format_exception(error))}"
     for folder in _folders(environ):
@@ -29,7 +29,7 @@ def write_report(error: BaseException, environ: Mapping[str, str]) -> str:
 
 
 class ReportingHandler(logging.Handler):
-    """On the root logger: an error with an exception becomes a report, everything else is dropped.
+    """Handler of the root logger: writes a report for an error with an exception, drops everything else.
 
     Without it the standard library would print tracebacks of any thread or forgotten task on standard error.
     """

@@ -1,4 +1,4 @@
-"""`agentcli demo`: runs the temporary project, the tour and one front end, and cleans up."""
+"""`agentcli demo`: create the temporary project, run the tour in one front end, and clean up."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def run_demo(
     theme: str | None = None,
     early: Instant | None = None,
 ) -> int:
-    """The exit code: with `auto` 0 only if the project's test passes. `early`: the prompt on the screen, if any."""
+    """Run the demo and return the exit code: with `auto` 0 only if the project's test passes. `early`: the prompt that
+    is already on the screen, if any."""
     if not 0 < speed <= FASTEST:
         raise UsageError(f"--speed must be more than 0 and {FASTEST:g} at most, not {speed:g}.")
     terminal = _has_terminal()
@@ -96,7 +97,7 @@ class _Demo:
         remove_leftovers()
 
     def wait_for_preparing(self) -> None:
-        """It must not write to a folder that is being removed."""
+        """Wait for the thread, which must not write to a folder that is being removed."""
         self._preparing.join(PREPARING_SECONDS)
 
     def _options(self) -> Options:
@@ -176,7 +177,7 @@ def _environment_restored() -> Iterator[Mapping[str, str]]:
 
 
 def _show_prompt_early() -> Instant | None:
-    """For a tour with flags, which needed typer to parse them."""
+    """Draw the prompt for a tour with flags: parsing those needed typer, so it is not on the screen yet."""
     from agentcli.tui.terminal import instant
     from agentcli.tui.terminal.instant import look_path
 

@@ -16,7 +16,7 @@ from agentcli.doctor.finding import Finding, finding_lines, summary
 
 
 def diagnose(*, as_json: bool, online: bool, sandbox: str | None) -> None:
-    """Exits with code 1 if a check fails; warnings do not count."""
+    """Run the checks and print the findings. Exits with code 1 if a check fails; warnings do not count."""
     if sandbox is not None and sandbox not in SANDBOX_MODES:
         raise UsageError(f"--sandbox must be one of {', '.join(SANDBOX_MODES)}, not {sandbox!r}.")
     screen = OutputScreen.here(may_ask=not as_json)

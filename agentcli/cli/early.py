@@ -1,4 +1,4 @@
-"""The prompt that is on the screen before anything is loaded, and how to restore the terminal after it."""
+"""Restore the terminal after the prompt that is drawn before anything is loaded."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The one table of flags: the fast parser reads it, and so does typer for help and shell completion.
+"""The table of flags, used by the fast parser, help and shell completion.
 
-Owns what flags exist and what form their values have; never what a value means (`invocation.py`). Only flags that
-do something in this version are in it. Standard library only, and little of that: every start passes here.
+Defines which flags exist and the form of their values, not the meaning of a value (`invocation.py`). Contains only
+flags that have an effect in this version. Standard library only, and little of that: every start imports it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ text      any
 optional  any, or none: the next argument is the value unless it begins with a dash
 equals    any, or none, and only in the form --flag=VALUE
 integer   a whole number; number: any number; choice: one of `choices`
-names     a comma list; rules: a comma list whose items may hold commas in parentheses; paths: one folder; texts: any
-          (these four may be repeated, which adds)
+names     a comma-separated list; rules: the same, but items may contain commas in parentheses; paths: one folder;
+          texts: any (these four may be repeated, which adds values)
 """
 
 
@@ -36,7 +36,7 @@ class Flag:
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     headless: bool = False
-    """Only for -p, as the help notes."""
+    """Whether the flag is only for -p; the help says so."""
 
     @property
     def names(self) -> tuple[str, ...]:

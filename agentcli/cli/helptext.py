@@ -22,7 +22,7 @@ EXAMPLES = "Examples"
 _TERM_CELLS = 26
 _EXAMPLE_CELLS = 44
 _BESIDE = 64
-"""From this width on, descriptions are beside their terms; else below."""
+"""Least width for descriptions beside their terms; in narrower terminals they are below."""
 
 USAGE = ("agentcli [FLAGS] [PROMPT]", "agentcli [FLAGS] -p PROMPT", "agentcli COMMAND …")
 ABOUT = (
@@ -135,7 +135,7 @@ def _wrapped(text: str, width: int, indent: int) -> list[str]:
 
 
 def print_help(text: str) -> int:
-    """The exit code."""
+    """Print the help and return the exit code."""
     echo_styled(text)
     return 0
 

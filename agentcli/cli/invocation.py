@@ -29,7 +29,7 @@ class Invocation:
 
 
 def build_invocation(parsed: Parsed, cwd: Path) -> Invocation:
-    """Raises `UsageError`."""
+    """Check the flags and convert them. Raises `UsageError`."""
     _check_session_flags(parsed)
     _check_formats(parsed)
     return Invocation(_options(parsed, cwd), _headless_settings(parsed, cwd))

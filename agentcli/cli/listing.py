@@ -22,12 +22,13 @@ _VALUE_WIDTH = 400
 
 
 def find_sessions(paths: Paths, cwd: Path | None, *, agents: bool = False) -> list[SessionInfo]:
-    """Newest first; of all folders if `cwd` is None; `agents`: also the transcripts of sub-agents."""
+    """Sessions, newest first; of all folders if `cwd` is None. `agents`: also transcripts of sub-agents."""
     return [] if paths.state_dir is None else list_sessions(paths.state_dir, cwd, agents=agents)
 
 
 def session_lines(sessions: list[SessionInfo], width: int | None = None) -> Iterator[str]:
-    """`width`: lines are cut to it and ids shortened to what `-r` needs; None: complete lines for programs."""
+    """One line per session, cut to `width`, with ids shortened to what `-r` needs. None: complete lines for
+    programs."""
     if width is not None:
         yield from _short_lines(sessions, width)
         return
@@ -46,7 +47,7 @@ def _short_lines(sessions: list[SessionInfo], width: int) -> Iterator[str]:
 
 
 def _distinct_cells(ids: list[str]) -> int:
-    """How many characters make the ids distinct; at least the first part of a UUID."""
+    """Number of leading characters that make the ids distinct; at least 8, the first part of a UUID."""
     return next((cells for cells in range(8, 36) if len({id[:cells] for id in ids}) == len(ids)), 36)
 
 

@@ -120,7 +120,7 @@ async def _checked(work: Login, address: EndpointAddress, key: str) -> KeyCheck:
 
 
 def _is_accepted(checked: KeyCheck, interactive: bool, *, last: bool) -> bool:
-    """False: ask again. Exits if that makes no sense."""
+    """Report the check. Returns whether to store the key; False: ask again. Exits if asking again is pointless."""
     match checked.verdict:
         case "accepted":
             return True

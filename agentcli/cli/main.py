@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str], early: Instant | None = None) -> int:
-    """The exit code. Never raises except for a bug in its own error handling. `early`: the prompt on the screen."""
+    """Run the command line and return the exit code. Never raises except for a bug in its own error handling. `early`:
+    the prompt that is already on the screen, if any."""
     stdin_open = _open_missing_streams()
     try:
         with terminal_restored(early):
@@ -93,7 +94,7 @@ def _front_end(
 
 
 def _check_output_format(parsed: Parsed) -> None:
-    """Without a terminal, a command line with an output format lacks -p. Raises `UsageError`."""
+    """Require -p for --output-format if there is no terminal. Raises `UsageError`."""
     wanted = parsed.get("output_format")
     if wanted is not None and not (os.isatty(0) and os.isatty(1)):
         raise UsageError(f"--output-format needs -p. Use: agentcli -p 'PROMPT' --output-format {wanted}")
@@ -107,7 +108,7 @@ def _typer(arguments: Sequence[str]) -> int:
 
 def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> int:
     cwd = _current_folder()
-    if early is None:  # otherwise it is checked already
+    if early is None:  # otherwise this was checked before the prompt was drawn
         from agentcli.cli.busy_session import refuse_busy_session
 
         refuse_busy_session(parsed, environ, cwd)
@@ -139,7 +140,7 @@ def _options(parsed: Parsed, cwd: Path) -> Options:
 
 
 def _become_demo(early: Instant | None) -> int:
-    """The tour runs as a new program: nothing of this session remains."""
+    """Replace the process by the tour, so that nothing of this session remains."""
     restore_terminal(early)
     from agentcli.core.installation import library_folders, package_root
     from agentcli.core.own_programs import become
@@ -228,7 +229,8 @@ def _report_as_json(message: str, parsed: Parsed) -> None:
 
 
 def _keep_tracebacks_in_files(environ: Mapping[str, str], tell: Callable[[str], object] = lambda _text: None) -> None:
-    """`tell` gets a message about each; in a session only the front end may write to the screen."""
+    """Write logged tracebacks to files and pass a message about each to `tell`. By default nothing is shown: in a
+    session only the front end may write to the screen."""
     import logging
 
     from agentcli.cli.crash import ReportingHandler

@@ -1,4 +1,4 @@
-"""`agentcli mcp`: add, list, show, remove and test MCP servers. `build` is the place for further sub-commands."""
+"""`agentcli mcp`: add, list, show, remove and test MCP servers. `build` registers all sub-commands."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def logout(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None
 
 
 async def sign_in(servers: McpServers, server: McpServer) -> None:
-    """Show the address, take what is pasted meanwhile, and report whether the server can be used then."""
+    """Show the address, accept a pasted redirect address meanwhile, and report whether the server connects."""
     from agentcli.mcp.connection import McpFailure
 
     name = plain_line(server.name, 80)
@@ -114,7 +114,7 @@ async def sign_out(server: McpServer) -> None:
 
 
 def _server(name: str, trust: bool, config: list[str] | None, *, opens_browser: bool) -> tuple[McpServers, McpServer]:
-    """Not started. Raises `AgentError`."""
+    """Find the server, without starting it. Raises `AgentError`."""
     from agentcli.assemble.mcp import FoundServers, make_servers
     from agentcli.mcp.client_duties import ClientDuties
 
@@ -135,7 +135,7 @@ def _server(name: str, trust: bool, config: list[str] | None, *, opens_browser: 
 
 @contextmanager
 def _lines_of_stdin(take: Callable[[str], None]) -> Iterator[None]:
-    """Call `take` with every line of standard input meanwhile. Does nothing if it cannot be waited for."""
+    """Call `take` with every line of standard input during the block. Does nothing if it cannot be polled."""
     loop = asyncio.get_running_loop()
     pending = bytearray()
     try:
@@ -156,7 +156,7 @@ def _lines_of_stdin(take: Callable[[str], None]) -> Iterator[None]:
             if text := line.decode("utf-8", "replace").strip():
                 take(text)
 
-    # A regular file cannot be waited for.
+    # A regular file cannot be polled.
     with suppress(OSError):
         loop.add_reader(descriptor, read)
     try:

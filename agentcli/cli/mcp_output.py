@@ -1,4 +1,4 @@
-"""What `agentcli mcp list` and `agentcli mcp test` print about servers. Their texts are untrusted and shortened."""
+"""Output of `agentcli mcp list` and `agentcli mcp test`. Texts of servers are untrusted and shortened."""
 
 from __future__ import annotations
 

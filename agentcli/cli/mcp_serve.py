@@ -1,4 +1,4 @@
-"""`agentcli mcp serve`: our tools as an MCP server for another program."""
+"""`agentcli mcp serve`: offer the tools of agentcli to another program, as an MCP server."""
 
 from __future__ import annotations
 

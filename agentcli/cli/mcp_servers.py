@@ -1,4 +1,4 @@
-"""The configured MCP servers, as the `agentcli mcp` commands find them, and the flags that these share."""
+"""Look up configured MCP servers for the `agentcli mcp` commands; flags that these share."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def environment_here(
 
 
 def configured_servers(env: Environment) -> FoundServers:
-    """Prints what is wrong in the configuration."""
+    """The configured servers. Prints problems of the configuration."""
     from agentcli.assemble.mcp import find_servers
 
     found = find_servers(env)
@@ -52,7 +52,7 @@ def configured_servers(env: Environment) -> FoundServers:
 
 
 def named_server(found: FoundServers, name: str) -> ServerConfig:
-    """Raises `UsageError`."""
+    """The server with this name. Raises `UsageError` if there is none."""
     for config in found.configs:
         if config.name == name:
             return config

@@ -22,7 +22,7 @@ def echo(text: str = "", *, err: bool = False, end: str = "\n") -> None:
 
 
 def echo_styled(text: str) -> None:
-    """Print text with our own colours; everything else that a terminal would obey is escaped as usual.
+    """Print text with our own colours; all other control sequences are escaped as usual.
 
     The caller has escaped the untrusted parts before adding the colours.
     """
@@ -59,7 +59,7 @@ def ask_secret(prompt: str) -> str:
 
 
 def write_bytes(data: bytes, descriptor: int = 1) -> None:
-    """Write escaped data: a JSON frame, or a list for a shell. Raises OSError."""
+    """Write already escaped data: a JSON frame, or completions for a shell. Raises `OSError`."""
     while data:
         data = data[os.write(descriptor, data) :]
 

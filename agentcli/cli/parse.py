@@ -21,23 +21,24 @@ _RULE_LIST = lazy_pattern(r"(?:[A-Z]\w*|mcp__[\w*-]+)(?:\([^)]*\))?(?:,(?:[A-Z]\
 @frozen
 class Parsed:
     values: Mapping[str, Any] = field(default_factory=dict)
-    """By `Flag.key`; only the given flags. Lists are tuples."""
+    """Values by `Flag.key`, only of the given flags. Lists are tuples."""
     prompt: str | None = None
     command: tuple[str, ...] = ()
-    """A sub-command and its arguments; then nothing else is set."""
+    """Sub-command and its arguments. If set, the other fields are empty."""
 
     def get(self, key: str, default: Any = None) -> Any:
         return self.values.get(key, default)
 
     @property
     def headless(self) -> bool:
-        """-p, or stream-json for both input and output: programs that drive agentcli over pipes do not pass -p."""
+        """Whether this is a headless run: -p, or stream-json for both input and output, because programs that drive
+        agentcli over pipes do not pass -p."""
         streams = self.get("input_format") == "stream-json" and self.get("output_format") == "stream-json"
         return bool(self.get("print")) or streams
 
 
 def parse(argv: Sequence[str]) -> Parsed:
-    """Raises `UsageError` for anything that is not in the table."""
+    """Parse the arguments. Raises `UsageError` for anything that is not in the table."""
     if argv and argv[0] in COMMANDS:
         return Parsed(command=tuple(argv))
     parsed = _Arguments(list(argv)).read()
@@ -111,7 +112,7 @@ class _Arguments:
             self._take_more_rules(flag, name)
 
     def _take_joined_switches(self, argument: str) -> bool:
-        """`-pc` is `-p -c`."""
+        """Take `-pc` as `-p -c`; False if the argument is not such a group."""
         letters = [BY_NAME.get(f"-{letter}") for letter in argument[1:]]
         if argument.startswith("--") or not all(flag is not None and flag.kind == "switch" for flag in letters):
             return False

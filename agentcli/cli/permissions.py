@@ -116,7 +116,7 @@ def flag_words(
     add_dir: list[str] | None,
     settings: str | None,
 ) -> list[str]:
-    """The same flags as on agentcli's command line, so that one parser reads both."""
+    """Turn the values back into flags of agentcli's command line, so that one parser reads both."""
     given = [("--permission-mode", mode), ("--sandbox", sandbox), ("--settings", settings)]
     given += [("--allowedTools", rules) for rules in allowed or ()]
     given += [("--disallowedTools", rules) for rules in disallowed or ()]
@@ -135,7 +135,7 @@ def _needs(rights: Rights, tool: str, subject: str) -> tuple[Need, ...]:
     found = rights.registry.get(tool)
     field = getattr(found, "subject", None)
     if found is None or field is None:
-        # An unknown tool, of an MCP server or of a later session. Its rules can still be tested.
+        # An unknown tool, e.g. of an MCP server that is not connected here. Its rules can still be tested.
         return (Need("other", subject),)
     return found.needs({field: subject}, rights.context)
 

@@ -37,7 +37,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
 
 def _row(name: str, value: str, width: int) -> str:
-    """`width` 0: for programs, one line per fact."""
+    """Format one fact. `width` 0: on one line, for programs."""
     if not width:
         return f"{name:<9} {value}"
     rows = textwrap.wrap(value, max(20, width - 10), break_on_hyphens=False, break_long_words=False)

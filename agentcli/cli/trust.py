@@ -1,4 +1,4 @@
-"""`agentcli trust`: shows everything that a folder could make agentcli run or allow, and records the answer.
+"""`agentcli trust`: show everything that a folder could make agentcli run or allow, and record the answer.
 
 The recorded state is exactly the shown state: files are read once, and content that cannot be shown is not trusted.
 """
@@ -50,7 +50,7 @@ def trust_folder(folder: Path, *, yes: bool) -> None:
 
 
 def shown(state: TrustState) -> str:
-    """All content that would take effect, not truncated, with invisible characters spelled out."""
+    """All content that would take effect, in full, with invisible characters spelled out."""
     lines = [f"Folder: {shown_name(str(state.root))}"]
     if not state.parts:
         lines.append("It has no settings, servers, hooks, skills or commands.")

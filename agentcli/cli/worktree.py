@@ -1,4 +1,4 @@
-"""`--worktree`: run the whole program in a git worktree, and tidy up afterwards."""
+"""`--worktree`: run the whole program in a git worktree, and remove that afterwards if it has no changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/agents: the sub-agents that Task can start, and those that run."""
+"""/agents: list the sub-agents that Task can start, and the running ones."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Changes that make the prompt cache useless: what that costs is said before they are made.
+"""Confirm changes that invalidate the prompt cache, because re-reading the context costs money.
 
-In an interactive session the user is asked when the price is at or above the setting `confirmCostAbove`; a `now` at
-the end of the line says yes beforehand, as the pickers do, which have shown the price. Otherwise the change is made,
-and its price is reported with it.
+In an interactive session the user is asked if the price is at least the setting `confirmCostAbove`. A `now` at the end
+of the line skips the question; the pickers add it, because they have shown the price. Otherwise the change is made and
+its price reported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEFT = "Cancelled. Nothing was changed."
 
 
 def without_now(arguments: str) -> tuple[str, bool]:
-    """The arguments without a `now` at their end, and whether there was one."""
+    """Remove a `now` from the end of the arguments; also returns whether there was one."""
     rest, _blank, last = arguments.rstrip().rpartition(" ")
     return (rest.rstrip(), True) if rest and last.lower() == "now" else (arguments, False)
 
@@ -35,7 +35,7 @@ async def change_if_agreed(
     *,
     at_once: bool,
 ) -> AsyncGenerator[Event, None]:
-    """Make the change to `profile` if the user agrees, and report what holds then. `report` is called after it."""
+    """Change to `profile` if the user agrees, then yield the text of `report`, which is called after the change."""
     price = engine.context.price_of_change(profile)
     note = f" {price.note}" if price.note and engine.profile != profile else ""
     if not at_once and price.needs_confirmation(engine.confirm_cost_above):

@@ -1,9 +1,9 @@
-"""What a slash command is, and how one answers.
+"""The type of a slash command, and how its module is called.
 
-A command's module has `run(engine, arguments)`, a coroutine: it returns the text for the user, or None, and raises an
-`AgentError` if it fails. One that asks or reports more is an async generator of events; its texts are notices with the
-code `command`. With `pages` or `local` in its row a command has `run(engine, arguments, front_end)`: it can open pages,
-ask, copy and so on.
+A command's module has a coroutine `run(engine, arguments)` that returns the text for the user, or None, and raises an
+`AgentError` if it fails. A command that asks or reports more is an async generator of events; its texts are notices
+with the code `command`. With `pages` or `local` in its row it is `run(engine, arguments, front_end)` and can open
+pages, ask, copy and so on.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ RunCommand = Callable[..., AsyncGenerator[Event, None]]
 ArgumentValues = Iterable[str | tuple[str, str]]
 """Values for a completion menu, with a description where one helps."""
 ALWAYS = ("*",)
-"""For `local`: with any arguments. Such a command is not available without a front end."""
+"""Value of `local` and `pages` for any arguments. A command with it in `local` needs a front end."""
 
 
 @frozen
 class Manual:
-    """What `/help COMMAND` shows beyond the row: `MANUAL` in the command's module."""
+    """Text of `/help COMMAND` besides the row: `MANUAL` in the command's module."""
 
     text: str
     examples: tuple[tuple[str, str], ...]
@@ -47,29 +47,31 @@ class Command:
     argument_hint: str = ""
     aliases: tuple[str, ...] = ()
     submits: bool = False
-    """Its events are a whole submission already, with a `Result` at their end."""
+    """Whether its events are a complete submission, with a `Result` at the end."""
     beside: bool = False
-    """May run while a reply streams: it only reads, or changes what the next request uses."""
+    """Whether it may run while a reply streams: it is read-only, or changes only the next request."""
     pages: tuple[str, ...] = ()
-    """First words of arguments ("" for none) with which it opens a page, or `ALWAYS`. Without pages it prints text."""
+    """First words of arguments ("" for none) with which it opens a page, or `ALWAYS`. A front end without pages prints
+    text instead."""
     pages_except: tuple[str, ...] = ()
-    """With `ALWAYS` in `pages`: first words of arguments with which it opens none."""
+    """With `ALWAYS` in `pages`: first words of arguments with which it opens no page."""
     local: tuple[str, ...] = ()
     """First words of arguments with which the front end runs it at once, not as a submission; or `ALWAYS`."""
     without_engine: bool = False
-    """Runs also while the app is still starting, with None as the engine. So does every command with `ALWAYS`."""
+    """Whether it also runs while the app is starting, with None as the engine, like every command with `ALWAYS` in
+    `local`."""
     completes: ArgumentValues | Callable[[Engine, FrontEnd], ArgumentValues] = ()
-    """What its arguments complete to. Values are whole lines of arguments."""
+    """Completions of its arguments. Each value is a whole line of arguments."""
     completes_late: Callable[[str], Awaitable[list[tuple[str, str]]]] | None = None
-    """Further completions for the arguments typed so far, which somebody else has to be asked for."""
+    """Returns further completions for the arguments typed so far, e.g. from an MCP server."""
     source: str = ""
-    """Where a command that is not built in comes from: `project`, `user`, `plugin`, the name of an MCP server."""
+    """Source of a command that is not built in: `project`, `user`, `plugin` or the name of an MCP server."""
     sends_prompt: bool = False
-    """Sends a prompt to the model: it needs one, and the prompt shows what was typed."""
+    """Whether it sends a prompt to the model. It needs a model then, and the transcript shows the typed line."""
     function: Callable[..., Any] | None = None
-    """What it runs; None: `run` of its module."""
+    """Function to run; None: `run` of its module."""
     help: Manual | None = None
-    """What `/help` shows beyond the row; None: `MANUAL` of its module."""
+    """Manual for `/help`; None: `MANUAL` of its module."""
 
     @property
     def usage(self) -> str:
@@ -81,7 +83,7 @@ class Command:
         return f"{self.summary} ({self.source})" if self.source else self.summary
 
     def is_local(self, arguments: str, front_end: FrontEnd) -> bool:
-        """Whether the front end runs it itself: `load()` it and pass the front end."""
+        """Whether the front end itself runs it: calls `load()` and passes itself."""
         word = "".join(arguments.split()[:1])
         opens_page = word in self.pages or (self.pages == ALWAYS and word not in self.pages_except)
         return self.local == ALWAYS or word in self.local or (front_end.has_pages and opens_page)
@@ -92,7 +94,7 @@ class Command:
 
     @property
     def _module(self) -> ModuleType:
-        """Imported when it is first used: a start of the program pays for none of them."""
+        """The command's module, imported on first use to keep the start fast."""
         return import_module(f"agentcli.commands.{self.name.replace('-', '_')}")
 
     @property

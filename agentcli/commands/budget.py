@@ -1,4 +1,4 @@
-"""/budget: show, set or lift what this session may cost. Near it a warning comes; at it the person is asked."""
+"""/budget: show, set or remove the cost limit of this session. agentcli warns near it and asks at it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MANUAL = Manual(
 async def run(engine: Engine, arguments: str) -> str:
     wanted = arguments.strip().lower()
     if not wanted:
-        return _in_force(engine)
+        return _current_budget(engine)
     if wanted in ("off", "none", "no"):
         engine.costs.set_budget(None)
-        return _in_force(engine)
+        return _current_budget(engine)
     cap = dollars(wanted)
     if cap is None:
         raise UsageError(f"{arguments!r} is not an amount in dollars. Use /budget 5, /budget 0.50 or /budget off.")
@@ -29,7 +29,7 @@ async def run(engine: Engine, arguments: str) -> str:
     engine.costs.set_budget(cap)
     spent = engine.costs.totals.cost_usd
     beyond = " You have already spent more: raise the budget to continue." if spent >= cap else ""
-    return _in_force(engine) + beyond
+    return _current_budget(engine) + beyond
 
 
 def _unpriced(engine: Engine) -> str:
@@ -45,7 +45,7 @@ def _unpriced(engine: Engine) -> str:
     )
 
 
-def _in_force(engine: Engine) -> str:
+def _current_budget(engine: Engine) -> str:
     spent = engine.costs.totals.cost_usd
     so_far = f"{money(spent)} spent" + ("" if engine.costs.totals.fully_priced else ", plus requests of unknown price")
     if engine.costs.budget is None:

@@ -1,4 +1,4 @@
-"""/compact: summarise the conversation to make room, with an eye on what is given; `/compact undo` takes it back."""
+"""/compact: summarise the conversation to free context, with an optional focus; `/compact undo` reverts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/config: the settings, where each comes from, and changing one."""
+"""/config: show all settings with their sources, and change one."""
 
 from __future__ import annotations
 

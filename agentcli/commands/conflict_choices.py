@@ -1,6 +1,6 @@
-"""What /undo and /redo ask: which version of lines to keep that both the user and the prompt changed.
+"""The conflict questions of /undo and /redo: which version to keep of lines that the user and the prompt both changed.
 
-A word after the command answers for all files. Where nobody can be asked, such files are left alone and reported.
+A word after the command answers for all files. In a non-interactive run such files are left alone and reported.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ConflictChoices:
         self._engine, self._again = engine, again
         self.choices = UndoChoices()
         self.withdrawn = False
-        """The command was stopped while it asked."""
+        """Whether the user closed a question, which cancels the command."""
 
     async def run(self) -> AsyncGenerator[Event, None]:
         if not self._engine.interactive:
@@ -67,7 +67,7 @@ class ConflictChoices:
         self.choices = UndoChoices(chosen)
 
     async def _about_doubtful(self, plan: UndoPlan, chosen: dict[str, ConflictChoice]) -> AsyncGenerator[Event, None]:
-        """One question about all files that a command or the user changed: a formatter changes many at once."""
+        """Ask once about all files that either a command or the user changed: a formatter changes many at once."""
         names = [short_name(self._engine, path) for path in plan.doubtful[:_MOST_NAMED]]
         more = len(plan.doubtful) - len(names)
         listed = "\n".join([*(f"  {name}" for name in names), *([f"  and {more} more"] if more else [])])
@@ -123,7 +123,7 @@ def _cut(text: str) -> str:
 
 
 async def put_back(engine: Engine, arguments: str, again: bool) -> AsyncGenerator[Event, None]:
-    """The work of /undo and /redo."""
+    """Run /undo, or /redo if `again`."""
     name = "redo" if again else "undo"
     word = arguments.strip().lower()
     if word and word not in _WORDS:
@@ -156,14 +156,14 @@ _DONE = {"added": "created", "modified": "changed", "deleted": "deleted"}
 
 
 def short_name(engine: Engine, path: str) -> str:
-    """Relative to the first working directory where it lies in it, without anything that a terminal would obey."""
+    """Path for display, without control sequences; relative to the first working directory if it is inside."""
     root = str(engine.working_dirs[0])
     name = os.path.relpath(path, root) if path.startswith(f"{root.rstrip('/')}/") else path
     return plain_line(name.encode("utf-8", "replace").decode(), 300)
 
 
 async def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
-    """What an undo or redo did, file by file. Signs say what happened to the files just now."""
+    """Report of an undo or redo, file by file. The signs (A, M, D) are what it did to each file."""
     about = await _named_prompts(engine, report.prompt_id)
     recreated = frozenset(report.recreated)
     alone = [kept for kept in report.kept if kept.kind is None]
@@ -179,7 +179,7 @@ async def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
     ]
     parts = [f"{counted(number, 'file')} {what}" for number, what in groups if number]
     verb = "Redid" if again else "Undid"
-    # What could not be done comes first: a long list is cut at its end.
+    # Failures come first: a long list is cut at its end.
     rows = [f"  ! {short_name(engine, kept.path)}: {done}; {kept.reason}" for kept, done in uncopied]
     rows += [f"  ! {short_name(engine, kept.path)}: left alone, {kept.reason}" for kept in alone]
     for path in report.restored:
@@ -199,7 +199,7 @@ async def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
 
 
 async def _named_prompts(engine: Engine, prompt_id: str) -> str:
-    """The prompt whose changes are meant, and those that were sent while it ran: its changes include theirs."""
+    """Name the prompt of the changes, and the prompts sent while it ran, whose changes are included."""
     messages = await engine.messages_with(prompt_id)
     texts = [f"“{plain_line(text, 60)}”" for text in prompts_of_submission(messages, prompt_id)]
     if not texts:

@@ -1,4 +1,4 @@
-"""/context: what the next request would carry, by kind or item by item; pins, drops and brings back an item."""
+"""/context: show the content of the next request by kind or by item; pin, drop and restore items."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MANUAL = Manual(
 
 _USAGE = "/context takes items, or pin, unpin, drop, price or restore and the id of an item."
 _ALWAYS = ("system", "tools")
-"""Part of every request; nothing can be done to it, so that it needs no id."""
+"""Categories that are part of every request. They cannot be changed, so they need no id."""
 _HANDLE = 6
 
 
@@ -143,14 +143,14 @@ def _row(item: ContextItem, names: Mapping[str, str], window: int, state: str) -
 
 
 def handles(ids: Iterable[str]) -> dict[str, str]:
-    """Short names for items, which stay theirs whatever comes and goes; one that would mean two is its whole id."""
+    """Short names for items, stable when other items come or go. An ambiguous one is replaced by the whole id."""
     short = {id: hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:_HANDLE] for id in ids}
     times = Counter(short.values())
     return {id: handle if times[handle] == 1 else id for id, handle in short.items()}
 
 
 def _meant(engine: Engine, name: str) -> str:
-    """The id of the item that was named, by its id or by its short name; any other name as it is."""
+    """Resolve an id or a short name to the item's id; an unknown name is returned unchanged."""
     if not name:
         return ""
     ids = [item.id for item in (*engine.context.items(), *engine.context.dropped_items())]

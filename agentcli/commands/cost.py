@@ -1,4 +1,4 @@
-"""/cost: what this conversation has used in this process: per model, prompt, tool and agent, and cache losses."""
+"""/cost: tokens and cost of this conversation in this process: per model, prompt, tool and agent; cache losses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> str | Non
 
 
 def details(spending: Spending, width: int = WIDTH) -> list[str]:
-    """Tables of agents, purposes, prompts and tools, each only if there is something to tell apart."""
+    """Tables of agents, purposes and prompts, each only if it has several rows, and of tools, if there are any."""
     parts = []
     if len(spending.by_agent.by_model) > 1:
         parts.append(_by_name("agent", spending.by_agent, width))
@@ -51,7 +51,7 @@ def details(spending: Spending, width: int = WIDTH) -> list[str]:
 
 
 def cache_losses(engine: Engine) -> str:
-    """How often the prompt cache was lost and what that cost, without the subject; "" if it never was."""
+    """Number and cost of prompt cache losses, as a clause without its subject; "" if there were none."""
     losses = engine.costs.cache_losses
     times = [_times(losses.breaks, "broke"), _times(losses.expiries, "expired")]
     said = " and ".join(one for one in times if one)
@@ -69,7 +69,7 @@ def lost(engine: Engine) -> str:
 
 
 def saved(engine: Engine) -> str:
-    """What leaving out old content has saved, against what it had re-billed, as a sentence; "" if nothing was."""
+    """Savings from leaving out old content, and the cost of rewriting the cache for it, as a sentence; "" if none."""
     steps = engine.costs.spending.steps
     if not steps.saved_tokens and not steps.rebilled_tokens:
         return ""
@@ -82,7 +82,7 @@ def saved(engine: Engine) -> str:
 
 
 def before(engine: Engine) -> str:
-    """What the session had used before it was resumed, as a sentence; "" if it was not."""
+    """Cost of the session before it was resumed, as a sentence; "" if it was not resumed."""
     earlier, whole = engine.costs.earlier, engine.costs.session_totals
     if not earlier.by_model:
         return ""
@@ -115,7 +115,7 @@ def _summary(engine: Engine) -> str:
 
 
 def _by_name(title: str, totals: Totals, width: int) -> str:
-    """With all numbers in full, in short, or the most important ones: whatever fits."""
+    """A table with full numbers, short numbers or only the most important columns, whatever fits the width."""
     used = [*totals.by_model.items(), *([("together", together(totals))] if len(totals.by_model) > 1 else [])]
     names = [plain_line(name, _NAME_LIMIT) for name, _used in used]
     for header, count in ((_HEADER, _whole), (_NARROW, _whole), (_NARROW, token_count)):
@@ -128,7 +128,7 @@ def _by_name(title: str, totals: Totals, width: int) -> str:
 
 
 def _submissions(submissions: Sequence[SubmissionSpending], width: int) -> str:
-    """What was typed comes last: how wide it is on a screen is hard to know, and nothing has to stand behind it."""
+    """Table of prompts. Their text is the last column, because its width on a screen is uncertain."""
     first = max(0, len(submissions) - _MOST_PROMPTS)
     rows = [
         (str(number), f"{one.spent.requests:,}", cached(one.spent.usage), price(one.spent), one.title)
@@ -190,7 +190,7 @@ def together(totals: Totals) -> ModelTotals:
 
 
 def price(used: ModelTotals, unknown: str = "not known") -> str:
-    """What has no price does not cost nothing."""
+    """The cost, with requests of unknown price marked instead of counted as free."""
     if not used.unpriced_requests:
         return money(used.cost_usd)
     return unknown if used.unpriced_requests == used.requests else f"{money(used.cost_usd)} + ?"

@@ -1,4 +1,4 @@
-"""/diff: what the agent changed in this session or with the last prompt, or all changes against git's HEAD."""
+"""/diff: show the agent's changes in this session or of the last prompt, or all changes since git's HEAD."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ _SIGNS = {"modified": "M", "added": "A", "deleted": "D", "renamed": "R", "copied
 @frozen
 class ChangedFile:
     name: str
-    """As people know it: relative to the working directory where it lies in it. Safe to show."""
+    """Path for display, relative to the working directory if it is inside. Safe to show."""
     diff: FileDiff
-    """Its text is safe to show."""
+    """Parsed diff. Its text is safe to show."""
     source: str = ""
-    """The unified diff as git wrote it: it can be applied. Not safe to show."""
+    """The unified diff as git wrote it, which can be applied. Not safe to show."""
     note: str = ""
-    """What is to know of it beyond its lines; safe to show."""
+    """Remark besides the changed lines. Safe to show."""
     counts: tuple[int, int] = (0, 0)
     """Lines added and removed."""
     certain: bool = True
-    """False: whether this happened is not known, and `note` says why."""
+    """False: it is unknown whether the agent made this change; `note` says why."""
 
     @property
     def sign(self) -> str:
@@ -70,7 +70,7 @@ class ChangedFile:
 
     @property
     def numbers(self) -> str:
-        """`+3 −1`; empty where no lines can be counted."""
+        """`+3 −1`; "" if no lines can be counted."""
         return f"+{self.counts[0]} −{self.counts[1]}" if self.diff.hunks else ""
 
     @property
@@ -97,7 +97,7 @@ class Changes:
 
 
 async def load_changes(engine: Engine, scope: DiffScope) -> Changes:
-    """The changes file by file, the same for every front end."""
+    """The changes of a scope, file by file, for every front end."""
     found = await engine.files.diff(scope)
     if not found.folders:
         return Changes(problem=found.problem)
@@ -110,7 +110,7 @@ def _changes(found: WorkspaceDiff, home: Path) -> Changes:
 
 
 def _prefix(folder: FolderDiff, home: Path, count: int) -> str:
-    """What the names of a folder's files begin with."""
+    """Prefix for the displayed paths of a folder's files."""
     root = Path(folder.root)
     if root == home or (count == 1 and home.is_relative_to(root)):
         return ""
@@ -167,7 +167,7 @@ def text_of(changes: Changes, scope: DiffScope) -> str:
 
 
 def _shown(file: ChangedFile) -> str:
-    """The diff as text; carriage returns at the ends of lines are left out where every line has one."""
+    """The diff as text, without carriage returns at line ends if every line has one."""
     lines = sum(bool(line.sign) for hunk in file.diff.hunks for line in hunk.lines)
     text = file.source.replace("\r\n", "\n") if file.source.count("\r\n") == lines else file.source
     return terminal_text(clean_text(text))

@@ -1,4 +1,4 @@
-"""/doctor: how this installation is, check by check; what a new session in this folder would find."""
+"""/doctor: check this installation, as a new session in this folder would find it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANUAL = Manual(
 
 _WIDEST = 110
 _AROUND = 5
-"""Columns that a front end has its own use for beside the text."""
+"""Columns that a front end needs for margins and the scroll bar."""
 
 
 async def run(engine: Engine, arguments: str) -> str:
@@ -29,7 +29,7 @@ async def run(engine: Engine, arguments: str) -> str:
         raise UsageError("/doctor checks this installation; /doctor online also contacts the server.")
     screen = OutputScreen.here(may_ask=False)
     context = CheckContext(Options(cwd=engine.working_dirs[0], interactive=True), os.environ, screen)
-    # Programs are started and a sandbox is tried: what streams or is typed meanwhile must not wait for that.
+    # In a thread, because it starts programs and a sandbox: streaming and typing must not wait for that.
     found = await asyncio.to_thread(lambda: list(run_checks(context, online=arguments == "online")))
     width = min(_WIDEST, screen.columns - _AROUND)
     lines = [line for finding in found for line in finding_lines(finding, width)]

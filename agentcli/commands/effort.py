@@ -1,4 +1,4 @@
-"""/effort: show or choose how much effort the model makes. A level that the model lacks becomes the nearest one."""
+"""/effort: show or change the effort level. A level that the model does not support becomes the nearest one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
             front_end.send(f"/effort {picked} now")
         return
     if not wanted:
-        yield say(f"{_in_force(engine)} {_offered(engine)}")
+        yield say(f"{_current_effort(engine)} {_offered(engine)}")
         return
     level: Effort | None = None
     message: str | None = None
@@ -43,7 +43,7 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         replace(engine.profile, effort=level),
         f"Change the effort to {level or 'auto'}?",
         lambda: engine.set_effort(level),
-        lambda: message or _in_force(engine),
+        lambda: message or _current_effort(engine),
         at_once=at_once,
     )
     async with aclosing(change) as events:
@@ -51,7 +51,7 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
             yield event
 
 
-def _in_force(engine: Engine) -> str:
+def _current_effort(engine: Engine) -> str:
     info = engine.catalog.get(engine.model)
     if engine.profile.effort is not None:
         return f"The effort is {engine.profile.effort}."

@@ -45,7 +45,7 @@ MANUAL = Manual(
 
 _RESULT_LINES = 20, 10
 _DIFF_LINES = 80, 20
-"""Lines that are shown of the beginning and the end."""
+"""Lines shown of the beginning and of the end."""
 _TITLE = 300
 _TITLE_ABOVE_COMMAND = 60
 _LONGEST_LINE = 500
@@ -70,7 +70,7 @@ async def run(engine: Engine, arguments: str) -> str:
         path = await in_thread(_write, engine, name, text)
         return f"Wrote {counted(text.count(chr(10)), 'line')} to {plain_line(str(path), 400)}. {_FOUND_BY_SEARCHES}"
     if name:
-        # A program passes on prompts of others, who must not write files past the permissions.
+        # A program may pass on prompts of others, which must not write files without a permission check.
         raise UsageError("In a non-interactive run /export prints the conversation. Redirect its output to a file.")
     return text
 
@@ -86,7 +86,7 @@ def heading(messages: Sequence[Message], details: SessionDetails, model: str) ->
 
 
 def _date(timestamp: str) -> str:
-    """In the user's time zone; "" if it is none."""
+    """The date of a timestamp in the user's time zone; "" if it cannot be parsed."""
     try:
         return datetime.fromisoformat(timestamp).astimezone().date().isoformat()
     except (ValueError, OverflowError, OSError):
@@ -100,8 +100,8 @@ def markdown(
     *,
     thinking: bool = False,
 ) -> list[str]:
-    """The paragraphs of a conversation: prompts, replies and calls with their results, cut. `ended`: how calls ended,
-    by their ids, as far as the session file tells."""
+    """The paragraphs of a conversation: prompts, replies and calls with their results, cut. `ended`: the end of each
+    call by its id, as far as the session file has it."""
     results = {result.tool_use_id: result for message in messages for result in message.tool_results}
     found: list[str] = []
     answer, in_reply, in_text = AnswerTracker(), False, False
@@ -120,7 +120,7 @@ def markdown(
                 if not in_reply:
                     found.append("## Reply")
                 elif in_text and isinstance(blocks[0], TextBlock):
-                    # It goes on in the middle of a sentence or a word.
+                    # The text continues in the middle of a sentence or a word.
                     found[-1] += paragraphs.pop(0)
                 found += paragraphs
                 in_reply, in_text = True, answer.unfinished and isinstance(blocks[-1], TextBlock)
@@ -172,7 +172,7 @@ def _call(call: ToolUseBlock, result: ToolResultBlock | None, end: ToolFinished 
         return
     text = plain_text(unwrapped(result.text)).strip("\n")
     pictures = sum(isinstance(block, ImageBlock) for block in result.content)
-    # The refusal of a call that did not run is for the model; a command that was denied the network has output.
+    # The text of a denied call is for the model, but a command that was only denied the network has real output.
     is_refusal = _is_denied(end) and unwrapped(result.text) != result.text
     if text and not is_refusal:
         yield _fenced("text", _cut(text.split("\n"), *_RESULT_LINES))
@@ -212,7 +212,7 @@ def _diff(call: ToolUseBlock, result: ToolResultBlock | None, end: ToolFinished 
             return ""
     texts = [(str(edit.get("old_string") or ""), str(edit.get("new_string") or "")) for edit in edits]
     lines = [line for old, new in texts for line in diff_display("", old, new)["diff"].split("\n")]
-    # Where the texts are in the file is unknown, and whether its last line has an end.
+    # Without hunk headers and "no newline" marks: line numbers and the end of the file are unknown.
     return "\n".join(line for line in lines if line and line[0] in " +-")
 
 
@@ -229,7 +229,7 @@ def _cut(lines: Sequence[str], first: int, last: int) -> list[str]:
 
 
 def _write(engine: Engine, name: str, text: str) -> Path:
-    """The new file, named from the project's folder where it is in there. Blocking. Raises `AgentError`."""
+    """Write a new file and return its path, relative to the project if inside. Blocking. Raises `AgentError`."""
     folder = engine.working_dirs[0]
     numbers = ("", *(f"-{number}" for number in range(2, 100)))
     names = [name] if name else [f"conversation-{engine.session_id[:8]}{number}.md" for number in numbers]
@@ -246,7 +246,7 @@ def _write(engine: Engine, name: str, text: str) -> Path:
         try:
             real.mkdir(parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            # For the user alone: results may have shown secrets.
+            # Readable by the user only: results may contain secrets.
             with os.fdopen(os.open(real / path.name, flags, 0o600), "w", encoding="utf-8", errors="replace") as file:
                 file.write(text)
         except FileExistsError:

@@ -1,4 +1,4 @@
-"""Rows of slash commands for the commands and skills that users define in files."""
+"""Slash commands for the commands and skills that users define in files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_SUMMARY = 120
 
 
 def rows_from_files(library: Library) -> Iterator[Command]:
-    """Commands first: where a skill has the same name, the command is used."""
+    """Rows for commands, then for skills. If both have the same name, the command is used."""
     for command in library.commands.values():
         yield _row(command, "command")
     for skill in library.skills.values():
@@ -42,6 +42,6 @@ def _row(definition: CommandFile | SkillFile, kind: str) -> Command:
 def _send(
     definition: CommandFile | SkillFile, engine: Engine, arguments: str, typed: str = "", added: str = ""
 ) -> AsyncGenerator[Event, None]:
-    """`added`: text behind the prompt in which nothing is expanded, e.g. piped input."""
+    """Submit the expanded file. `added`: text appended without expansion, e.g. piped input."""
     shown = typed or f"/{definition.name} {arguments}".rstrip()
     return engine.submit_defined(DefinedPrompt(definition, arguments, shown, added))

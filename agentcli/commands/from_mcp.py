@@ -1,4 +1,4 @@
-"""Rows of slash commands for the prompts of MCP servers: `/mcp__server__prompt`, with positional arguments."""
+"""Slash commands for the prompts of MCP servers: `/mcp__server__prompt`, with positional arguments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ROLES = {"user": "User:", "assistant": "Assistant:"}
 
 
 def rows_from_servers(servers: McpServers) -> Iterator[Command]:
-    """The prompts of all connected servers."""
+    """Rows for the prompts of all connected servers."""
     parts = server_parts(server.name for server in servers)
     for server in servers:
         prompts = server.offers.prompts
@@ -50,7 +50,7 @@ def rows_from_servers(servers: McpServers) -> Iterator[Command]:
 def _send(
     server: McpServer, prompt: PromptOffer, name: str, engine: Engine, arguments: str, typed: str = "", added: str = ""
 ) -> AsyncGenerator[Event, None]:
-    """`added`: text behind the prompt, e.g. piped input."""
+    """Request the prompt from its server and submit it. `added`: text appended to it, e.g. piped input."""
 
     async def request() -> Prompt:
         filled = filled_arguments(prompt, arguments)
@@ -65,7 +65,7 @@ def _send(
 
 
 async def prompt_of(messages: tuple[PromptMessage, ...], limits: ResultLimits, added: str = "") -> Prompt:
-    """All messages as one turn of the user, with their roles where some are the assistant's."""
+    """Join all messages to one user turn, with role labels if some are the assistant's."""
     marked = any(message.role == "assistant" for message in messages)
     parts: list[McpContent] = []
     for message in messages:
@@ -81,7 +81,7 @@ async def prompt_of(messages: tuple[PromptMessage, ...], limits: ResultLimits, a
 
 
 def words_of(text: str) -> list[tuple[int, str]]:
-    """The words of a line of arguments and where each begins. Quotes around a word keep its blanks."""
+    """Split arguments into words, each with its start index. Quotes around a word keep its blanks."""
     return [(match.start(1), _unquoted(match.group(1))) for match in _WORD.finditer(text)]
 
 
@@ -92,7 +92,7 @@ def _unquoted(word: str) -> str:
 
 
 def filled_arguments(prompt: PromptOffer, text: str) -> dict[str, str]:
-    """Values by name; the last argument takes the rest of the line. Raises `UsageError`."""
+    """Argument values by name; the last argument takes the rest of the line. Raises `UsageError`."""
     words, names = words_of(text), [argument.name for argument in prompt.arguments]
     if words and not names:
         raise UsageError("This prompt takes no arguments.")
@@ -106,7 +106,7 @@ def filled_arguments(prompt: PromptOffer, text: str) -> dict[str, str]:
 
 
 async def complete_argument(server: McpServer, prompt: PromptOffer, typed: str) -> list[tuple[str, str]]:
-    """Lines of arguments that complete the word at the end of what was typed. Raises `McpFailure`."""
+    """Argument lines that complete the last typed word. Raises `McpFailure`."""
     words = words_of(typed)
     if not typed or typed[-1].isspace():
         words.append((len(typed), ""))

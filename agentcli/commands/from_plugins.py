@@ -1,4 +1,4 @@
-"""Rows of slash commands for the commands of Python plugins."""
+"""Slash commands for the commands of Python plugins."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def rows_from_plugins(plugins: SessionPlugins) -> Iterator[Command]:
 
 
 async def _show(owned: Owned, engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
-    """The texts and events that the command yields."""
+    """Run a command that yields texts and events."""
     work: Any = owned.part.function(engine, arguments)
     try:
         if hasattr(work, "__aiter__"):
@@ -52,7 +52,7 @@ async def _show(owned: Owned, engine: Engine, arguments: str) -> AsyncGenerator[
 async def _send(
     owned: Owned, engine: Engine, arguments: str, typed: str = "", added: str = ""
 ) -> AsyncGenerator[Event, None]:
-    """Submit the text that the command returns."""
+    """Run a command that returns a prompt, and submit that."""
     function = owned.part.function
     try:
         is_async = inspect.iscoroutinefunction(function)

@@ -1,4 +1,4 @@
-"""What a command can ask of the front end that it runs in."""
+"""The protocol between slash commands and the front end in which they run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class Unavailable(AgentError):
-    """This front end cannot do it. The text says what to do instead."""
+    """Raised if the front end lacks a feature. The text says what to do instead."""
 
 
 @frozen
 class Choice:
-    """A row of a list to choose from. Its text is safe to show."""
+    """A row of a selection list. Its text is safe to show."""
 
     value: str
     label: str
@@ -27,21 +27,21 @@ class Choice:
 
 
 class FrontEnd(Protocol):
-    """Methods raise `AgentError` with a sentence for the user; those that a front end does not have, `Unavailable`."""
+    """Methods raise `AgentError` with a sentence for the user, or `Unavailable` if the front end lacks the feature."""
 
     instead: str = "Start agentcli in a terminal to use it."
-    """What to do where something is not available."""
+    """Text of `Unavailable`: what to do instead."""
     has_pages: bool = False
-    """Whether `page` shows what commands print as text elsewhere."""
+    """Whether the front end has pages; otherwise commands print text."""
     keys: str = ""
-    """The keys of the prompt, for a `/help` without a page."""
+    """List of the prompt's keys, for a `/help` without a page."""
 
     async def options(self) -> Options:
-        """What the program was started with. An app that is still starting waits until its flags are checked."""
+        """Options of this run. While the app is starting, waits until its flags are checked."""
         raise Unavailable(self.instead)
 
     async def page(self, kind: str, *data: Any) -> Any:
-        """Open a page; returns what the user picked there, or None."""
+        """Open a page; returns the user's choice there, or None."""
         raise Unavailable(self.instead)
 
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
@@ -53,7 +53,7 @@ class FrontEnd(Protocol):
         raise Unavailable(self.instead)
 
     def prefill(self, text: str) -> None:
-        """Put a text into the prompt."""
+        """Put text into the prompt."""
         raise Unavailable(self.instead)
 
     def hint(self, text: str) -> None:
@@ -61,7 +61,7 @@ class FrontEnd(Protocol):
         raise Unavailable(self.instead)
 
     async def copy(self, text: str) -> str:
-        """Put a text on the clipboard; returns a sentence about the outcome."""
+        """Copy text to the clipboard; returns a sentence about the outcome."""
         raise Unavailable(self.instead)
 
     async def edit(self, text: str) -> str:
@@ -81,11 +81,11 @@ class FrontEnd(Protocol):
         raise Unavailable(self.instead)
 
     async def review_trust(self, state: TrustState) -> bool:
-        """Show everything that the project would make agentcli run or allow; whether the user trusts it."""
+        """Show everything that the project would make agentcli run or allow; returns whether the user trusts it."""
         raise Unavailable("Use `agentcli trust`.")
 
     async def save_setting(self, name: str, value: Any, scope: str = "user") -> str:
-        """Save a setting and return where; a theme is also used at once."""
+        """Save a setting and return the file; a theme is also applied at once."""
         raise Unavailable(self.instead)
 
     def themes(self) -> list[tuple[str, str]]:
@@ -98,6 +98,6 @@ class FrontEnd(Protocol):
 
 
 class NoFrontEnd(FrontEnd):
-    """For runs without a user."""
+    """The front end of non-interactive runs."""
 
     instead = "Start agentcli without -p to use it."

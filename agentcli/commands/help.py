@@ -21,7 +21,7 @@ READ_ON = (
     ("agentcli --help", "List all command-line flags, with examples"),
     ("README", "Guide, and reference of settings, files and variables"),
 )
-"""Where else there are answers."""
+"""Further sources of help, listed below the commands."""
 COLUMNS = 79
 WIDEST_NAME = 21
 
@@ -52,7 +52,7 @@ def manual_lines(command: Command) -> list[str]:
 
 
 def _table(rows: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> list[str]:
-    """Two columns that no usual screen breaks in the midst of a word; a long name has a line to itself."""
+    """Two columns, wrapped between words for an 80-column screen; a long name gets its own line."""
     width = min(WIDEST_NAME, max(len(name) for name, _text in rows))
     lines: list[str] = []
     for name, text in rows:

@@ -1,4 +1,4 @@
-"""/hooks: the active hooks, where each comes from, and how it last ended."""
+"""/hooks: list the active hooks with their source and last outcome."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ NONE = 'No hooks are configured. Add "hooks" to your settings; the README has an
 class HookRow:
     event: str
     matcher: str
-    """"" for everything."""
+    """Pattern of the matched tools or sources; "" for all."""
     command: str
-    """Or the name of a function. Hidden characters are spelled out."""
+    """Command, or name of a function. Hidden characters are spelled out."""
     source: str
     last: str
-    """How it last ended, and its duration; "" before the first run."""
+    """Last outcome and duration; "" before the first run."""
 
     @property
     def subject(self) -> str:
-        """The event and what it matches."""
+        """The event and its matcher."""
         return f"{self.event} {self.matcher}" if self.matcher not in ("", "*") else self.event
 
 

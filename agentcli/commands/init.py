@@ -1,4 +1,4 @@
-"""/init: let the model look at the project and write a good AGENTS.md. The user sees the change before it is made."""
+"""/init: let the model read the project and write AGENTS.md. The user reviews the change before it is made."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _FACTS = (
     *("composer.json", "docker-compose.yml", "Dockerfile", ".pre-commit-config.yaml", ".gitlab-ci.yml"),
     *(".github/workflows", ".circleci/config.yml", "Jenkinsfile", ".editorconfig"),
 )
-"""Files that say how a project is built and tested."""
+"""Files that show how a project is built and tested."""
 _RULES = (
     *("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", ".cursorrules", ".cursor/rules", ".windsurfrules"),
     *(".github/copilot-instructions.md", "GEMINI.md", ".clinerules"),
 )
-"""Instructions for agents that a project may have already."""
+"""Instruction files for agents that a project may already have."""
 
 _PROMPT = """\
 Write the file {file} in the root of this project ({root}): what an agent that has never seen the project needs to
@@ -59,7 +59,7 @@ holds.
 async def run(engine: Engine, arguments: str, typed: str = "", added: str = "") -> AsyncGenerator[Event, None]:
     prompt = await asyncio.to_thread(_prompt, engine.root, "\n\n".join(filter(None, (arguments.strip(), added))))
     rules = [f"Edit(//{str(engine.root / FILE).lstrip('/')})"] if engine.interactive else []
-    # Also in the modes that make edits without a question.
+    # An ask rule, so that the user is asked even in modes that allow edits.
     engine.permissions.change("session", "ask", add=rules)
     try:
         async with aclosing(engine.submit(prompt, typed or f"/init {arguments}".strip(), mentions="")) as events:

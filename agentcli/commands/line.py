@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _COMMAND = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_.:-]*)(?:\s+(.*))?\Z", re.DOTALL)
 _LIKELY = re.compile(r"[A-Za-z][A-Za-z0-9_:-]*\Z")
-"""An unknown name that was meant as a command: `/1` and `/a.b` are not."""
+"""Unknown names that are reported as unknown commands; `/1` and `/a.b` are prompts instead."""
 _NOTE = re.compile(r"#[ \t]+(\S[^\n]*)\Z")
 """`# text`: a line for an instruction file. `#12 fails` and a heading with text below it are prompts."""
 
@@ -32,7 +32,7 @@ class CommandLine:
     """A slash command with its arguments."""
 
     name: str
-    """As typed, which may be an alias or unknown."""
+    """The typed name, which may be an alias or unknown."""
     arguments: str
     command: Command | None
     """The registered command of that name."""

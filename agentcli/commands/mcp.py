@@ -1,4 +1,4 @@
-"""/mcp: the MCP servers of this session, what they offer, and switching them."""
+"""/mcp: show the MCP servers of this session and their offers; reconnect, enable, disable, sign in."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
 
 
 def find_server(servers: McpServers, text: str) -> tuple[McpServer, str] | None:
-    """The server that a text begins with, and the rest of the text."""
+    """Split text into the server it begins with and the rest."""
     for server in sorted(servers, key=lambda each: -len(each.name)):
         if text == server.name or text.startswith(f"{server.name} "):
             return server, text.removeprefix(server.name).strip()
@@ -83,7 +83,7 @@ def find_server(servers: McpServers, text: str) -> tuple[McpServer, str] | None:
 
 
 def completions(servers: McpServers) -> Iterator[tuple[str, str]]:
-    """What the arguments complete to: names, then actions, then tools."""
+    """Completions of the arguments: names, then actions, then tools."""
     for server in servers:
         yield server.name, state_word(server)
     for server in servers:
@@ -170,7 +170,7 @@ async def _set_tool(servers: McpServers, server: McpServer, tool: str, *, on: bo
 
 
 async def _login(engine: Engine, servers: McpServers, server: McpServer, rest: str) -> AsyncGenerator[Event, None]:
-    """`rest`: where the browser ended, if it could not reach this machine."""
+    """Sign in. `rest`: the redirect address, pasted because the browser could not reach this machine."""
     _check_sign_in(server)
     if rest:
         with _failures_reported():
@@ -212,7 +212,7 @@ def _check_sign_in(server: McpServer) -> None:
 
 @contextmanager
 def _failures_reported() -> Iterator[None]:
-    """A failure of a server as the command's own."""
+    """Re-raise a server's failure as an `AgentError` of the command."""
     try:
         yield
     except McpFailure as error:

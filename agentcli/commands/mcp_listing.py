@@ -1,6 +1,6 @@
-"""MCP servers in words: state, offers, source and error, for `/mcp` in every front end.
+"""Text about MCP servers for `/mcp` in every front end: state, offers, source and error.
 
-All texts of a server are untrusted: they leave this module as safe lines.
+All texts of a server are untrusted; this module returns only lines that are safe to show.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def server_name(server: McpServer) -> str:
 
 
 def error_line(server: McpServer, limit: int = 200) -> str:
-    """Its error in one line, and when it is started again."""
+    """The server's error in one line, and the time of its next start."""
     return "; ".join(filter(None, (plain_line(server.error, limit), _next_try(server))))
 
 
@@ -80,7 +80,7 @@ def offer_counts(server: McpServer) -> str:
 
 
 def next_step(server: McpServer) -> str:
-    """What the user can do about its state; "" if nothing."""
+    """What the user can do about the server's state; "" if nothing."""
     name = server_name(server)
     match server.state:
         case "failed":
@@ -119,7 +119,7 @@ def details(server: McpServer, servers: Sequence[McpServer]) -> list[str]:
 
 
 def about(server: McpServer) -> list[str]:
-    """Its configuration, what it calls itself, its instructions and its error."""
+    """The server's configuration, own name, instructions and error."""
     config, offers = server.config, server.offers
     origin = f" ({_line(config.origin)})" if config.origin and config.origin not in source_words(server) else ""
     lines = [f"Source: {source_words(server)}{origin}"]
@@ -147,7 +147,7 @@ def _next_try(server: McpServer) -> str:
 
 
 def _sections(server: McpServer, servers: Sequence[McpServer]) -> Iterator[tuple[str, list[str]]]:
-    """Titles and rows of what it offers; empty ones are left out."""
+    """Titles and rows of the server's offers, without empty sections."""
     offers = server.offers
     prompts = prompt_commands(server, servers)
     parts: tuple[tuple[str, list[str]], ...] = (
@@ -170,7 +170,7 @@ def log_tail(server: McpServer, count: int = _LOG_LINES) -> list[str]:
 
 
 def tool_claims(tool: ToolOffer) -> list[str]:
-    """What the server says about a tool's effects. Nothing checks it."""
+    """The server's own claims about a tool's effects, which nothing verifies."""
     claims = ["read-only"] if tool.read_only else []
     claims += ["destructive"] if tool.destructive and not tool.read_only else []
     return [*claims, "open world"] if tool.open_world else claims
@@ -186,7 +186,7 @@ def tool_summary(tool: ToolOffer, server: McpServer) -> str:
 
 
 def tool_lines(tool: ToolOffer, server: McpServer, name: str) -> list[str]:
-    """Everything about a tool. `name`: as the model and permission rules know it."""
+    """Everything about a tool. `name`: its name for the model and permission rules."""
     state = "off" if tool.name in server.disabled_tools else "on"
     lines = [f"Name: {_line(tool.name)}", f"For rules: {name}", f"State: {state}"]
     if tool.title:
@@ -218,7 +218,7 @@ def _argument_rows(tool: ToolOffer) -> list[str]:
 
 
 def name_part(server: McpServer, servers: Iterable[McpServer]) -> str:
-    """A server's part in the names of its tools and prompts; it may have left the others."""
+    """The server's part in the names of its tools and prompts. It need not be among `servers` any more."""
     return server_parts([server.name, *(each.name for each in servers)])[server.name]
 
 
@@ -263,7 +263,7 @@ def resource_summary(resource: ResourceOffer | ResourceTemplateOffer) -> str:
 
 
 def _command(server: McpServer) -> str:
-    """The command with its arguments; what looks like a secret is left out."""
+    """The server's command with its arguments; values that look like secrets are hidden."""
     config = server.config
     shown, hide_next = [config.command], False
     for argument in config.args:
@@ -279,7 +279,7 @@ def _command(server: McpServer) -> str:
 
 
 def _address(url: str) -> str:
-    """Without credentials, and without the values of its query."""
+    """The address without credentials and without its query."""
     bare, separator, _query = (without_url_credentials(url) or "(hidden)").partition("?")
     return _line(f"{bare}?{_HIDDEN}" if separator else bare)
 
@@ -289,6 +289,6 @@ def _line(text: str, limit: int = _LONGEST_LINE) -> str:
 
 
 def _block(text: str, most: int) -> list[str]:
-    """Untrusted text of several lines."""
+    """Split untrusted text into safe lines, at most `most`."""
     lines = [cut(shown_command(line.rstrip()), _LONGEST_LINE) for line in plain_text(text).strip().splitlines()]
     return [*lines[:most], "…"] if len(lines) > most else lines

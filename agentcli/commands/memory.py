@@ -1,4 +1,4 @@
-"""/memory: list, show, edit or add to the notes and instruction files. Without an editor, `edit` shows one."""
+"""/memory: list, show, edit or add to the notes and instruction files. Without an editor, `edit` shows the file."""
 
 from __future__ import annotations
 

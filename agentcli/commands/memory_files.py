@@ -1,7 +1,7 @@
 """The files that `/memory` shows and edits: notes of the project and instruction files. Blocking.
 
-What the user edits goes through a copy (the front end's editor) and is written back here: atomically, and only where
-the file is still as it was when it was opened.
+The user edits a copy in the front end's editor. It is written back atomically, and only if the file has not changed
+since it was opened.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LARGEST = 1024 * 1024
 @frozen
 class MemoryFile:
     name: str
-    """As `/memory` takes it: a note's file name, or the path of an instruction file."""
+    """Argument for `/memory`: a note's file name, or the path of an instruction file."""
     path: Path
     size: int = 0
     """Bytes."""
@@ -44,7 +44,7 @@ def list_files(engine: Engine) -> list[MemoryFile]:
 
 
 def find_file(engine: Engine, name: str) -> MemoryFile:
-    """A file by the name that `list_files` gives it, its path or its last part; "": the index. Raises `AgentError`."""
+    """Find a file by its name in `list_files`, its path or its last part; "": the index. Raises `AgentError`."""
     files = list_files(engine)
     wanted = name or INDEX
     for file in files:
@@ -63,7 +63,7 @@ def find_file(engine: Engine, name: str) -> MemoryFile:
 
 
 def read_file(file: MemoryFile) -> str:
-    """Its text, for an editor; empty for a file that does not exist. Raises `AgentError`."""
+    """Read the text for an editor; "" for a missing file. Raises `AgentError`."""
     data = read_bounded(file.path, _LARGEST)
     if isinstance(data, Unread):
         if data.reason is Reason.MISSING:
@@ -76,7 +76,7 @@ def read_file(file: MemoryFile) -> str:
 
 
 def write_file(file: MemoryFile, before: str, text: str) -> str:
-    """Write what the user has made of `before`; returns a sentence. Raises `AgentError`."""
+    """Replace `before` by the user's text; returns a sentence for the user. Raises `AgentError`."""
     where = plain_line(str(file.path), 400)
     text = text if not text or text.endswith("\n") else f"{text}\n"
     if text == before:
@@ -102,7 +102,7 @@ def files_to_add_to(engine: Engine) -> list[MemoryFile]:
 
 
 def add_line(file: MemoryFile, text: str) -> str:
-    """Add a line at the end of an instruction file; returns a sentence. Raises `AgentError`."""
+    """Append a line to an instruction file; returns a sentence for the user. Raises `AgentError`."""
     before = read_file(file)
     start = before if not before or before.endswith("\n") else f"{before}\n"
     line = text if text.startswith(("- ", "* ", "#")) else f"- {text}"

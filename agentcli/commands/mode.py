@@ -42,7 +42,7 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
     if wanted is None:
         raise UsageError(f"There is no mode {arguments!r}. Modes: {', '.join(mode.value for mode in PermissionMode)}.")
     if wanted not in (engine.permissions.mode, PermissionMode.PLAN) and not engine.interactive:
-        # A program passes on prompts of others; what it allows them must not be theirs to widen.
+        # A program may pass on prompts of others, which must not widen their own permissions.
         raise UsageError("In a non-interactive run, set the mode at the start: --permission-mode.")
     if wanted is PermissionMode.AUTO and engine.auto_mode_problem:
         raise UsageError(f"Auto mode is not available: {engine.auto_mode_problem}")

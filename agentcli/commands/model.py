@@ -1,4 +1,4 @@
-"""/model: show or choose the model. Its effort and thinking are fitted to what it can do."""
+"""/model: show or change the model. The effort is adjusted to the nearest level that the new model supports."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ MANUAL = Manual(
 )
 
 SCOPES = ("session", "local", "project", "user", "flags", "managed", "agentcli")
-"""In the order in which they are listed."""
+"""Scopes in the order of the listing."""
 _USAGE = (
     "Use /permissions add allow|ask|deny RULE, edit allow|ask|deny RULE NEW, remove [allow|ask|deny] RULE or "
     "test COMMAND; --scope session|local|project|user says where."
@@ -39,7 +39,7 @@ _MOST_DENIALS = 10
 
 @frozen
 class _Line:
-    """The words of a line, and its options."""
+    """Parsed arguments: the words and the options."""
 
     words: tuple[str, ...]
     scope: SaveTo | None = None
@@ -64,7 +64,7 @@ def _answer(engine: Engine, arguments: str) -> str:
     if name not in ("add", "edit", "remove"):
         raise UsageError(_USAGE)
     if not engine.interactive:
-        # A prompt of a program may be anybody's text.
+        # In a non-interactive run the prompt may be text of others.
         raise UsageError("Rules can only be changed in an interactive session. Edit the settings file instead.")
     line = _parsed(rest)
     match name:
@@ -104,7 +104,7 @@ def listing(engine: Engine) -> str:
 
 
 def used(entry: RuleEntry) -> str:
-    """What it decided in this session: `3 times, last at 14:02:11`."""
+    """How often the rule was used in this session: `3 times, last at 14:02:11`."""
     if entry.last is None:
         return "not used in this session"
     times = "once, at" if entry.count == 1 else f"{entry.count} times, last at"
@@ -143,7 +143,7 @@ def _removed(engine: Engine, line: _Line) -> str:
 
 
 def _found(engine: Engine, text: str, behavior: Behavior | None, scope: str | None) -> RuleEntry:
-    """The rule that is meant. Raises `UsageError` where there is none, or more than one."""
+    """Find the one editable rule that matches. Raises `UsageError` if there is none or more than one."""
     entries = [entry for entry in engine.permissions.entries() if entry.text == text]
     entries = [entry for entry in entries if behavior in (None, entry.behavior) and scope in (None, entry.scope)]
     changeable = [entry for entry in entries if entry.editable]

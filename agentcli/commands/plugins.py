@@ -1,4 +1,4 @@
-"""/plugins: list the Python plugins of this session, or load changed ones again."""
+"""/plugins: list the Python plugins of this session, or reload changed ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def plugin_lines(plugins: Sequence[LoadedPlugin], conflicts: Sequence[PluginProb
 
 
 def problem_texts(plugin: LoadedPlugin, conflicts: Sequence[PluginProblem]) -> list[str]:
-    """Why a plugin, or a part of it, is not used."""
+    """Reasons why a plugin, or a part of it, is not used."""
     label = plugin.source.label
     problems = [problem for problem in (plugin.problem, *conflicts) if problem is not None and problem.label == label]
     for command in plugin.plugin.parts.commands if plugin.plugin is not None else ():

@@ -1,4 +1,4 @@
-"""/quarantine: list, restore or delete what the sandbox moved out of working directories. Shared with the CLI."""
+"""/quarantine: list, restore or delete files that the sandbox moved out of working directories. Shared with the CLI."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def run(_engine: Engine, arguments: str) -> str:
 
 
 def store(environ: Mapping[str, str]) -> Quarantine:
-    """Raises `UsageError`, as do the functions below."""
+    """Open the quarantine. Raises `UsageError`, as do the functions below."""
     folder = Paths.from_environ(environ).quarantine_dir
     if folder is None:
         raise UsageError("There is no state folder: set HOME or AGENTCLI_STATE_DIR.")

@@ -1,4 +1,4 @@
-"""/redo: take the last undo back."""
+"""/redo: redo the changes of the last undo."""
 
 from __future__ import annotations
 

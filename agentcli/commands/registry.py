@@ -1,7 +1,7 @@
-"""All slash commands, in the order of the menu, and how one is found by what was typed.
+"""The table of slash commands, in menu order, and lookup by typed name.
 
-`COMMANDS` are the built-in ones; `rows` adds those that a session has from files. A built-in name is never replaced.
-Without an engine (None) only the built-in ones are known.
+`COMMANDS` are the built-in commands; `rows` adds those of a session from files, plugins and MCP servers. A built-in
+name is never replaced. Without an engine (None) only built-in commands are known.
 """
 
 from __future__ import annotations
@@ -164,14 +164,14 @@ _BUILT_IN = frozenset(name for command in COMMANDS for name in (command.name, *c
 
 
 def reserve_names(engine: Engine) -> None:
-    """Let the definitions of a session know which names they cannot have."""
+    """Reserve the built-in names, which definitions of the session cannot use."""
     if engine.definitions is not None:
         engine.definitions.reserved = _BUILT_IN
 
 
 def rows(engine: Engine | None) -> tuple[Command, ...]:
-    """All commands of a session: the built-in ones, then commands and skills from files, then those of plugins, each by
-    name, then prompts of MCP servers."""
+    """All commands of a session: built-in ones, commands and skills from files, commands of plugins, prompts of MCP
+    servers."""
     if engine is None or (engine.definitions is None and engine.plugins is None and engine.mcp is None):
         return COMMANDS
     from agentcli.commands.from_files import rows_from_files
@@ -196,20 +196,20 @@ def names(engine: Engine | None = None) -> tuple[str, ...]:
 
 
 def find(name: str, engine: Engine | None = None) -> Command | None:
-    """The command of exactly this name or alias."""
+    """Find a command by its exact name or alias."""
     wanted = name.lower()
     known = next((one for one in COMMANDS if wanted == one.name or wanted in one.aliases), None)
     return known or next((one for one in rows(engine)[len(COMMANDS) :] if wanted == one.name.lower()), None)
 
 
 def completions(name: str, engine: Engine | None, front_end: FrontEnd) -> list[tuple[str, str]]:
-    """What the arguments of a command complete to, each with a description."""
+    """Completions of a command's arguments, each with a description."""
     command = find(name, engine)
     return command.completions(engine, front_end) if command is not None and engine is not None else []
 
 
 def near(name: str, engine: Engine | None = None) -> list[str]:
-    """Names that may have been meant, the likeliest first."""
+    """Similar names for "Did you mean", the likeliest first."""
     from difflib import get_close_matches
 
     wanted = name.lower()
@@ -219,7 +219,7 @@ def near(name: str, engine: Engine | None = None) -> list[str]:
 
 
 def matching(typed: str, engine: Engine | None = None) -> list[Command]:
-    """The menu for what was typed after the slash: best first, letters in order are enough."""
+    """Commands that match the text after the slash, best first; its letters in order are enough."""
     ranked = []
     for place, command in enumerate(rows(engine)):
         scores = [_score(typed.lower(), name.lower()) for name in (command.name, *command.aliases)]

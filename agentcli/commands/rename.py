@@ -1,4 +1,4 @@
-"""/rename: the name under which a session is listed and found."""
+"""/rename: name the session, for lists and `--resume`."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> Non
 
 
 async def pick_session(front_end: FrontEnd) -> str | None:
-    """The id of the session that the user picks from a list. Raises `AgentError`."""
+    """Let the user pick a session from a list; returns its id. Raises `AgentError`."""
     options = await front_end.options()
     state_dir = Paths.from_environ(os.environ if options.environ is None else options.environ).state_dir
     if state_dir is None:

@@ -1,4 +1,4 @@
-"""Columns of text that line up on a screen: cells are counted, not characters, and what is too long is cut."""
+"""Align text in columns. Counts terminal cells, not characters, and cuts long text."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import unicodedata
 from collections.abc import Sequence
 
 WIDTH = 76
-"""Columns where the width is unknown: the usual 80, less the margin before and the scroll bar behind."""
+"""Default width in columns: the usual 80, less the left margin and the scroll bar."""
 GAP = 2
 
 
 def cells(text: str) -> int:
-    """How many columns of a screen it takes."""
+    """Number of terminal columns that the text takes."""
     return len(text) if text.isascii() else sum(map(_cells, text))
 
 
@@ -22,7 +22,7 @@ def _cells(character: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """At most so many columns; what is longer ends in an ellipsis."""
+    """Cut text to `width` columns; cut text ends in an ellipsis."""
     if cells(text) <= width:
         return text
     kept, room = "", width - 1
@@ -49,5 +49,5 @@ def table(rows: Sequence[Sequence[str]], *, last_is_text: bool = False, width: i
 
 
 def width_of(text: str) -> int:
-    """Of the widest line."""
+    """Columns of the widest line."""
     return max(map(cells, text.splitlines()), default=0)

@@ -1,4 +1,4 @@
-"""/tasks: sub-agents, and commands in the background."""
+"""/tasks: list sub-agents and background commands, and stop them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/thinking: show or choose whether the model thinks before it answers."""
+"""/thinking: show or change the thinking mode of the model."""
 
 from __future__ import annotations
 

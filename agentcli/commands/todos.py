@@ -1,4 +1,4 @@
-"""/todos: the todos as the model last wrote it."""
+"""/todos: show the model's todo list."""
 
 from __future__ import annotations
 

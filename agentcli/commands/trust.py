@@ -1,4 +1,4 @@
-"""/trust: review the files that this project brings along, and let them take effect at once."""
+"""/trust: review the project's own settings, hooks and definitions, and apply them at once."""
 
 from __future__ import annotations
 

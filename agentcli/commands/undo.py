@@ -1,4 +1,4 @@
-"""/undo: revert the latest changes of files, those of one prompt; again to go further back."""
+"""/undo: revert the file changes of the latest prompt; repeated, those of earlier prompts."""
 
 from __future__ import annotations
 

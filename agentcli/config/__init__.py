@@ -1,1 +1,1 @@
-"""Layer 1: settings with their sources, and the user's folders."""
+"""Settings with their sources, the user's folders, stored keys and trust."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other processes from changing the file, by a lock on one beside it. Raises OSError."""
+    """Keep other processes from changing the file, by locking a `.lock` file beside it. Raises `OSError`."""
     lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -21,9 +21,9 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def replace_file(path: Path, data: bytes, mode: int) -> None:
-    """Write beside it, force to disk, rename. The file's folder must exist. Follows a link to where the file is.
+    """Replace the content: write a temporary file, sync it, rename it. The folder must exist. Follows a link.
 
-    Raises OSError; the old file is untouched then. A file that is there keeps its own permission bits.
+    Raises `OSError` and leaves the old file untouched then. An existing file keeps its permission bits.
     """
     target = path.resolve()
     with suppress(FileNotFoundError):
@@ -32,12 +32,12 @@ def replace_file(path: Path, data: bytes, mode: int) -> None:
 
 
 def replace_in_place(target: Path, data: bytes, mode: int) -> None:
-    """As `replace_file`, with exactly these permission bits, and without following a link. Raises OSError."""
+    """Like `replace_file`, with exactly these permission bits, and without following a link. Raises `OSError`."""
     beside = target.with_name(f".{target.name}.{os.urandom(6).hex()}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         try:
-            # The umask may have taken bits away, and an inherited ACL may have added some.
+            # The umask may have removed bits, and an inherited ACL may have added some.
             os.fchmod(descriptor, mode)
             view = memoryview(data)
             while view:

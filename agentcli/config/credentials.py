@@ -1,9 +1,9 @@
 """API keys stored by `agentcli login`, each for one address.
 
-In the system's keyring where there is one, else in `credentials.json` in the state folder (not in the configuration
-folder, which people put under version control). The file says which addresses have a key, so that nothing is asked of
-the keyring without need. It is only used if no other user can read or write it; otherwise the error
-explains the fix. A key is in no `repr` and in no message.
+In the system's keyring if there is one, else in `credentials.json` in the state folder (not in the configuration
+folder, which users put under version control). The file lists the addresses that have a key, so that the keyring is not
+queried without need. It is only used if no other user can read or write it; otherwise the error explains the fix. A
+key is never in a `repr` or in a message.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from agentcli.core.frozen import frozen
 
 SERVICE = "agentcli"
 _LEAST_PRIORITY = 1
-"""Recommended minimum; backends below it store nothing, or plain text."""
+"""Least priority of a backend, as recommended by the library; those below store nothing, or plain text."""
 
 
 class Vault(Protocol):
-    """Raises `CredentialError` when it is locked or gone."""
+    """A store of secrets. Methods raise `CredentialError` if it is locked or unavailable."""
 
     def read(self, name: str) -> str | None: ...
 
@@ -76,13 +76,13 @@ def system_vault() -> Vault | None:
     try:
         library = import_module("keyring")
         priority = type(library.get_keyring()).priority
-    except Exception:  # noqa: BLE001 -- a keyring that cannot even be looked at is none
+    except Exception:  # noqa: BLE001 -- a keyring that cannot be inspected is not used
         return None
     return Keyring(library) if isinstance(priority, int | float) and priority >= _LEAST_PRIORITY else None
 
 
 def _unusable(error: Exception) -> CredentialError:
-    # Only the kind of the error: what a backend says may quote what it was given.
+    # Only the type of the error: a backend's message may quote the secret.
     return CredentialError(
         f"The system keyring is not available ({type(error).__name__}). Unlock it and try again, "
         "or set ANTHROPIC_API_KEY."
@@ -98,14 +98,14 @@ _LARGEST = 256 * 1024
 class StoredKey:
     key: str = field(repr=False)
     where: str
-    """Shown to the user: the keyring, or the file's path."""
+    """Location for display: the keyring, or the file's path."""
 
 
 @frozen
 class KeyLocation:
     where: str
     problem: str = ""
-    """Why it is not in the keyring although there is one."""
+    """Why the key is not in the keyring although there is one; "" otherwise."""
 
 
 class KeyStore:
@@ -119,7 +119,7 @@ class KeyStore:
         file_name: str = FILE_NAME,
         command: str = "agentcli login",
     ) -> None:
-        """`command` stores a key again; error messages name it."""
+        """`command`: the command that stores a key again, for error messages."""
         self.path = state_dir / file_name if state_dir is not None else None
         self._vault = vault
         self._command = command
@@ -212,7 +212,7 @@ def _check_folder(folder: Path) -> None:
 
 def _read_safely(path: Path, command: str) -> bytes | None:
     try:
-        # Not blocking, because a FIFO would wait for a writer; not through a link, because it may lead anywhere.
+        # Non-blocking, because a FIFO would wait for a writer; no links, because they may lead anywhere.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -1,4 +1,4 @@
-"""Environment variables beyond those of single settings, and the files of agentcli, described for the reference."""
+"""Reference texts for the files of agentcli and for environment variables other than those of single settings."""
 
 from __future__ import annotations
 

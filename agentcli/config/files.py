@@ -1,4 +1,4 @@
-"""Reads one settings file: a JSON object of limited size. Problems are returned with their position."""
+"""Read one settings file: a JSON object of limited size. Problems are returned with their position."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentcli.core.plural import counted, plural
 
 SIZE_LIMIT = 1024 * 1024
 MOST_PROBLEMS = 20
-"""Of one kind in one file; more are counted, not listed."""
+"""Most problems of one kind listed for one file; further ones are only counted."""
 _LONGEST_NAME = 80
 
 
@@ -38,12 +38,12 @@ class SettingsDocument:
     values: dict[str, Any] | None
     problems: tuple[SettingsProblem, ...] = ()
     doubled: frozenset[str] = frozenset()
-    """Names that occur twice in one object; only the last of each counted."""
+    """Names that occur twice in one object, of which only the last value is used."""
     raw: bytes = b""
 
 
 def read_document(path: Path) -> SettingsDocument | None:
-    """None if there is no such file. Never raises, never waits on a pipe."""
+    """Read and parse a file; None if there is no such file. Never raises, never waits on a pipe."""
     name = str(path)
     raw = read_bounded(path, SIZE_LIMIT)
     if not isinstance(raw, Unread):

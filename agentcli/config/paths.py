@@ -20,7 +20,7 @@ STATE_FILES = (
     *("credentials.json", "trust.json", "trust.lock", "plugins.log"),
     *("mcp-tokens.json", "mcp-choices.json", "mcp-choices.lock"),
 )
-"""Everything in the state folder but worktrees, whether it is there yet or not."""
+"""Known files in the state folder. Together with `STATE_PARTS` they are protected even before they exist."""
 
 
 @frozen
@@ -34,7 +34,7 @@ class Paths:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str], home: Path | None = None) -> Paths:
-        """`home` None: what HOME says. Relative values are ignored, as the XDG rules ask for."""
+        """Find the folders. `home` None: the value of HOME. Relative values are ignored, as XDG requires."""
         home = home or _absolute(environ.get("HOME"))
 
         def folder(own: str, common: str, below_home: str) -> Path | None:
@@ -67,15 +67,15 @@ def project_folder(cwd: Path) -> Path:
     candidates = []
     for folder in (cwd, *cwd.parents):
         candidates.append(folder)
-        if os.path.exists(f"{folder}/.git"):  # noqa: PTH110 -- asked for often, and pathlib is slow
+        if os.path.exists(f"{folder}/.git"):  # noqa: PTH110 -- called often, and pathlib is slow
             found = (candidate for candidate in candidates if (candidate / PROJECT_FOLDER).is_dir())
             return next(found, cwd) / PROJECT_FOLDER
     return cwd / PROJECT_FOLDER
 
 
 def own_parts(folder: Path, working_dirs: Iterable[Path]) -> tuple[Path, ...]:
-    """What to protect of one of agentcli's own folders: all of it, or everything but the worktree that the agent works
-    in, if that lies there."""
+    """Paths to protect in one of agentcli's own folders: the whole folder, or everything in it except the worktree in
+    which the agent works."""
     real = Path(real_path(folder))
     inside = [each.relative_to(real).parts[0] for each in working_dirs if each != real and each.is_relative_to(real)]
     if not inside:

@@ -1,6 +1,6 @@
-"""Adding permission rules, MCP servers and single settings to a file: everything else in it stays as it is.
+"""Save permission rules, MCP servers and single settings in a file, leaving the rest of it unchanged.
 
-The file is edited only when it can be read without doubt; a broken one is never overwritten.
+The file is edited only if it is valid and unambiguous; a broken one is never overwritten.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from agentcli.core.lazy_pattern import lazy_pattern
 
 _INDENT = lazy_pattern(r"^\{\s*?\n([ \t]+)\"", re.MULTILINE)
 _IGNORED = "settings.local.json\n.gitignore\n"
-"""What is written into a project for one user alone. Itself too, so that `git status` stays as it was; the shared
-`settings.json` can be committed like any file."""
+"""Content of the `.gitignore` in `PROJECT_FOLDER`: files for one user alone, including itself, so that `git status`
+does not change. The shared `settings.json` can be committed like any file."""
 
 
 @frozen
@@ -38,14 +38,14 @@ class RuleKeeper:
     cwd: Path
 
     def change(self, where: str, behavior: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> str:
-        """Remove and add rules of one kind in a file; returns its path. Raises `AgentError`, and nothing was changed
-        then. A folder that was trusted stays so: what is new in its files was decided by the user."""
+        """Remove and add rules of one kind in a file; returns its path. Raises `AgentError` without changing anything.
+        A trusted folder stays trusted, because the user decided about the change."""
         path = self.paths.get(where)
         if path is None:
             raise AgentError(f"There is no {where} settings file for the rule.")
         if where != "user":
-            # A repository may come with a `.agentcli` that is a link to the user's own settings: an answer for this
-            # project would hold in all of them.
+            # The `.agentcli` of a repository may be a link to the user's own settings: a rule for this project would
+            # then apply to all projects.
             _refuse_link_outside(path, self.cwd, self.paths.get("user"), "The rule")
         before = self.trust.state(self.cwd)
         try:
@@ -63,13 +63,13 @@ class ServerKeeper:
     """Adds MCP servers to configuration files and removes them."""
 
     paths: Mapping[str, Path]
-    """By scope: local, user, project."""
+    """Files by scope: local, user, project."""
     trust: TrustStore
     cwd: Path
 
     def change(self, scope: str, name: str, entry: Mapping[str, Any] | None) -> str:
-        """Add a server, or remove it with None; returns the file's path. Raises `AgentError`, and nothing was changed
-        then. A folder that was trusted stays so: the change was made by the user."""
+        """Add a server, or remove it with None; returns the file's path. Raises `AgentError` without changing anything.
+        A trusted folder stays trusted, because the user made the change."""
         path = self.paths.get(scope)
         if path is None:
             raise AgentError(f"There is no {scope} configuration file: no home folder is known.")
@@ -121,10 +121,10 @@ def _refuse_link_outside(path: Path, cwd: Path, user: Path | None, what: str) ->
 def change_rules(
     path: Path, behavior: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()
 ) -> tuple[str | None, str] | None:
-    """Remove rules from `permissions.<behavior>` and add those that are not there yet, in the place of the first
-    removed one. Raises `AgentError` for an unusable file or a rule that is not there, and OSError.
+    """Remove rules from `permissions.<behavior>` and add missing ones at the position of the first removed rule. Raises
+    `AgentError` for an unusable file or if a rule to remove is missing, and `OSError`.
 
-    Returns the hashes of the content before (None: there was no file) and after, or None if nothing had to change."""
+    Returns the hashes of the content before (None: no file) and after; None if nothing had to change."""
     values, indent, raw = _read(path)
     permissions = values.setdefault("permissions", {})
     if not isinstance(permissions, dict) or not isinstance(permissions.get(behavior, []), list):
@@ -144,14 +144,14 @@ def change_rules(
 
 
 def _canonical(rule: str) -> str:
-    """A rule without the differences that mean nothing: blanks around it, and a spec that matches everything."""
+    """Normalise a rule: without surrounding blanks and without a spec that matches everything."""
     name, opened, rest = rule.strip().partition("(")
     spec = rest.removesuffix(")").strip()
     return f"{name.strip()}({spec})" if opened and spec not in ("", "*") else name.strip()
 
 
 def save_setting(path: Path, name: str, value: Any) -> None:
-    """Set one key of the schema in a file; None takes it out. Raises `AgentError`, and nothing was changed then."""
+    """Set one key of the schema in a file; None removes it. Raises `AgentError` without changing anything."""
     key = BY_NAME[name]
     try:
         _make_folder(path.parent)
@@ -174,7 +174,7 @@ def save_setting(path: Path, name: str, value: Any) -> None:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], str | int, bytes | None]:
-    """The values of a file, its indentation and its bytes (None: no file). Raises `AgentError` if it is unreadable."""
+    """The values of a file, its indentation and its bytes (None: no file). Raises `AgentError` if it is unusable."""
     document = read_document(path)
     if document is None:
         return {}, 2, None
@@ -191,8 +191,8 @@ def _write(path: Path, values: dict[str, Any], indent: str | int, mode: int = 0o
 
 
 def _make_folder(folder: Path) -> None:
-    """Make the folder. In a project's, an ignore file keeps the user's own settings out of commits; one that is there
-    already is the project's own and stays as it is."""
+    """Create the folder. In a project, add an ignore file that keeps the user's own settings out of commits; an
+    existing one belongs to the project and is not changed."""
     is_new = not folder.is_dir()
     if is_new:
         folder.mkdir(parents=True, mode=0o700)

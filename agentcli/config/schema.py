@@ -1,7 +1,7 @@
-"""Every setting: its type, its default, how layers combine, and who may set it. The one table that all else reads.
+"""The table of all settings: type, default, how layers combine, and who may set them.
 
-`repository` says what the files inside a project may do with a key, once the folder is trusted: a repository is
-written by others, so it can never raise rights or limits, nor say where requests and keys go (S3).
+`repository` says whether files of a trusted project may set a key: a repository is written by others, so it can never
+raise rights or limits, nor decide where requests and keys go (S3).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ Kind = Literal["text", "integer", "number", "boolean", "texts", "object", "text 
 RepositoryRight = Literal["yes", "no", "stricter", "inside"]
 
 PERMISSION_MODES = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
-"""From the strictest to the freest."""
+"""Modes from the strictest to the most permissive."""
 SANDBOX_MODES = ("strict", "on", "off")
-"""From the strictest to the freest."""
+"""Modes from the strictest to the most permissive."""
 
 
 @frozen
 class Key:
     name: str
-    """A dot leads into an object: `permissions.allow` is `allow` inside `permissions`."""
+    """Name in the file. A dot separates objects: `permissions.allow` is `allow` inside `permissions`."""
     kind: Kind
     doc: str
     default: Any = None
@@ -31,16 +31,17 @@ class Key:
     minimum: float | None = None
     maximum: float | None = None
     merge: bool = False
-    """Lists add up, strongest layer first; objects combine key by key, and in a `list map` the lists of a key add up.
-    False: the strongest layer alone counts."""
+    """Whether the values of all layers are merged: lists are concatenated, strongest layer first; objects are combined
+    key by key, and in a `list map` the lists of a key are concatenated. False: only the strongest layer is used."""
     repository: RepositoryRight = "yes"
-    """`stricter`: only a value that allows no more than the user's own. `inside`: only paths in the repository."""
+    """Whether project files may set it. `stricter`: only to a value that allows no more than the user's own. `inside`:
+    only to paths in the repository."""
     environment: tuple[str, ...] = ()
-    """Environment variables for it; the first that is set wins."""
+    """Environment variables that set it; the first that is set wins."""
     aliases: tuple[str, ...] = ()
 
     def strictness(self, value: Any) -> float:
-        """Smaller is stricter; for keys with `repository="stricter"`."""
+        """Rank of a value, smaller is stricter; for keys with `repository="stricter"`."""
         return self.choices.index(value) if self.choices else float(value)
 
 

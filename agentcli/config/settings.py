@@ -2,9 +2,9 @@
 
     managed > flags > environment variables > .agentcli/settings.local.json > .agentcli/settings.json > user > default
 
-No file content raises an error: problems are returned as values and the rest is used. No file is written.
-Only `--settings` is different: invalid input there raises `UsageError`. If a file that
-might forbid something cannot be used, `rights_uncertain` is set, and every tool needs approval.
+No file content raises an error: problems are returned as values and the rest is used. Only invalid input of
+`--settings` raises `UsageError`. If a file that might deny something cannot be used, `rights_uncertain` is set, and
+every tool needs approval. No file is written.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SOURCES = ("user", "project", "local")
 
 
 class Layer(StrEnum):
-    """From the strongest to the weakest."""
+    """Source layers of settings, from the strongest to the weakest."""
 
     MANAGED = "managed"
     FLAGS = "flags"
@@ -89,16 +89,17 @@ class SettingsRequest:
     """Any of user, project, local; None for all. Managed settings always apply."""
     trusted: bool = False
     trusted_digests: Mapping[str, str] | None = None
-    """Hashes of the folder's files when their trust was checked; other content is untrusted. None: as with --trust."""
+    """Hashes of the folder's files when their trust was checked; other content is untrusted. None: do not compare, as
+    with --trust."""
 
 
 class Settings:
-    """Immutable. The typed getters take a key of the schema; another key, or one of another type, is a KeyError."""
+    """The combined settings; immutable. Typed getters raise `KeyError` for an unknown key or one of another type."""
 
     def __init__(
         self, given: Iterable[LayerValue], problems: Sequence[SettingsProblem] = (), rights_uncertain: bool = False
     ) -> None:
-        """`given` in any order; of two values from one layer the first wins."""
+        """`given`: values in any order; of two values from one layer the first wins."""
         self.problems: tuple[SettingsProblem, ...] = tuple(problems)
         self.rights_uncertain = rights_uncertain
         strength = list(Layer)
@@ -142,7 +143,7 @@ class Settings:
         return self.get(name)
 
     def where(self, name: str) -> Source:
-        """The strongest layer that gives this key a value."""
+        """Source of the strongest layer that sets this key."""
         items = self._given.get(BY_NAME[name].name)
         return items[0].source if items else DEFAULT_SOURCE
 
@@ -166,7 +167,7 @@ class Settings:
 
 
 def load_settings(request: SettingsRequest) -> Settings:
-    """Raises `UsageError` for `--settings` and single flags, nothing else."""
+    """Read and combine all layers. Raises `UsageError` for `--settings` and single flags, nothing else."""
     reading = _Reading(request.trusted, request.trusted_digests)
     reading.take_file(Layer.MANAGED, request.paths.managed_settings)
     reading.take_flags(request)
@@ -269,7 +270,7 @@ class _Reading:
                 self._take(key, value, source)
 
     def _flattened(self, values: Mapping[str, Any], source: Source, *, quiet: bool) -> dict[str, Any]:
-        """Sections flattened to dotted names, in file order."""
+        """Flatten sections to dotted names, in file order."""
         flat: dict[str, Any] = {}
         for name, value in values.items():
             if name not in SECTIONS:
@@ -301,7 +302,7 @@ class _Reading:
             self._say(source, f"{text}, and every tool needs approval.")
 
     def _limited(self, key: Key, value: Any, source: Source) -> Any:
-        """The start of an overlong list: every rule would be matched at each tool call."""
+        """Cut an overlong list, because every rule is matched at each tool call."""
         if key.kind != "texts" or not isinstance(value, list):
             return value
         kept, size = 0, 0

@@ -52,13 +52,13 @@ UNREADABLE = "unreadable"
 
 @frozen
 class TrustedContent:
-    """A file that agentcli might obey."""
+    """A file that can make agentcli run or allow something."""
 
     name: str
-    """Relative to the root."""
+    """Path relative to the root."""
     digest: str
     text: str = ""
-    """The content that `digest` was computed from, for showing it whole. Bytes that are not UTF-8 are spelled out."""
+    """The content of which `digest` is the hash, for display. Bytes that are not UTF-8 are escaped."""
 
 
 @frozen
@@ -68,9 +68,9 @@ class TrustState:
     """Whether the user has ever trusted this root."""
     parts: tuple[TrustedContent, ...]
     changed: tuple[str, ...]
-    """Names of files that are new or changed since; all of them for an unknown root."""
+    """Names of files that are new or changed since then; all files for an unknown root."""
     own: bool = False
-    """Not trusted, but it contains only rules that the user saved through agentcli."""
+    """Whether the root is not trusted, but contains only rules that the user saved through agentcli."""
 
     @property
     def trusted(self) -> bool:
@@ -78,12 +78,12 @@ class TrustState:
 
     @property
     def usable(self) -> bool:
-        """Whether its settings apply: it is trusted, or they are the user's own answers."""
+        """Whether its settings apply: the root is trusted, or the user saved all of them through agentcli."""
         return (self.known or self.own) and not self.changed
 
     @property
     def needs_answer(self) -> bool:
-        """Whether the user has to be asked before anything of it is used."""
+        """Whether the user has to review the files before any of them is used."""
         return bool(self.parts) and not self.usable
 
     @property
@@ -92,13 +92,13 @@ class TrustState:
         return tuple(part.name for part in self.parts if part.digest == UNREADABLE)
 
     def digests(self) -> dict[str, str]:
-        """Absolute path to the hash of what was read from it, so that a later reader can insist on the same content."""
+        """Hashes by absolute path, so that a later reader can require the same content."""
         return {os.path.normpath(self.root / part.name): part.digest for part in self.parts}
 
 
 def trust_root(cwd: Path) -> Path:
-    """The root for trust: of the innermost repository, or the folder itself."""
-    # Every engine asks a dozen times: with pathlib it takes three times as long.
+    """The folder to which trust belongs: the root of the innermost repository, or the folder itself."""
+    # Called a dozen times per engine; pathlib would take three times as long.
     real = folder = real_path(cwd)
     while not os.path.exists(os.path.join(folder, ".git")):  # noqa: PTH110, PTH118
         parent = os.path.dirname(folder)  # noqa: PTH120
@@ -109,7 +109,7 @@ def trust_root(cwd: Path) -> Path:
 
 
 def parts_of(cwd: Path) -> tuple[TrustedContent, ...]:
-    """Everything below the root that agentcli might obey when it is started in this folder."""
+    """All files below the root that can make agentcli run or allow something when it is started in this folder."""
     return _parts(cwd, trust_root(cwd))
 
 
@@ -124,8 +124,8 @@ def _parts(cwd: Path, root: Path) -> tuple[TrustedContent, ...]:
 
 
 def _files_below(folder: Path, root: Path) -> list[Path]:
-    """The files of a folder in a fixed order. What is not looked into stands for itself, and as it is no file it
-    cannot be trusted: a link to a folder, a folder that lies elsewhere, one with too many files."""
+    """The files of a folder in a fixed order. A folder that is not searched (a link, outside the root, too many files)
+    is listed itself; as it is not a file, it cannot be trusted."""
     if _is_missing(folder):
         return []
     if not Path(os.path.realpath(folder)).is_relative_to(root):
@@ -144,7 +144,7 @@ def _part(path: Path, root: Path) -> TrustedContent | None:
         return None
     name = os.path.relpath(path, root)
     try:
-        # Not `Path.resolve`, which raises for links in a circle what is no OSError.
+        # Not `Path.resolve`: for circular links it raises something other than OSError.
         inside = Path(os.path.realpath(path)).is_relative_to(root)
     except OSError:
         return TrustedContent(name, UNREADABLE)
@@ -157,7 +157,8 @@ def _part(path: Path, root: Path) -> TrustedContent | None:
 
 
 def _is_missing(path: Path) -> bool:
-    """Most are, in most projects. A link to nothing is there, and so is what cannot be looked at."""
+    """Whether there is no such file, the usual case. A dangling link exists, and so does a path that cannot be
+    inspected."""
     try:
         os.lstat(path)
     except FileNotFoundError:
@@ -195,7 +196,7 @@ class TrustStore:
         return TrustState(root, isinstance(entry, dict) and not own, parts, changed, own)
 
     def trust(self, state: TrustState) -> None:
-        """Remember a root with exactly the content in `state`, which is what was shown. Raises `AgentError`."""
+        """Trust a root with exactly the content in `state`, which the user has seen. Raises `AgentError`."""
         if state.root == self._home or state.root.parent == state.root:
             raise UsageError(
                 f"{state.root} contains more than one project and cannot be trusted permanently. "
@@ -210,11 +211,11 @@ class TrustStore:
         self._remember(state.root, {part.name: part.digest for part in state.parts})
 
     def trust_own_change(self, before: TrustState, path: Path, old: str | None, new: str) -> None:
-        """Keep a root usable after agentcli itself has changed one file of it: a trusted one, or one that held nothing
-        of a stranger's. Raises `AgentError`.
+        """Keep a root usable after agentcli itself has changed one of its files. The root must have been usable or
+        empty before. Raises `AgentError`.
 
-        Nothing else that is there now counts as trusted: it may have changed in the meantime. `old` and `new`: hashes
-        of what the change was based on, None without a file, and of what was written."""
+        Only this file becomes trusted: others may have changed in the meantime. `old` and `new`: hashes of the content
+        on which the change was based (None: no file) and of the written content."""
         name = os.path.relpath(path, before.root)
         known = {part.name: part.digest for part in before.parts}
         if (before.usable or not before.parts) and known.get(name) == old:

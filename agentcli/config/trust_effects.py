@@ -1,6 +1,6 @@
-"""What the files of a folder would start, contact and read, as far as it can be read off them. For trust questions.
+"""List the programs, addresses and variables in a folder's files, for trust questions.
 
-The files are shown whole besides: JSON can spell a text in many ways, and this is the text that would be used.
+The files are also shown in full. JSON can spell the same text in many ways; this is the text that would be used.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 @frozen
 class TrustEffects:
-    """Each with the name of its file."""
+    """Effects of the files, each with the name of its file."""
 
     programs: tuple[tuple[str, str], ...] = ()
     addresses: tuple[tuple[str, str], ...] = ()
-    """Of MCP servers."""
+    """Addresses of MCP servers."""
     variables: tuple[tuple[str, str], ...] = ()
-    """Names of the user's environment variables that MCP servers get, in arguments, variables, addresses or headers."""
+    """Names of the user's environment variables passed to MCP servers in arguments, variables, addresses or headers."""
 
     def titled(self) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
         return (
@@ -75,7 +75,7 @@ def _of_servers(servers: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def variables_in(value: object) -> tuple[str, ...]:
-    """Names of the environment variables that an entry refers to."""
+    """Names of the environment variables to which an entry refers."""
     return tuple(dict.fromkeys(_named(value)))
 
 

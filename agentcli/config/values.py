@@ -1,4 +1,4 @@
-"""Validates setting values from JSON and environment variables. Pure."""
+"""Validate setting values from JSON and environment variables. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class InvalidValue(Exception):
 
 
 def parse_value(key: Key, value: Any) -> Any:
-    """The value in the form the program uses (lists become tuples); raises `InvalidValue`."""
+    """Validate and convert a value (lists become tuples). Raises `InvalidValue`."""
     value = _typed(key, value)
     if key.choices and value not in key.choices:
         raise InvalidValue("one of " + ", ".join(key.choices))
@@ -66,7 +66,7 @@ def _typed(key: Key, value: Any) -> Any:
 
 
 def parse_text(key: Key, text: str) -> Any:
-    """The value of an environment variable; raises `InvalidValue`."""
+    """Parse the value of an environment variable. Raises `InvalidValue`."""
     if key.kind == "boolean":
         if text.lower() in _TRUE:
             return True

@@ -1,4 +1,4 @@
-"""Layer 4: `agentcli demo`, a tour without a key and without a network. Only the model is scripted.
+"""`agentcli demo`: a tour without a key and without a network. Only the model is scripted.
 
 project    the temporary folder: a small package with a bug, and everything else that the demo writes
 words      the texts of the script

@@ -34,11 +34,11 @@ class World:
     """What the director knows besides the request."""
 
     fixed: bool
-    """The code contains the fix."""
+    """Whether the code contains the fix."""
     limited: bool
-    """The rate limit of the tour has already happened."""
+    """Whether the tour's rate limit has already happened."""
     just_limited: bool = False
-    """The previous request hit the rate limit."""
+    """Whether the previous request hit the rate limit."""
     next_line: str = ""
     """The prepared text in the input box; "" for none."""
 
@@ -61,7 +61,7 @@ class Situation:
     asides: tuple[str, ...] = ()
     """User messages since the last reply, sent during the work."""
     stopped: bool = False
-    """The reply before the prompt was interrupted."""
+    """Whether the reply before the prompt was interrupted."""
 
 
 def reply_to(body: Json, world: World) -> ScriptedReply:
@@ -194,7 +194,7 @@ def _free(situation: Situation, world: World) -> str:
 
 
 def _quoted(text: str, longest: int = 80) -> str:
-    """Without Markdown syntax."""
+    """Text on one line, without Markdown syntax."""
     return re.sub(r"[`*_<>\[\]|\\]", " ", plain_line(text, longest)).strip() or "…"
 
 

@@ -1,4 +1,4 @@
-"""Plays the tour without a terminal: the same engine, tools, questions and replies, printed as lines of text."""
+"""Play the tour without a terminal: the same engine, tools, questions and replies, printed as lines of text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WriteText = Callable[[str], object]
 
 
 def play(options: Options, tour: Tour, write: WriteText) -> int:
-    """0 after the whole tour, else 128 plus the number of the signal that ended it."""
+    """Play the tour and return the exit code: 0, or 128 plus the number of the signal that ended it."""
     with asyncio.Runner() as runner:
         return runner.run(_until_signal(options, tour, write))
 

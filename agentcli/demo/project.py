@@ -119,8 +119,8 @@ class Project:
             self._make_python()
 
     def _make_python(self) -> None:
-        """A `python3` that runs the interpreter of agentcli, or the next one on the PATH if a sandbox hides it. In the
-        project, because a sandbox hides the rest of the temporary folder."""
+        """Write a `python3` that runs agentcli's interpreter, or the next one on the PATH if a sandbox hides that. In
+        the project, because a sandbox hides the rest of the temporary folder."""
         program = self.folder / _PROGRAMS / "python3"
         program.parent.mkdir(parents=True)
         program.write_text(_PYTHON.format(own=shlex.quote(sys.executable)), encoding="utf-8")

@@ -26,7 +26,7 @@ class TourStop:
     line: str
     """The text that Enter sends."""
     note: str = ""
-    """Shown before the stop."""
+    """Text shown before the stop."""
     stop_after: int = 0
     """Without a terminal: interrupt the answer after about this many tokens."""
 
@@ -81,7 +81,7 @@ class Tour:
                 self._sent[stop.name] += 1
 
     def _makes_sense(self, stop: TourStop) -> bool:
-        """A command that has nothing to work on yet is skipped."""
+        """Whether a command has something to work on; otherwise it does not count as a stop."""
         if stop is UNDO:
             return self._fixed()
         if stop is REDO:

@@ -1,4 +1,4 @@
-"""The model of the demo: asks the director for replies and plays them at reading speed, in place of a server."""
+"""The transport of the demo: plays the director's replies at reading speed, in place of a server."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class DemoTransport(Transport):
         await asyncio.sleep(seconds / self._speed)
 
     def _hurried(self, error: ErrorAnswer) -> ErrorResponse:
-        """The error with a wait that fits the speed."""
+        """The error with its wait divided by the speed."""
         wait = {"retry-after-ms": f"{1000 * float(error.headers['retry-after']) / self._speed:.0f}"}
         return ErrorResponse(error.status, wait, error.body, now="")
 
 
 def _seconds(event: Json) -> float:
-    """Time to read this event."""
+    """Seconds to read this event."""
     delta = event.get("delta") or {}
     match delta.get("type"):
         case "text_delta":
@@ -76,7 +76,7 @@ def _seconds(event: Json) -> float:
 CHARACTERS_A_TOKEN = 4
 LEAST_CACHED = 1_024
 LOOKS_BACK = 20
-"""How many blocks before a breakpoint are searched for a cached prefix."""
+"""Blocks before a breakpoint that are searched for a cached prefix."""
 
 
 def tokens(value: object) -> int:
@@ -84,7 +84,7 @@ def tokens(value: object) -> int:
 
 
 class Billing:
-    """The cached prefixes of earlier requests. A demo ends before any of them would expire."""
+    """Simulates usage with a prompt cache of earlier prefixes. A demo ends before any of them would expire."""
 
     def __init__(self) -> None:
         self._kept: set[bytes] = set()
@@ -121,7 +121,7 @@ class Billing:
 
 
 def _blocks(body: Json) -> Iterator[tuple[str, bool]]:
-    """All blocks in cache order, and which of them have a breakpoint."""
+    """All blocks in cache order, each with whether it has a breakpoint."""
     yield json.dumps([body.get("model"), body.get("output_config")]), False
     for tool in body.get("tools") or ():
         yield _bare(tool)
@@ -137,6 +137,6 @@ def _blocks(body: Json) -> Iterator[tuple[str, bool]]:
 
 
 def _bare(block: Json) -> tuple[str, bool]:
-    """A block without its breakpoint, which is not content."""
+    """A block as JSON without its breakpoint, which is not content, and whether it has one."""
     plain = {name: value for name, value in block.items() if name != "cache_control"}
     return json.dumps(plain, ensure_ascii=False), "cache_control" in block

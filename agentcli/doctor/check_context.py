@@ -27,7 +27,7 @@ class OutputScreen:
 
     @classmethod
     def here(cls, may_ask: bool) -> OutputScreen:
-        # The app puts its own stream in the place of `sys.stdout`.
+        # The app replaces `sys.stdout` by its own stream.
         stream = sys.__stdout__ or sys.stdout
         try:
             is_terminal = os.isatty(1)
@@ -46,5 +46,5 @@ class CheckContext:
 
     @cached_property
     def ground(self) -> Environment:
-        """Raises `UsageError` when the settings of the command line are wrong, or the folder is gone."""
+        """The environment of a session here. Raises `UsageError` if `--settings` is invalid or the folder is gone."""
         return Environment(self.options)

@@ -27,7 +27,7 @@ class Finding:
     name: str
     text: str
     advice: str = ""
-    """What to do about it."""
+    """Suggested fix."""
 
     def record(self) -> Json:
         return {"status": self.status, "name": self.name, "text": self.text, "advice": self.advice}

@@ -1,4 +1,4 @@
-"""What of another agent's setup is here, and whether it is used: `~/.claude`, `.claude`, `.agents`, AGENTS.md."""
+"""Report files of other agents and whether agentcli uses them: `~/.claude`, `.claude`, `.agents`, AGENTS.md."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOUNS = {"commands": "command", "skills": "skill", "agents": "agent", "output-s
 _NOT_TRUSTED = "not used: this folder is not trusted"
 _TRUST = "`agentcli trust` shows what is in it and asks."
 _OWN_KEYS = {"permissions": "permission rules", "env": "variables", "model": "the model"}
-"""Keys of foreign settings that people look for here."""
+"""Keys of other agents' settings that users may expect to work here."""
 
 
 def setup(context: CheckContext) -> Iterator[Finding]:
@@ -39,7 +39,7 @@ def setup(context: CheckContext) -> Iterator[Finding]:
 
 
 def _definitions(places: DefinitionPlaces) -> Iterator[Finding]:
-    """Commands, skills, agents and styles in the folders of other agents, and every problem in any of them."""
+    """Report commands, skills, agents and styles in folders of other agents, and problems in all definitions."""
     everything = DefinitionPlaces(places.cwd, places.config_dir, places.home, trusted=True)
     library = Library(everything)
     library.refresh()
@@ -92,7 +92,7 @@ def _instructions(context: CheckContext, root: Path) -> Iterator[Finding]:
 
 
 def _servers(value: object, label: str) -> Iterator[Finding]:
-    """MCP servers in the settings of another agent."""
+    """Report MCP servers in the settings of another agent."""
     if not isinstance(value, dict) or not value:
         return
     names = ", ".join(map(str, list(value)[:_MOST_NAMES]))
@@ -102,7 +102,7 @@ def _servers(value: object, label: str) -> Iterator[Finding]:
 
 
 def _claude_file(home: Path, root: Path) -> Iterator[Finding]:
-    """`~/.claude.json`: servers for all projects, and for this one."""
+    """Report the servers in `~/.claude.json`: for all projects, and for this one."""
     data = read_bounded(home / ".claude.json", _LARGEST_STATE)
     try:
         state = parse_json(data) if data else {}

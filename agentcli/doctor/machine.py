@@ -1,4 +1,4 @@
-"""Versions, the programs that agentcli starts, and how many folders the system watches for it."""
+"""Checks of versions, of the programs that agentcli starts, and of the limit on watched folders."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from agentcli.tools.search.ripgrep import find_ripgrep
 _FEW_WATCHES = 8_192
 _SECONDS = 5.0
 _SHOWN = ("anthropic", "httpx2", "textual", "rich", "prompt_toolkit", "typer", "tree-sitter")
-"""Libraries that a report about a problem should name."""
+"""Libraries whose versions a bug report should name."""
 
 
-def versions(_patient: CheckContext) -> Iterator[Finding]:
+def versions(_context: CheckContext) -> Iterator[Finding]:
     yield Finding("ok", "agentcli", f"{__version__}, in {Path(__file__).parent.parent}")
     yield Finding(
         "ok", "python", f"{platform.python_version()} ({sys.executable}), {platform.system()} {platform.release()}"
@@ -71,7 +71,7 @@ def programs(context: CheckContext) -> Iterator[Finding]:
             yield Finding("ok", name, f"{_version(found)} ({found})")
 
 
-def watches(_patient: CheckContext) -> Iterator[Finding]:
+def watches(_context: CheckContext) -> Iterator[Finding]:
     limit = Path("/proc/sys/fs/inotify/max_user_watches")
     if not limit.exists():
         return

@@ -38,7 +38,7 @@ def sandbox(context: CheckContext) -> Iterator[Finding]:
 
 
 def _findings(proofs: list[Proof]) -> Iterator[Finding]:
-    """One row for what holds, one for each promise that does not or could not be tried."""
+    """One finding for all promises that hold, and one for each that is broken or could not be tested."""
     kept = [proof for proof in proofs if proof.outcome == "holds"]
     if kept:
         text = "; ".join(proof.promise for proof in kept)

@@ -1,6 +1,6 @@
-"""Tests of the sandbox's promises: commands inside try forbidden actions, and the outcome is checked from outside.
+"""Test the sandbox's promises: commands inside try forbidden actions, and the outcome is checked from outside.
 
-Everything happens in scratch folders, with a scratch home and a scratch quarantine; nothing of the user's is touched,
+Everything happens in scratch folders, with a scratch home and a scratch quarantine; no file of the user is touched,
 whatever the outcome. Each topic takes 20 to 300 ms and is reported as soon as it is known.
 """
 
@@ -34,10 +34,10 @@ Outcome = Literal["holds", "broken", "untried"]
 _SECONDS = 10.0
 _SECRET_VARIABLES = ("GITHUB_PAT", "OPENAI_KEY", "DATABASE_URL", "SMTP_PASS", "CI_JOB_JWT", "HTTPS_PROXY")
 _REFUSED_ADDRESS = "127.0.0.2"
-"""Also this machine's loopback, but not the address that is allowed."""
+"""Another loopback address of this machine, which is not the allowed one."""
 _WORKS = "commands write in the project"
 _STARTED = "started"
-"""First line of every script: without it a refusal proves nothing."""
+"""First output of every script. Without it the script did not run, and a refusal proves nothing."""
 
 _ISOLATION = """
 import fcntl, os, socket
@@ -87,14 +87,14 @@ _EPERM, _EAFNOSUPPORT = "1", "97"
 class Proof:
     topic: str
     promise: str
-    """A clause: `writes outside are refused`."""
+    """The promise as a clause: `writes outside are refused`."""
     outcome: Outcome
     reason: str = ""
-    """Why it was not tried."""
+    """Why it was not tested."""
 
 
 def prove(launcher: Launcher, environ: Mapping[str, str], root: Path) -> Iterator[list[Proof]]:
-    """The proofs, topic by topic. `root`: a private folder that commands may not write to. Raises OSError."""
+    """Run the tests, topic by topic. `root`: a private folder that commands may not write to. Raises `OSError`."""
     if not isinstance(launcher, BubblewrapLauncher | SeatbeltLauncher):
         return
     scratch = Path(os.path.realpath(tempfile.mkdtemp(prefix="doctor-", dir=root)))
@@ -150,7 +150,7 @@ class _Trial:
         yield _proof(_WORKS, "made" in shown and (project / "inside").exists())
         self.shell(f"echo planted > '{outside}/file'; echo planted > '{self.folders.installation}/module.pth'")
         yield _proof("writes outside are refused", not any(outside.iterdir()))
-        # Never written to, even here: only asked whether it could be.
+        # The installation is never written to, even here: only test whether it is writable.
         shown = self.shell(f"echo {_STARTED}; [ -w '{Path(__file__).parent}' ] && echo writable")
         is_closed = not any(self.folders.installation.iterdir()) and shown.split() == [_STARTED]
         yield _proof("agentcli's own installation is read-only", is_closed)
@@ -182,7 +182,7 @@ class _Trial:
         return self.run(["/bin/sh", "-c", script])[0]
 
     def script(self, code: str, *arguments: str, grant: Grant = ORDINARY) -> dict[str, str]:
-        """What a script of ours printed, by the first word of each line; empty if it did not even start."""
+        """Output of one of our scripts, by the first word of each line; empty if it did not start."""
         shown, _launch = self.run(isolated_python(code, *arguments), grant)
         lines = [line.partition(" ") for line in shown.splitlines()]
         return {name: value for name, _space, value in lines} if lines and lines[0][0] == _STARTED else {}
@@ -190,7 +190,7 @@ class _Trial:
     def run(
         self, arguments: Sequence[str], grant: Grant = ORDINARY, launcher: BubblewrapLauncher | None = None
     ) -> tuple[str, Launch]:
-        """Standard output, empty for what took too long, and the launch, which is over."""
+        """Run a command; returns its standard output, "" after a timeout, and the finished launch."""
         launch = (launcher or self.launcher).launch(arguments, self.folders.project, self.environ, grant)
         launch.watch_limits()
         try:
@@ -271,7 +271,7 @@ class _LinuxTrial(_Trial):
         return _proof(promise, name in launch.stopped_for())
 
     def network(self) -> Iterator[Proof]:
-        """Auto mode's network, whatever the settings give to commands in other modes."""
+        """Test the network of auto mode, whatever the settings allow in other modes."""
         promise = "in auto mode commands have no network"
         if self.launcher.uncontained:
             yield Proof("", promise, "untried", "the network cannot be blocked on this machine")
@@ -283,7 +283,7 @@ class _LinuxTrial(_Trial):
                 return
             yield _proof(promise, "refused" in found and listener.connections == 0)
             if self.launcher.rules.strict:
-                # The proxy is a Unix socket, and those are closed.
+                # The proxy is reached by a Unix socket, which strict mode blocks.
                 return
             hosts = Grant(network="hosts", hosts=(ADDRESS,))
             found = self.script(_THROUGH_PROXY, str(listener.port), ADDRESS, _REFUSED_ADDRESS, grant=hosts)
@@ -317,7 +317,7 @@ _LISTENER_SECONDS = 2.0
 
 
 class TrialListener:
-    """Answers every connection as a web server would, until it is closed. Raises OSError where it cannot listen."""
+    """Answers every connection like a web server until it is closed. Raises `OSError` if it cannot listen."""
 
     def __init__(self) -> None:
         self.connections = 0

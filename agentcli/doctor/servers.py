@@ -1,4 +1,4 @@
-"""MCP servers: whether they are approved and can be started. None is started or contacted."""
+"""Check whether MCP servers are approved and can be started. None is started or contacted."""
 
 from __future__ import annotations
 

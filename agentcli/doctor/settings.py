@@ -1,4 +1,4 @@
-"""Settings files, trust of the folder, the folders we write to, and the state of the stored sessions."""
+"""Checks of settings files, folder trust, agentcli's own folders, and stored sessions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentcli.session.paths import sessions_dir
 
 _LEAST_FREE = 200_000_000
 _LOOKED_AT = 300
-"""Sessions whose ends are looked at, the newest first."""
+"""Most sessions whose last byte is checked, newest first."""
 _VARIABLES = {"configuration": "CONFIG_DIR", "state": "STATE_DIR", "cache": "CACHE_DIR"}
 
 
@@ -33,7 +33,7 @@ def configuration(context: CheckContext) -> Iterator[Finding]:
 
 
 def trust(context: CheckContext) -> Iterator[Finding]:
-    """Trust of the folder's own settings, if it has any."""
+    """Check the trust of the folder's own settings, if it has any."""
     folder = project_folder(context.ground.cwd)
     if not any((folder / name).exists() for name in ("settings.json", "settings.local.json")):
         return
@@ -98,7 +98,7 @@ def _is_cut_off(path: Path) -> bool:
 
 
 def _unwritable(folder: Path) -> str:
-    """Empty if a file can be made in it."""
+    """Why no file can be created in a folder; "" if one can."""
     try:
         descriptor, name = tempfile.mkstemp(prefix=".doctor-", dir=folder)
     except OSError as error:

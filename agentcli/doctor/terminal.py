@@ -17,7 +17,7 @@ from agentcli.doctor.finding import Finding
 
 LEAST_COLUMNS, LEAST_ROWS = 40, 10
 _WITH_PROTOCOL = ("kitty", "ghostty", "foot", "wezterm", "iterm", "alacritty")
-"""Terminals that have the kitty keyboard protocol, in their settings at least."""
+"""Terminals with the kitty keyboard protocol, at least as a setting."""
 _NEW_LINE = "Ctrl+J, or a backslash and Enter, always insert a new line."
 
 
@@ -51,7 +51,7 @@ def terminal(context: CheckContext) -> Iterator[Finding]:
 
 
 def keyboard(context: CheckContext) -> Iterator[Finding]:
-    """Whether the terminal distinguishes Shift+Enter from Enter; no finding without a terminal."""
+    """Check whether the terminal distinguishes Shift+Enter from Enter; no finding without a terminal."""
     if not context.screen.is_terminal or context.environ.get("TERM", "") in ("", "dumb"):
         return
     facts = _facts(context)
@@ -109,7 +109,7 @@ def _advice(facts: Terminal) -> str:
 Answer = Literal["kitty", "none", "silence"]
 
 QUESTION = b"\x1b[?u\x1b[c"
-"""Every terminal answers the second query; an answer to that one alone means no."""
+"""Two queries. Every terminal answers the second one; if only that is answered, the protocol is missing."""
 _SECONDS = 0.5
 _LAST = re.compile(rb"\x1b\[\?[0-9;]*c")
 _PROTOCOL = re.compile(rb"\x1b\[\?[0-9]+u")
@@ -122,7 +122,7 @@ def ask_for_keyboard_protocol(source: int = 0, target: int = 1, seconds: float =
 
     try:
         if not (os.isatty(source) and os.isatty(target)) or os.tcgetpgrp(source) != os.getpgrp():
-            # In the background, a change of the terminal would stop us.
+            # A background process that changes the terminal would be stopped.
             return "silence"
         before = termios.tcgetattr(source)
     except (OSError, termios.error):

@@ -1,1 +1,1 @@
-"""Layer 5: the non-interactive front end. Output as text, json and stream-json; input as text and stream-json."""
+"""The non-interactive front end. Output as text, json and stream-json; input as text and stream-json."""

@@ -14,7 +14,7 @@ from agentcli.headless.encode import encode_line
 
 
 class DebugLog:
-    """`filter` is a comma-separated list of parts of event names; a leading ! excludes events."""
+    """Writes events as JSON lines. `filter`: parts of event names, separated by commas; a leading ! excludes events."""
 
     def __init__(self, write: Callable[[bytes], object], filter: str, clock: Clock) -> None:
         names = [name.strip().casefold() for name in filter.split(",") if name.strip()]
@@ -39,13 +39,13 @@ class DebugLog:
 
 
 def open_debug_log(filter: str | None, file: Path | None, stderr: int, clock: Clock) -> DebugLog | None:
-    """Raises `UsageError` if the file cannot be written."""
+    """Open the log that the flags ask for, if any. Raises `UsageError` if the file cannot be written."""
     if file is not None:
         try:
             descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise UsageError(f"--debug-file: cannot write {file} ({error.strerror}). Check the path.") from None
-        # Stays open until the process ends: the last event may come at the very end.
+        # Open until the process ends: the last event may come at the very end.
         return DebugLog(lambda line: os.write(descriptor, line), filter or "", clock)
     if filter is not None:
         return DebugLog(lambda line: os.write(stderr, line), filter, clock)

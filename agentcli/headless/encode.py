@@ -44,7 +44,7 @@ _ESSENTIAL = ("type", "subtype", "uuid", "session_id", "is_error", "num_turns", 
 
 
 def encode_whole(frame: Json) -> bytes:
-    """One line of any length."""
+    """Encode a frame as one line of any length."""
     text = json.dumps(frame, ensure_ascii=False, separators=(",", ":"), default=str)
     if not text.isascii():
         # A lone surrogate has no UTF-8 form, and many parsers refuse its escape.
@@ -53,7 +53,7 @@ def encode_whole(frame: Json) -> bytes:
 
 
 def _cut(value: Any, limit: int) -> Any:
-    """The value with no string longer than `limit` and no list longer than a sixteenth of it."""
+    """Cut strings to `limit` characters and lists to a sixteenth of it, at least 8 entries."""
     if isinstance(value, str) and len(value) > limit:
         return f"{value[:limit]}… [{len(value) - limit} characters left out: the line would be longer than 1 MiB]"
     if isinstance(value, dict):

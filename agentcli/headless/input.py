@@ -18,7 +18,7 @@ from agentcli.core.messages import Block, Json, TextBlock, ToolResultBlock, Tool
 
 TEXT_LIMIT = 10 * 1024 * 1024
 LINE_LIMIT = 64 * 1024 * 1024
-"""A line may contain images; a longer one is a mistake and would fill the memory."""
+"""Bytes. A line may contain images; a longer one is a mistake and would fill the memory."""
 FIRST_BYTE_SECONDS = 3.0
 """Seconds that a prompt waits for the first byte of an inherited pipe that is never written or closed."""
 _CHUNK = 1 << 16
@@ -114,7 +114,7 @@ async def lines(descriptor: int) -> AsyncGenerator[bytes | None, None]:
 class UserLine:
     prompt: Prompt
     verbatim: bool = False
-    """The client composed the whole prompt: it is not parsed for slash commands and file mentions."""
+    """Whether the client composed the whole prompt, which is not parsed for slash commands and file mentions."""
 
 
 @frozen
@@ -132,7 +132,8 @@ Line = UserLine | ControlLine | BadLine
 
 
 def parse_line(raw: bytes | None) -> Line | None:
-    """None for lines that are ignored on purpose: empty ones and unknown types (PROTOCOLS 1.2). Never raises."""
+    """Parse one line. None: ignored on purpose, because it is empty or of an unknown type (PROTOCOLS 1.2). Never
+    raises."""
     if raw is None:
         return BadLine(f"A line of standard input is longer than {LINE_LIMIT >> 20} MiB and was skipped.")
     text = raw.decode("utf-8-sig", errors="replace").strip()

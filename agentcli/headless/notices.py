@@ -1,4 +1,4 @@
-"""Events as single lines on standard error. Pure; owns how important each is."""
+"""Format events as single lines for standard error, and rate their importance. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentcli.interactive.wording import event_line, whose
 _LONGEST_TITLE = 80
 _MOST_TITLES = 3
 ALWAYS, WATCHED, VERBOSE = 3, 2, 1
-"""Shown always; if standard error is a terminal; only with --verbose."""
+"""Importance: shown always; if standard error is a terminal; only with --verbose."""
 
 
 _IMPORTANCE: dict[type[Event], int] = {
@@ -34,7 +34,7 @@ _IMPORTANCE: dict[type[Event], int] = {
     ev.NoticeRaised: ALWAYS,
     ev.HookFinished: ALWAYS,
 }
-"""Of some, at most."""
+"""Importance by event type; `importance` lowers it for some events."""
 _STOPPABLE = (ev.RetryScheduled, ev.StreamWentQuiet)
 
 

@@ -1,7 +1,6 @@
-"""The interface of output formats: show events, and report why a run failed.
+"""The interface of output formats, and the two JSON formats; `text.py` has the third.
 
-The three formats are `text.py`, and `JsonOutput` and `StreamJsonOutput` here. Standard output gets only the answer;
-notices go to standard error.
+Standard output gets only the answer; notices go to standard error.
 """
 
 from __future__ import annotations
@@ -24,11 +23,12 @@ _LONGEST_LINE = 2000
 
 class EventOutput(Protocol):
     async def show(self, event: Event) -> None:
-        """Raises `OutputLost`."""
+        """Show an event. Raises `OutputLost`."""
         ...
 
     async def fail(self, message: str) -> None:
-        """The run ended outside any submission; the message is on standard error already. Raises `OutputLost`."""
+        """Report that the run ended outside any submission; the message is on standard error already. Raises
+        `OutputLost`."""
         ...
 
 
@@ -45,11 +45,11 @@ class Notices:
             self.say(notice(event))
 
     def say(self, text: str) -> None:
-        """One cleaned line: the text may come from a server."""
+        """Print one line, cleaned, because the text may come from a server."""
         complain(self.stderr, f"agentcli: {plain_line(text, _LONGEST_LINE)}")
 
     def say_verbatim(self, text: str) -> None:
-        """One unchanged line of trusted text, e.g. with a command to copy."""
+        """Print one unchanged line of trusted text, e.g. with a command to copy."""
         complain(self.stderr, f"agentcli: {terminal_line(text)}")
 
 

@@ -39,7 +39,7 @@ def result_frame(result: Result) -> Json:
 
 
 def failure_frame(message: str, session_id: str, uuid: str) -> Json:
-    """For a run that ended before or outside any submission."""
+    """The result of a run that ended before or outside any submission."""
     return result_frame(
         Result(
             subtype="error_during_execution",

@@ -38,7 +38,8 @@ def run(
     streams: Streams | None = None,
     build: Callable[[Options], Engine] | None = None,
 ) -> int:
-    """Everything that the run started has ended on return. Raises only for bugs, after reporting them to the output."""
+    """Run to the end and return the exit code; everything that the run started has ended then. Raises only for bugs,
+    after reporting them to the output."""
     if build is None:
         from agentcli.assemble import build_engine
 
@@ -116,7 +117,7 @@ class HeadlessRun:
         return exit_code(session.result)
 
     def _unread_lines(self, engine: Engine) -> AbstractAsyncContextManager[None]:
-        """Counts damaged lines in the unread part of a resumed session, if there is one, beside the run."""
+        """Count damaged lines in the unread part of a resumed session, if there is one, during the run."""
         if engine.earlier_part is None:
             return nullcontext()
         from agentcli.headless.unread_lines import report_unread_lines
@@ -171,7 +172,7 @@ class HeadlessRun:
 
 
 def exit_code(result: Result | None) -> int:
-    """For a run that was not ended by a signal. A run without any submission has not failed."""
+    """Exit code of a run that was not ended by a signal. A run without any submission has not failed."""
     if result is None or not result.is_error:
         return SUCCESS
     return TRY_AGAIN if result.retryable else FAILURE

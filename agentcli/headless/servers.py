@@ -1,4 +1,4 @@
-"""Waits for MCP servers before the first prompt of a headless run, and reports those that it goes on without."""
+"""Wait for MCP servers before the first prompt of a headless run, and report those that did not connect."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ if TYPE_CHECKING:
     from agentcli.mcp.servers import McpServers
 
 _QUIET_SECONDS = 2.0
-"""Shorter waits are not mentioned."""
+"""Shorter waits are not reported."""
 _GRACE_SECONDS = 5.0
-"""For a server's own time limit, which begins a little later, to be reported as its failure."""
+"""Added to the wait, so that a server that exceeds its own time limit, which begins a little later, has failed by
+then."""
 
 
 async def wait_for_servers(servers: McpServers, stopped: asyncio.Event, notices: Notices) -> None:
     """Start all servers and wait until each is connected or has failed, at most for `first_prompt_seconds`.
 
-    `stopped`: ends the wait."""
+    `stopped` ends the wait."""
     servers.start()
     loop, limits = asyncio.get_running_loop(), servers.limits
     longest = limits.first_prompt_seconds

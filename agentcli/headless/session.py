@@ -42,8 +42,8 @@ class HeadlessSession:
         wait_background: bool,
         notices: Notices,
     ) -> None:
-        """`wait_background`: wait for background commands at the end, instead of stopping them. `notices`: for what
-        no output format shows: servers that do not connect, denied calls."""
+        """`wait_background`: wait for background commands at the end instead of stopping them. `notices`: for messages
+        that no output format has: servers that do not connect, denied calls."""
         from agentcli.commands.registry import reserve_names
 
         self._engine = engine
@@ -53,7 +53,7 @@ class HeadlessSession:
         self._wait_background = wait_background
         self._notices = notices
         self._denied: list[PermissionDenied] = []
-        """Calls of the submission, listed after its result."""
+        """Denied calls of the submission, listed after its result."""
         self._servers_awaited = False
         self._stop: AbortReason | None = None
         self._stopped = asyncio.Event()
@@ -71,9 +71,9 @@ class HeadlessSession:
     async def submit(
         self, prompt: Prompt, mentions: str | None = None, *, verbatim: bool = False, is_last: bool = False
     ) -> None:
-        """Run one prompt. Raises `OutputLost`, which ends the submission too. `mentions` as for `Engine.submit`;
-        `verbatim`: the prompt is not parsed as a command; `is_last`: background commands end with it, before its result
-        is shown, and agents never work in the background."""
+        """Run one prompt. Raises `OutputLost`, which ends the submission too. `mentions` as for `Engine.submit`.
+        `verbatim`: do not parse the prompt as a command. `is_last`: end background commands before showing the result,
+        and never run agents in the background."""
         self.submitting, self.result = True, None
         self._engine.agents.can_outlive_prompt = not is_last
         try:
@@ -90,7 +90,7 @@ class HeadlessSession:
             self.submitting = False
 
     async def _connect_servers(self) -> None:
-        """Wait for the MCP servers before the first prompt, so that the model has their tools; until a signal."""
+        """Wait for the MCP servers before the first prompt, so that the model has their tools. A signal ends it."""
         servers = self._engine.mcp
         if servers is not None and not self._servers_awaited:
             from agentcli.headless.servers import wait_for_servers
@@ -98,10 +98,10 @@ class HeadlessSession:
             self._servers_awaited = True
             await wait_for_servers(servers, self._stopped, self._notices)
             if self._engine.server_notices is not None:
-                self._engine.server_notices.take()  # reported just now
+                self._engine.server_notices.take()  # they were just reported
 
     async def _without_background(self, result: Result) -> Result:
-        """The result, with the outcome of the background commands that were still running."""
+        """End the background commands and put their outcome into the result."""
         from agentcli.tools.shell.background import ENDED_WITH_SESSION
 
         await self._end_background()
@@ -112,7 +112,7 @@ class HeadlessSession:
         return replace(result, background_tasks=[t | closed if t["status"] == "running" else t for t in tasks])
 
     async def _end_background(self) -> None:
-        """Wait for background commands if requested, until a signal; stop those that still run then."""
+        """Wait for background commands if requested, until a signal; then stop those that still run."""
         if self._wait_background:
             stopped = asyncio.get_running_loop().create_task(self._stopped.wait())
             try:
@@ -140,8 +140,8 @@ class HeadlessSession:
                 await self._show(event)
 
     async def _command(self, prompt: Prompt, own: str | None) -> AsyncGenerator[Event, None] | None:
-        """The events of a slash command; None if the prompt is not one. `own`: the prompt without piped input, which is
-        no argument of a command that sends a prompt."""
+        """The events of a slash command; None if the prompt is not one. `own`: the prompt without piped input, which a
+        command that sends a prompt appends instead of taking it as an argument."""
         if command_in(prompt, self._engine) is None:
             return None
         await self._engine.refresh_definitions()
@@ -231,7 +231,7 @@ class HeadlessSession:
 
 
 def command_in(prompt: Prompt, engine: Engine | None = None) -> CommandLine | None:
-    """The slash command in a prompt, if it is one. Those from files are known with an engine."""
+    """Parse a prompt as a slash command; None if it is none. Commands from files need an engine."""
     if not isinstance(prompt, str):
         block = prompt[0] if len(prompt) == 1 else None
         prompt = block.text if isinstance(block, TextBlock) else ""

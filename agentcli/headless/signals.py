@@ -1,4 +1,4 @@
-"""Signals as requests to stop: the first one stops gracefully, the second one immediately.
+"""Stop a headless run on signals: the first one gracefully, the second one immediately.
 
 SIGINT aborts like a cancel by the user, SIGTERM and SIGHUP like a shutdown with a deadline. Exit codes are 128 +
 number. A signal that was ignored when the process started stays ignored (nohup, background jobs of a shell).
@@ -13,9 +13,10 @@ from collections.abc import Callable
 from agentcli.core.abort import AbortReason
 
 SHUTDOWN_SECONDS = 1.5
-"""From SIGTERM or SIGHUP to the end, whatever a child process does: there is little time at a logout."""
+"""Seconds from SIGTERM or SIGHUP to the end, whatever a child process does: there is little time at a logout."""
 ECHO_SECONDS = 0.15
-"""A launcher that forwards Ctrl+C sends two signals for one key press; a user is not that fast."""
+"""Seconds within which a second equal signal is ignored: a launcher that forwards Ctrl+C sends two for one key press,
+and a user is not that fast."""
 
 
 class StopSignals:

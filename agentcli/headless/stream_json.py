@@ -1,4 +1,4 @@
-"""Events as stream-json frames (SURFACE 2, PROTOCOLS 1.5). Pure except for the state of the reply in progress.
+"""Convert events to stream-json frames (SURFACE 2, PROTOCOLS 1.5). Pure except for the state of the current reply.
 
 Defines every frame except `result`; never writes and never calls the engine. Each finished block and each tool result
 gets a frame as soon as it is ready. Content that reaches the log in another way (a partial answer kept on an abort, a
@@ -23,7 +23,7 @@ from agentcli.headless.result_frame import result_frame
 from agentcli.interactive.wording import event_line
 
 PROTOCOL_VERSION = "2.1.325"
-"""The release of the stdio protocol that these frames follow, under the name that clients look for."""
+"""Release of the stdio protocol that these frames follow, sent under the name that clients check."""
 
 _SYNTHETIC = (Origin.INTERRUPTION, Origin.RECOVERY, Origin.HOOK, Origin.ATTACHMENT, Origin.SUMMARY)
 
@@ -56,15 +56,15 @@ class Frames:
         self._held: list[Json] = []
         """The frame of the last complete block, and that of its `content_block_stop`."""
         self._held_of = ""
-        """The reply of this block; "" if nothing is held."""
+        """Message id of the held block's reply; "" if nothing is held."""
         self._agent_calls: dict[str, str] = {}
-        """By the id of a sub-agent, the call that started it."""
+        """Id of the call that started each sub-agent, by the id of the agent."""
         self._calls: dict[str, Json] = {}
         """Data about calls without a result frame yet, for clients that show them."""
 
     def frames(self, event: ev.Event) -> Iterator[Json]:
         if event.agent:
-            # A sub-agent replies beside the main one, whose frame may still be held.
+            # A sub-agent replies in parallel with the main agent, whose frame may still be held.
             yield from self._made(event)
             return
         if self._held_of and not _closes_block(event):
@@ -338,7 +338,7 @@ def _notice(text: str, level: str = "info", code: str = "") -> Json:
 
 
 def _copies(subtype: str, *names: str) -> Callable[[Any], Json]:
-    """For events whose fields have the same names in the frame."""
+    """Make a builder for events whose fields have the same names in the frame."""
     return lambda event: {"subtype": subtype, **{name: getattr(event, name) for name in names}}
 
 
@@ -367,4 +367,4 @@ _SYSTEM_FIELDS: Mapping[type[ev.Event], Callable[[Any], Json | None]] = {
     ev.LoopSuspected: lambda event: _notice(*event_line(event), "loop_suspected"),
     ev.StreamWentQuiet: lambda event: _notice(*event_line(event), "stream_quiet"),
 }
-"""The fields of the `system` frame for an event; None: it has none."""
+"""Builders of the `system` frame by event type; a builder returns None for an event without a frame."""

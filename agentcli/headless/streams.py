@@ -1,8 +1,8 @@
 """The three standard streams as file descriptors, written without blocking the event loop.
 
-If the reader of the output is slow, writing waits, and with it the loop (back-pressure), while signals and standard
-input are still served. If it is gone, `OutputLost` ends the run. Descriptors are never switched to non-blocking mode:
-they are shared with the parent process.
+If the reader of the output is slow, writing waits, and with it the agent loop (back-pressure), while signals and
+standard input are still served. If it has closed the stream, `OutputLost` ends the run. Descriptors are never switched
+to non-blocking mode: they are shared with the parent process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agentcli.core.plaintext import plain_text, spell_hidden
 @frozen
 class Streams:
     stdin: int | None = 0
-    """None: standard input is closed."""
+    """File descriptor; None if standard input is closed."""
     stdout: int = 1
     stderr: int = 2
 
@@ -92,7 +92,7 @@ class StreamWriter:
             raise OutputLost(error) from None
 
     async def write(self, data: bytes) -> None:
-        """Raises `OutputLost`."""
+        """Write all of `data`. Raises `OutputLost`."""
         async with self._turn:
             rest = memoryview(data)
             while rest:

@@ -34,12 +34,12 @@ class TextOutput:
                 self._notices.say(error)
 
     async def fail(self, message: str) -> None:
-        """Nothing: the message is already on standard error."""
+        """Do nothing: the message is already on standard error."""
 
 
 def _answer(result: Result, to_terminal: bool) -> str:
-    """The answer without control sequences, also for a pipe, whose reader often shows it. JSON output has it unchanged.
-    Misleading characters are kept in a pipe, where the text may be data."""
+    """The answer without control sequences, also for a pipe, whose output often ends up on a terminal. JSON formats
+    have it unchanged. Hidden characters are kept in a pipe, where the text may be data."""
     if result.structured_output is not None:
         return json_for_terminal(json.dumps(result.structured_output, ensure_ascii=False, indent=2))
     text = plain_text(result.text).rstrip("\n")

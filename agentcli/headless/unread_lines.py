@@ -1,4 +1,4 @@
-"""Damaged lines in the part of a long resumed session that no request needs, counted while the run works."""
+"""Count damaged lines in the part of a long resumed session that no request needs, during the run."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ if TYPE_CHECKING:
     from agentcli.session.recent import EarlierPart, Pace
 
 _AT_ONCE = 50
+"""Records read between two pauses."""
 _PAUSE_SECONDS = 0.01
-"""Between so many records: the run itself comes first."""
+"""Length of a pause, in which the run itself gets the processor."""
 
 
 class _RunEnded(Exception):
-    """Raised in the thread that reads."""
+    """Raised in the reading thread to end it."""
 
 
 @asynccontextmanager
 async def report_unread_lines(part: EarlierPart, notices: Notices) -> AsyncIterator[None]:
-    """Report damaged lines of `part` on standard error, if they are found before the run ends: it waits for nothing."""
+    """Report damaged lines of `part` on standard error if they are found before the run ends, which does not wait."""
     has_ended = False
 
     def paced(records: Iterator[Json]) -> Iterator[Json]:

@@ -1,4 +1,4 @@
-"""What could be completed at the cursor, and with what. Values and pure functions; the popup shows them.
+"""Find what can be completed at the cursor, and the candidates. Values and pure functions; front ends show them.
 
 A `Target` is the part of the text that a completion would replace: `@src/ma`, `/eff`, the argument of a command.
 """
@@ -26,23 +26,23 @@ class Target:
     kind: Literal["file", "command", "argument"]
     query: str
     start: int
-    """Column in the cursor's line; the part ends at the cursor."""
+    """First column of the part in the cursor's line; it ends at the cursor."""
     command: str = ""
 
 
 @frozen
 class Candidate:
     label: str
-    """What is listed; untrusted, shown with everything hidden made visible."""
+    """Listed text. Untrusted: front ends spell out its hidden characters."""
     insert: str
-    """What takes the target's place."""
+    """Replacement for the target."""
     detail: str = ""
     hint: str = ""
-    """Behind the label, e.g. the arguments of a command."""
+    """Text after the label, e.g. the arguments of a command."""
     positions: tuple[int, ...] = ()
-    """Of what matched in the label."""
+    """Indexes of the matching characters in the label."""
     then: Literal["stay", "go on", "send"] = "stay"
-    """What Enter does behind it: nothing; look for the next part; send what is in the box."""
+    """What Enter does after inserting: nothing; complete the next part; send the prompt."""
 
 
 @frozen
@@ -51,13 +51,13 @@ class Menu:
     candidates: tuple[Candidate, ...] = ()
     title: str = ""
     note: str = ""
-    """A line that cannot be chosen: help for an argument."""
+    """Extra line that cannot be chosen: help for an argument."""
     chosen: int = 0
-    """Which one Enter takes at first; -1 when Enter is for what was typed."""
+    """Index of the initially selected candidate; -1: none, so that Enter sends the text as typed."""
 
 
 def target_at(line: str, column: int, *, first_line: bool) -> Target | None:
-    """What the cursor stands behind, if that can be completed."""
+    """The part before the cursor that can be completed, if any."""
     before = line[:column]
     if first_line and before.startswith("/"):
         if (command := _COMMAND.fullmatch(before)) is not None:
@@ -92,7 +92,7 @@ def file_menu(target: Target, found: FoundFiles) -> Menu:
 
 
 def mention_of(path: str, *, open_ended: bool = False) -> str:
-    """`@path`, quoted when the path has blanks; without a blank behind it when more may follow."""
+    """`@path`, quoted if the path has blanks. `open_ended`: without a trailing blank, because more may follow."""
     if re.search(r"[\s\"']", path):
         path = path.replace('"', "")
         return f'@"{path}' if open_ended else f'@"{path}" '
@@ -104,7 +104,7 @@ def command_menu(target: Target, commands: CommandSource) -> Menu:
 
 
 def argument_menu(target: Target, commands: CommandSource, choices: ArgumentSource) -> Menu | None:
-    """Help for the arguments of a command, and what may be chosen; None for a command that nobody knows."""
+    """Argument help and candidates for a command; None for an unknown command."""
     command = next((one for one in commands(target.command) if one.name == target.command), None)
     offered = choices(target.command)
     if command is None and not offered:

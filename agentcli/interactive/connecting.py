@@ -1,5 +1,7 @@
-"""Does the work of a `Welcome`: asks servers, keeps keys, saves settings. Nothing is asked of anybody before a welcome
-is opened, and then only of this machine; what the person chose comes after."""
+"""Do the work of a `Welcome`: contact servers, store keys, save settings.
+
+Contacts nothing before a welcome is opened; then only this machine, until the user has chosen an address.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +22,18 @@ from agentcli.providers.local import LocalServer, Program, speaks_messages
 
 
 class Connecting:
-    """One for the life of a front end: it remembers what it was started with."""
+    """One per front end, for its whole life: remembers the options it was started with."""
 
     def __init__(self, options: Options, programs: Sequence[Program] | None = None) -> None:
-        """`programs`: which servers are looked for; None: the usual ones."""
+        """`programs`: local model servers to search for; None: the default list."""
         self.options = options
-        """For the engines from now on."""
+        """Options for the next engines, with the chosen address and model."""
         self._own_model = options.model
         self._programs = programs
         self._login = Login(replace(options, base_url=None))
 
     def begin(self, *, demo: bool, waiting: bool = False) -> Welcome:
-        """Reads files. Raises `AgentError`."""
+        """Make the first state of the dialog. Reads files. Raises `AgentError`."""
         public = self._login.address(PUBLIC_BASE_URL)
         connected, problem = self._connected()
         return Welcome(
@@ -48,7 +50,7 @@ class Connecting:
         return await self._login.servers(self._programs)
 
     async def do(self, welcome: Welcome, work: Work | None) -> Welcome:
-        """Until the person is needed again. Never raises for what a server, a disk or a keyring does."""
+        """Do work until the user has to answer again. Never raises for failures of a server, disk or keyring."""
         while work is not None:
             try:
                 welcome, work = await self._done(welcome, work)
@@ -63,7 +65,7 @@ class Connecting:
         await asyncio.to_thread(reconnect, after, connection)
         self.options = after
         if welcome.outcome != "key" or before is not None:
-            # Which models there are depends on who answers.
+            # The available models depend on the address.
             profile = await asyncio.to_thread(lambda: ModelBuilder(Environment(after)).profile(""))
             engine.set_model(profile.model)
             engine.set_small_model(profile.small_model)
@@ -77,11 +79,11 @@ class Connecting:
         return f"The key for {address.host} was deleted." if self._login.forget(address) else ""
 
     def _options_after(self, welcome: Welcome) -> Options:
-        """Reads files. Raises `AgentError`."""
+        """Options with the chosen address and model. Reads files. Raises `AgentError`."""
         if welcome.outcome == "server" and welcome.server is not None:
             return replace(self.options, base_url=welcome.server.base_url, model=welcome.model)
         target = welcome.target or welcome.address
-        # What was just pasted is what is meant, whatever is set.
+        # A key that was just pasted overrides the configured address.
         pasted = welcome.outcome == "key" and bool(self._login.unused_reason(target))
         return replace(self.options, base_url=target.url if pasted else None, model=self._own_model)
 
@@ -124,7 +126,7 @@ class Connecting:
         return welcome.ended("server", told)
 
     def _connected(self) -> tuple[str, str]:
-        """How the model is reached now; and if not, why, unless it is only that nobody has given a key yet."""
+        """How the model is reached now, and if it is not, why. Both are "" if only the key is missing."""
         chosen = self.options.base_url
         if chosen is not None:
             return f"{self._login.address(chosen).host}, as you chose", ""

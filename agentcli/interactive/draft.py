@@ -1,7 +1,7 @@
-"""What stands in the prompt box, as a value: the text with its chips, and what each chip stands for.
+"""The content of the prompt box as a value: text with chips, and the piece behind each chip.
 
-A chip is a piece of the text (`[Pasted #1: 120 lines]`) that stands for something too large or not text at all. The
-text is what people see, edit and find again; the pieces come along by the chip's own text. Never here: widgets.
+A chip is a part of the text (`[Pasted #1: 120 lines]`) that stands for content too large for the box, or for an image.
+The user sees and edits the text; pieces are looked up by the chip's text. No widgets here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agentcli.core.messages import Block, ImageBlock, Json, TextBlock, clean_tex
 from agentcli.core.plaintext import plain_line
 
 CHIP = re.compile(r"\[(?:Pasted|Image) #\d{1,9}: [^\[\]\n]{1,80}\]")
-"""What may be a chip; it is one only if there is a piece for it."""
+"""Text that looks like a chip. It is one only if there is a piece for it."""
 _LONGEST_NAME = 40
 _LARGEST_FILE = 100 * 1024 * 1024
 
@@ -30,7 +30,7 @@ class PastedPiece:
 
 @frozen
 class ImagePiece:
-    """A picture: read already (`data` in base64, fit to be sent), or only where it lies."""
+    """An image: either its data (base64, small enough to send) or only its path."""
 
     path: str = ""
     data: str = ""
@@ -49,7 +49,7 @@ def pasted_chip(number: int, text: str) -> str:
 def image_chip(number: int, name: str) -> str:
     shown = re.sub(r"[\[\]]", "_", plain_line(name)) or "picture"
     if len(shown) > _LONGEST_NAME:
-        # The end is worth more than the middle: it has the number of a screenshot and the suffix.
+        # Cut the middle: the end has the number of a screenshot and the suffix.
         shown = shown[: _LONGEST_NAME - 16] + "…" + shown[-15:]
     return f"[Image #{number}: {shown}]"
 
@@ -58,7 +58,7 @@ def image_chip(number: int, name: str) -> str:
 class Draft:
     text: str = ""
     pieces: Mapping[str, Piece] = field(default_factory=dict)
-    """By the text of the chip."""
+    """Pieces by the text of their chip."""
 
     @property
     def is_empty(self) -> bool:
@@ -69,14 +69,14 @@ class Draft:
         return sum(isinstance(piece, ImagePiece) for _start, _end, piece in self.chips())
 
     def chips(self) -> Iterator[tuple[int, int, Piece]]:
-        """Every chip that is in the text: where it begins and ends, and what it stands for."""
+        """Every chip in the text: its start, its end and its piece."""
         if self.pieces:
             for match in CHIP.finditer(self.text):
                 if (piece := self.pieces.get(match.group())) is not None:
                     yield match.start(), match.end(), piece
 
     def expanded(self) -> str:
-        """The text with what was pasted in its place; chips of pictures stay, as names for them."""
+        """The text with pasted pieces in place of their chips. Chips of images stay, as their names."""
         parts: list[str] = []
         at = 0
         for start, end, piece in self.chips():
@@ -86,7 +86,7 @@ class Draft:
         return "".join((*parts, self.text[at:]))
 
     def content(self) -> str | tuple[Block, ...]:
-        """The prompt for the engine. Blocks while it reads pictures. Never raises: unreadable ones become words."""
+        """The prompt for the engine. Blocking if there are images. Never raises: an unreadable image becomes text."""
         if not self.images:
             return self.expanded()
         blocks: list[Block] = []
@@ -108,7 +108,7 @@ class Draft:
         return tuple(blocks)
 
     def to_dict(self, *, largest_piece: int | None = None) -> Json:
-        """JSON-able. Pieces over a size are left out (chips become text); a picture with a path keeps only that."""
+        """As JSON. Pieces over `largest_piece` characters are left out; an image with a path keeps only the path."""
         pieces: Json = {}
         for start, end, piece in self.chips():
             form = _piece_to_dict(piece)
@@ -118,7 +118,7 @@ class Draft:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Draft:
-        """ValueError if the data is none of ours. What a newer version wrote is left out."""
+        """Parse the output of `to_dict`, ignoring unknown pieces of newer versions. Raises `ValueError`."""
         text, pieces = data.get("text"), data.get("pieces", {})
         if not isinstance(text, str) or not isinstance(pieces, Mapping):
             raise ValueError("not a draft")
@@ -127,7 +127,7 @@ class Draft:
 
 
 def loaded(piece: ImagePiece) -> ImagePiece | str:
-    """The picture as it can be sent, or why it cannot. Blocking."""
+    """Read an image and make it small enough to send; a string says why that failed. Blocking."""
     if piece.data:
         return piece
     data = read_bounded(piece.path, _LARGEST_FILE)
@@ -137,7 +137,7 @@ def loaded(piece: ImagePiece) -> ImagePiece | str:
 
 
 def fitted_piece(data: bytes, path: str = "") -> ImagePiece | str:
-    """A picture from its bytes, made small enough to be sent, or why that fails. Blocking."""
+    """Make an image from bytes, small enough to send; a string says why that failed. Blocking."""
     from agentcli.tools.documents.image import Picture, fitted
 
     picture = fitted(data)

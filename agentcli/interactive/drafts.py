@@ -1,8 +1,8 @@
-"""What is in the box survives a crash: each process keeps its draft in a file of its own, and the next start finds it.
+"""Keep the unsent prompt on disk, so that it survives a crash: one file per process, found at the next start.
 
-A draft belongs to a process as long as that holds the lock beside it; the lock goes with the process, however it ends.
-Written a moment after the last change, in a thread, and at once when asked to. Never raises for the disk. An API key in
-the box got there by mistake, and is not kept.
+A draft belongs to a process as long as that holds the lock file beside it; the lock ends with the process in any case.
+Written in a thread a moment after the last change, or at once on request. Never raises for disk errors. A prompt with
+an API key, which was pasted by mistake, is not saved.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def drafts_folder(state_dir: Path | None, cwd: Path) -> Path | None:
 
 
 class DraftStore:
-    """`folder` None: nothing is kept. Call from the event loop, `load` from anywhere."""
+    """Stores one process's draft. `folder` None: store nothing. Call from the event loop; `load` from any thread."""
 
     def __init__(self, folder: Path | None, *, pid: int | None = None, quiet_seconds: float = _QUIET_SECONDS) -> None:
         self._folder = folder
@@ -46,18 +46,18 @@ class DraftStore:
         self._due = 0.0
         self._writing: asyncio.Task[None] | None = None
         self._disk = threading.Lock()
-        """Held while a file is written, so that a late thread never puts back what was discarded."""
+        """Held while a file is written, so that a late thread never writes a discarded draft again."""
         self._written = 0
         self._version = 0
         self._lock_file = -1
         self._claimed: tuple[str, int, Draft] | None = None
-        """The draft of a dead process that `load` gave: its name, its lock, and what is in it."""
+        """The draft of an ended process that `load` returned: its name, its lock descriptor and its content."""
         self.problem = ""
 
-    # -------------------------------------------------------------------------------------------------- our own
+    # ------------------------------------------------------------------------------------------ of this process
 
     def changed(self, current: Callable[[], Draft]) -> None:
-        """The box has changed; `current` says what is in it when it is time to write. Costs next to nothing."""
+        """Schedule a write after a change; `current` returns the content when it is written. Very cheap."""
         self._version += 1
         self._current = current
         if self._folder is None:
@@ -68,20 +68,20 @@ class DraftStore:
             self._timer = loop.call_at(self._due, self._is_it_time)
 
     def flush(self) -> None:
-        """Write now what is not written yet: the window lost its focus, or the program ends."""
+        """Write pending changes now: the window lost its focus, or the program ends."""
         self._stop_timer()
         if self._current is not None and self._folder is not None:
             self._write(self._version, self._current())
 
     def hurry(self) -> None:
-        """As `flush`, but beside the loop: for moments that need not wait for the disk."""
+        """Like `flush`, but in a thread, so that the caller does not wait for the disk."""
         if self._timer is not None:
             self._stop_timer()
             self._due = 0.0
             self._is_it_time()
 
     def discard(self, sent: Draft | None = None) -> None:
-        """What was in the box is sent: it needs no rescue any more."""
+        """Delete the stored draft: the prompt was sent."""
         self._version += 1
         self._current = None
         self._stop_timer()
@@ -94,7 +94,7 @@ class DraftStore:
                     self._drop_claimed(sent)
 
     async def aclose(self) -> None:
-        """At the end: what is in the box is written (and offered at the next start), the lock is given back."""
+        """Write the draft, which the next start offers, and release the lock."""
         self.flush()
         if self._writing is not None:
             await asyncio.wait({self._writing})
@@ -152,12 +152,12 @@ class DraftStore:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._lock_file = descriptor
 
-    # ------------------------------------------------------------------------------------------------ of the dead
+    # ----------------------------------------------------------------------------------------- of ended processes
 
     def load(self) -> Draft | None:
-        """The newest draft whose process is gone; None when there is none. Blocking, but short; for any thread.
+        """The newest draft whose process has ended, or None. Blocking, but short; for any thread.
 
-        Their file stays until ours has what is in it, so that there is always one of the two.
+        Its file is deleted only after our own file has its content, so that one of the two always exists.
         """
         if self._folder is None:
             return None
@@ -180,14 +180,14 @@ class DraftStore:
             return None if self._claimed is None else self._claimed[2]
 
     def _drop_claimed(self, draft: Draft) -> None:
-        """What was found is part of what is kept or sent now."""
+        """Delete the file of the loaded draft once its text is part of the stored or sent one."""
         if self._claimed is not None and self._claimed[2].text.strip() in draft.text:
             self._remove(self._claimed[0])
             os.close(self._claimed[1])
             self._claimed = None
 
     def _taken_over(self, name: str) -> int | None:
-        """The lock of a draft whose process is gone; None while it lives. Close it."""
+        """Lock the draft of an ended process; None if the process is alive. The caller closes the descriptor."""
         with suppress(OSError):
             descriptor = os.open(self._lock(name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:

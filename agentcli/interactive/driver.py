@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from agentcli.mcp.servers import McpServers
 
 ABORT_GRACE_SECONDS = 3.0
-"""Time for an aborted submission to end. A command that ignores SIGTERM takes a little over two seconds."""
+"""Seconds for an aborted submission to end. A command that ignores SIGTERM takes a little over two."""
 CANCEL_GRACE_SECONDS = 0.5
-"""Time for a cancelled submission to end before it is cancelled again."""
+"""Seconds for a cancelled submission to end before it is cancelled again."""
 CANCEL_ATTEMPTS = 5
 SERVER_END_SECONDS = 0.5
-"""Time for MCP servers to end before another session is opened beside them."""
+"""Seconds for MCP servers to end before another session is opened beside them."""
 IDLE_SECONDS = 60.0
-"""From the end of a submission to the Notification hooks for an idle session."""
+"""Seconds from the end of a submission to the Notification hooks for an idle session."""
 EVENT_SLICE_SECONDS = 0.008
-"""Keys and frames get a turn after this much time of events without a pause."""
+"""Seconds of events without a pause after which keys and frames get a turn."""
 BACKGROUND_PAUSE_SECONDS = 0.03
-"""Events of background agents are shown in batches this far apart: a waiting task for each delta costs more."""
+"""Seconds between batches of events of background agents. Waking up for each delta would cost more."""
 
 
 class SessionDriver:
@@ -55,25 +55,26 @@ class SessionDriver:
         self._ending: set[asyncio.Task[None]] = set()
         """MCP servers of earlier sessions that are being ended."""
         self._earlier_servers: McpServers | None = None
-        """Those of the session before the next one, if some of earlier sessions have not ended."""
+        """MCP servers of the last session, while some of earlier sessions have not ended; the next engine's servers
+        wait for them."""
         self._running: asyncio.Task[None] | None = None
         self._guard: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._beside: set[asyncio.Task[None]] = set()
         self._calls: dict[str, str] = {}
-        """The agents of tool calls that run now, by the id of the call, in the order of their start."""
+        """Agents of the running tool calls, by call id, in the order of their start."""
         self._background_agents: set[str] = set()
-        """Agents beside submissions, and those that they have started: their questions outlive a submission."""
+        """Background agents and their descendants: their questions outlive a submission."""
         self._waiting = WaitingPrompts(view.show_queued)
         self._due: list[Sent] = []
-        """Starts as soon as nothing runs and there is an engine."""
+        """Drafts to start, in order, as soon as nothing runs and there is an engine."""
         self._questions = PendingQuestions(view)
         self._abort_reason: AbortReason | None = None
         """Passed to the engine again with each event: at the first call the submission may not have started."""
         self._holding = False
-        """Another conversation is about to be opened: what is sent is for that one."""
+        """Whether another conversation is about to be opened, so that new drafts wait for that one."""
         self.stuck = False
-        """A task ignored its cancellation and still ran when the driver was closed."""
+        """Whether a task ignored its cancellation and still ran when the driver was closed."""
 
     @property
     def engine(self) -> Engine | None:
@@ -89,13 +90,13 @@ class SessionDriver:
 
     @property
     def stopping(self) -> bool:
-        """Whether the submission that runs was told to stop."""
+        """Whether the running submission was aborted."""
         return self._abort_reason is not None
 
     # ------------------------------------------------------------------------------------------------ the engine
 
     def open(self, engine: Engine) -> None:
-        """Show the engine's conversation and start what was sent before there was an engine."""
+        """Show the engine's conversation and start the drafts sent before there was an engine."""
         from agentcli.commands.registry import reserve_names
 
         self._engine = engine
@@ -114,14 +115,14 @@ class SessionDriver:
         self._start_next()
 
     def hold(self, holding: bool) -> None:
-        """Keep what is sent from now on for another conversation, or stop doing so."""
+        """Keep drafts sent from now on for another conversation, or stop doing so."""
         self._holding = holding
         if not holding:
             self._start_next()
 
     async def replace(self, engine: Engine) -> None:
-        """Close this conversation and open another one. Queued prompts go back into the prompt; what was sent since
-        `hold` is for the new conversation."""
+        """Close this conversation and open another one. Queued prompts go back into the prompt; drafts sent since
+        `hold` go to the new conversation."""
         self._holding = True
         if queued := self.withdraw_queued():
             self._view.give_back(queued)
@@ -160,7 +161,7 @@ class SessionDriver:
                 await asyncio.wait(self._ending)
 
     async def _end_servers(self, servers: McpServers) -> None:
-        """End the MCP servers of a session that another one replaces. One that does not obey is ended meanwhile."""
+        """End the MCP servers of a session that another one replaces. Slow ones are ended in the background."""
         task = asyncio.get_running_loop().create_task(servers.aclose(), name="end MCP servers")
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
@@ -168,7 +169,7 @@ class SessionDriver:
         self._earlier_servers = servers if self._ending else None
 
     def note(self, text: str, level: str = "info") -> None:
-        """Show a line of the front end's own, which a resumed session shows again."""
+        """Show a line of the front end itself and record it, so that a resumed session shows it again."""
         if self._engine is not None:
             self._engine.record_shown(ev.NoticeRaised(text=text, level=level))
         self._view.note(text, level)
@@ -190,7 +191,7 @@ class SessionDriver:
             self.enqueue(draft)
 
     def enqueue(self, draft: Draft) -> None:
-        """Let a draft wait for the submission that runs."""
+        """Let a draft wait for the running submission."""
         assert self._engine is not None
         self._waiting.add(self._engine, draft, for_model=is_prompt(draft, self._engine))
 
@@ -210,7 +211,7 @@ class SessionDriver:
         self._start_next()
 
     def take_back(self) -> Draft | None:
-        """Remove the last prompt from the queue; None when the loop has taken it in."""
+        """Remove the last prompt from the queue and return it; None if the loop has already taken it."""
         return None if self._engine is None else self._waiting.take_last(self._engine)
 
     def withdraw_queued(self) -> list[Draft]:
@@ -227,8 +228,8 @@ class SessionDriver:
         return [sent.draft for sent in prompts]
 
     def interrupt(self) -> bool:
-        """Stop the submission; False when nothing runs. Queued prompts go back into the prompt. Shell lines beside the
-        submission go on until the next interruption."""
+        """Stop the submission; False if nothing runs. Queued prompts go back into the prompt. Shell lines beside the
+        submission continue until the next interruption."""
         if not self._due and (not self.busy or self.stopping):
             if self._engine is not None and self._abort_reason is not None:
                 self._abort(self._engine, self._abort_reason)
@@ -249,7 +250,7 @@ class SessionDriver:
         return True
 
     def send_to_background(self) -> bool:
-        """Move the command that runs to the background; False when none does."""
+        """Move the running command to the background; False if none runs."""
         engine = self._engine
         return engine is not None and any(engine.background.detach(call) for call in reversed(self._calls))
 
@@ -290,7 +291,7 @@ class SessionDriver:
                         self._engine.abort(self._abort_reason)
                     self._show(event)
                     if time.monotonic() - slice_began > EVENT_SLICE_SECONDS:
-                        # A reply may arrive faster than it is shown; then nothing above waits for anything.
+                        # If a reply arrives faster than it is shown, no await above ever yields to the event loop.
                         await asyncio.sleep(0)
                         slice_began = time.monotonic()
         except asyncio.CancelledError:
@@ -334,7 +335,7 @@ class SessionDriver:
             self._background_agents.discard(event.agent)
 
     def _settle(self) -> None:
-        """The submission has ended: continue with what is due."""
+        """Reset after a submission and start the next draft."""
         self._running = self._abort_reason = None
         if self._guard is not None:
             self._guard.cancel()
@@ -347,7 +348,7 @@ class SessionDriver:
             self._watch_background()
 
     def _start_next(self) -> None:
-        """Start what is due if nothing runs: first what is shown as sent, then what is queued."""
+        """If nothing runs, start the next draft: first those shown as sent, then the queued ones."""
         engine = self._engine
         if self.busy or engine is None or self._holding:
             return
@@ -388,7 +389,7 @@ class SessionDriver:
     # ---------------------------------------------------------------------------------------- beside a submission
 
     def _work_beside(self, engine: Engine, draft: Draft) -> Coroutine[Any, Any, None] | None:
-        """The work of a draft that need not wait for the submission; None if it has to."""
+        """The coroutine of a draft that can run beside the submission; None if it has to wait."""
         if is_prompt(draft, engine):
             return None
         from agentcli.commands.line import CommandLine, ShellLine, parse_line
@@ -446,11 +447,11 @@ class SessionDriver:
                 for event in await engine.background.wait_for_changes():
                     self._show(event)
                 self._view.refresh_status()
-                # Not within the batch: what a cancellation finds unshown would be lost.
+                # Not within the batch: a cancellation here would lose the events not yet shown.
                 await asyncio.sleep(BACKGROUND_PAUSE_SECONDS)
 
         async def note_files(engine: Engine) -> None:
-            # Once: the next prompt reports it to the model, and it stays true until then.
+            # Once: the notice holds until the next prompt, which reports the changes to the model.
             self.note(await engine.files.wait_for_notice())
 
         async def note_rules(engine: Engine) -> None:
@@ -470,7 +471,7 @@ class SessionDriver:
             self._watching = self._create_task(watch(self._engine))
 
     def _watch_plugins(self, engine: Engine) -> None:
-        """Show what comes of plugins, also while a submission runs: saved files are loaded again."""
+        """Show notices about plugins, also during a submission: a plugin file is reloaded when it is saved."""
 
         async def note_plugins(plugins: SessionPlugins) -> None:
             while True:
@@ -481,7 +482,7 @@ class SessionDriver:
             self._create_task(note_plugins(engine.plugins))
 
     def _watch_servers(self, engine: Engine) -> None:
-        """Show notices about MCP servers, also while a submission runs; their changes concern menus and the status."""
+        """Show notices about MCP servers and refresh menus and status, also during a submission."""
 
         async def follow(servers: McpServers, notices: ServerNotices) -> None:
             while True:
@@ -496,7 +497,7 @@ class SessionDriver:
             self._create_task(follow(engine.mcp, engine.server_notices))
 
     def _watch_server_questions(self, engine: Engine) -> None:
-        """Show what MCP servers ask at any time: also between submissions, and while a command waits for a server."""
+        """Show questions of MCP servers at any time: also between submissions, and while a command waits for one."""
 
         async def show_questions(questions: ServerQuestions) -> None:
             while True:

@@ -1,6 +1,4 @@
-"""A text in the person's own editor: which program that is, and the file it gets. What becomes of the screen
-meanwhile is the front end's.
-"""
+"""Edit a text in the user's editor: find the program and pass it a file. The front end releases the screen."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ async def edited(
     if isinstance(command, NotWritten):
         return command
     name = Path(command[0]).name
-    folder = Path(tempfile.mkdtemp(prefix="agentcli-"))  # for this user alone
+    folder = Path(tempfile.mkdtemp(prefix="agentcli-"))  # readable by this user only
     try:
         file = folder / "prompt.md"
         file.touch(0o600)

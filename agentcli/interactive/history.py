@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MOST_ENTRIES = 2_000
 _LARGEST_PIECE = 20_000
-"""Characters; larger pasted texts are kept only in this process."""
+"""Characters. Larger pasted texts are kept only in this process."""
 _LARGEST_LINE = 100_000
 _MOST_READ = 8 * 1024 * 1024
 _COMPACT_AT = 4 * 1024 * 1024
@@ -44,19 +44,19 @@ def history_path(state_dir: Path | None, cwd: Path) -> Path | None:
 
 
 class History:
-    """`path` None: nothing is stored. For one thread at a time, except `warm`."""
+    """The stored history. `path` None: store nothing. For one thread at a time, except `warm`."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._own: list[Draft] = []
-        """Sent before the file was read."""
+        """Entries added before the file was read."""
         self._entries: list[Draft] | None = None
         self.problem = ""
         """Message for the user if the last entry could not be saved."""
 
     @property
     def entries(self) -> list[Draft]:
-        """Oldest first, consecutive duplicates collapsed."""
+        """All entries, oldest first, consecutive duplicates collapsed."""
         if self._entries is None:
             self._entries = self._with_own(self._read())
         return self._entries
@@ -88,8 +88,8 @@ class History:
             self._append(draft)
 
     def search(self, query: str, limit: int = 100) -> list[tuple[Draft, tuple[int, ...]]]:
-        """Newest first: entries with the query in them as it stands, then those with its letters in order; with the
-        places of what matched. Each text once."""
+        """Entries that contain the query, newest first, then fuzzy matches, best first; each text once, with the
+        indexes of the matching characters."""
         from agentcli.core.fuzzy import folded, fuzzy_match, is_case_sensitive
 
         wanted = query if is_case_sensitive(query) else folded(query)
@@ -176,7 +176,7 @@ def _locked(path: Path) -> Iterator[int]:
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """False if the file was replaced while we waited for its lock."""
+    """Whether the path still names this file; False if it was replaced while we waited for its lock."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
@@ -230,7 +230,7 @@ class HistoryWalk:
         return None if self._at is None else self._moved(current, 1)
 
     def end(self) -> None:
-        """The next walk begins at the newest entry."""
+        """Stop browsing: the next walk begins at the newest entry."""
         self._at = None
         self._changed = {}
         self._entries = []

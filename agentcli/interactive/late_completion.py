@@ -1,4 +1,4 @@
-"""Completions of arguments that somebody else has to be asked for: in the background, within a time limit, cached."""
+"""Argument completions that an MCP server provides: fetched asynchronously, within a time limit, cached."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
 
 LateArguments = Callable[[str, str], Awaitable[list[tuple[str, str]]]]
-"""For a command and the arguments typed so far: lines of arguments, and a few words on each."""
+"""Maps a command and its arguments typed so far to completed argument lines, each with a short description."""
 LIMIT_SECONDS = 2.0
 _MOST_KEPT = 200
 
@@ -26,7 +26,7 @@ class LateCompletions:
         self._engine = engine
         self._limit = limit
         self._known: dict[tuple[int, str, str], list[tuple[str, str]]] = {}
-        """By the version of the servers, the command and what was typed."""
+        """Cached completions by server version, command and typed text."""
 
     async def __call__(self, command: str, typed: str) -> list[tuple[str, str]]:
         engine = self._engine()

@@ -1,4 +1,4 @@
-"""The permission modes that Shift+Tab goes through."""
+"""The permission modes that Shift+Tab cycles through."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _CYCLE = (PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.AU
 
 
 def next_mode(engine: Engine) -> PermissionMode:
-    """The mode after the present one; auto mode only where it is available."""
+    """The mode after the current one; auto mode only if it is available."""
     modes = [mode for mode in _CYCLE if mode is not PermissionMode.AUTO or not engine.auto_mode_problem]
     present = engine.permissions.mode
     place = modes.index(present) if present in modes else -1

@@ -7,14 +7,14 @@ from agentcli.core.messages import TextBlock, ToolUseBlock
 
 
 class PartialOutput:
-    """Follows the events of one submission, live or of a session file, which has no record of requests."""
+    """Follows the events of one submission, live or from a session file, which has no `RequestStarted` events."""
 
     def __init__(self) -> None:
         self.exists = False
         self._open: set[str] = set()
-        """Calls of the present turn without a result."""
+        """Ids of the calls of the current turn that have no result."""
         self._is_cut = False
-        """Whether one of its calls was interrupted."""
+        """Whether a call of the current turn was interrupted."""
 
     def take(self, event: ev.Event) -> None:
         match event:
@@ -36,5 +36,5 @@ class PartialOutput:
         self._open.discard(event.tool_use_id)
         self._is_cut = self._is_cut or event.outcome == "interrupted"
         if not self._open:
-            # The next reply begins: what came before it is complete.
+            # The turn is complete, and the next reply begins.
             self.exists, self._is_cut = self._is_cut, False

@@ -11,9 +11,9 @@ class PendingQuestions:
         self._view = view
         self._questions: dict[str, Question] = {}
         self._beside: set[str] = set()
-        """Ids of questions that commands or agents beside the submission asked."""
+        """Ids of questions asked by commands or agents beside the submission."""
         self._open = ""
-        """The id of the question that the user sees."""
+        """Id of the question on the screen."""
 
     def add(self, event: Question, *, beside: bool = False) -> None:
         self._questions[event.request_id] = event

@@ -1,6 +1,7 @@
-"""How a front end for people reaches its model: the one way that the engine in use has, and how it is changed.
+"""The connection between an interactive front end and its model, and how `/login` and `/logout` change it.
 
-What the person is asked on the way, and how, is the front end's own."""
+Each front end asks the user in its own way.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class Reaching:
         self._connecting: Connecting | None = None
 
     async def new_engine(self, options: Options) -> Engine:
-        """With a way to the model that can be changed later, and with what was chosen so far. Raises `AgentError`."""
+        """Build an engine whose connection can be changed later, with the address and model chosen so far. Raises
+        `AgentError`."""
         self._next = Connection()
         options = replace(options, connection=self._next)
         if self._connecting is not None:
@@ -32,7 +34,7 @@ class Reaching:
         return await asyncio.to_thread(_built, options)
 
     def engine_changed(self) -> None:
-        """The new engine is the one in use now."""
+        """Switch to the connection of the last engine built: it is in use now."""
         self.connection = self._next
 
     @property
@@ -41,12 +43,12 @@ class Reaching:
 
     async def ready(self, options: Options) -> Connecting:
         if self._connecting is None:
-            # In a thread: what it imports takes a while, and keys are being typed.
+            # In a thread: its imports are slow, and the user is typing.
             self._connecting = await asyncio.to_thread(_made, options)
         return self._connecting
 
     async def forget_key(self, options: Options) -> str:
-        """`/logout`: what to say. Raises `AgentError`."""
+        """Run `/logout` and return its message. Raises `AgentError`."""
         connecting = await self.ready(options)
         said = await asyncio.to_thread(connecting.forget)
         if said:

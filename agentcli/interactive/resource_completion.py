@@ -1,4 +1,4 @@
-"""Resources of MCP servers among the completions behind an `@`."""
+"""Complete resources of MCP servers after an `@`, together with files."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _VARIABLE = re.compile(r"\{([A-Za-z0-9_]+)\}")
 
 
 class MentionSource:
-    """Files, then resources of connected servers; only these where the query names a server. `aclose` it."""
+    """Finds files and resources of connected servers; only resources if the query names a server. `aclose` it."""
 
     def __init__(self, servers: Callable[[], McpServers | None], files: FileSource | None = None) -> None:
         """`files`: None until there is an engine to list them."""
         self._files = files
         self._servers = servers
         self._completed: dict[tuple[int, str], list[FileHit]] = {}
-        """Values for variables of templates, by the version of the servers and the query."""
+        """Cached completions of template variables by server version and query."""
 
     async def use(self, files: FileSource) -> None:
-        """Take the files from here from now on."""
+        """Replace the source of files."""
         before, self._files = self._files, files
         if before is not None:
             await before.aclose()
@@ -57,12 +57,12 @@ class MentionSource:
         found = [*await self._from_templates(query, servers), *resource_hits(query, servers, limit)]
         files = FoundFiles([]) if names_server else await self._found_files(query, limit)
         both = [*files.hits[: limit - min(len(found), limit // 2)], *_distinct(found)]
-        # Letters strewn over many files must not hide a resource that has them in one piece.
+        # Fuzzy matches among many files must not hide a resource that contains the query as a whole.
         hits = sorted(both, key=lambda hit: query.lower() not in f"{hit.path} {hit.detail}".lower())[:limit]
         return FoundFiles(hits, files.is_complete, files.note)
 
     async def _from_templates(self, query: str, servers: McpServers) -> list[FileHit]:
-        """What servers complete the variable of a template to that the query ends in."""
+        """Let servers complete a template's variable if the query ends in it."""
         key = (servers.version, query)
         if key not in self._completed:
             self._completed = {} if len(self._completed) > 100 else self._completed
@@ -87,7 +87,7 @@ def resource_hits(query: str, servers: McpServers, limit: int) -> list[FileHit]:
 
 
 def _listed(servers: McpServers) -> Iterator[tuple[str, str, bool]]:
-    """The text after the `@`, a few words, and whether more has to be typed."""
+    """Yields the text after the `@`, a short description, and whether more has to be typed."""
     for server in servers:
         for resource in server.offers.resources[:_MOST_LISTED]:
             words = resource.title or resource.name or resource.description
@@ -112,7 +112,7 @@ async def _complete(query: str, servers: McpServers) -> list[FileHit]:
 
 
 async def _complete_template(server: McpServer, template: ResourceTemplateOffer, uri: str) -> list[FileHit]:
-    """Only for a template with one variable at its end: others cannot be told from what was typed."""
+    """Complete a template with exactly one variable, at its end: otherwise its value cannot be told from the rest."""
     from agentcli.mcp.connection import McpFailure
 
     start, variable = template.uri_template.partition("{")[0], _VARIABLE.findall(template.uri_template)

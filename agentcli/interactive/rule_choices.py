@@ -1,4 +1,4 @@
-"""What "always allow" can save: the choices of a permission question, edited rules, and what each rule covers."""
+"""Rules that "always allow" can save: the choices of a permission question, and rules edited by the user."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class AlwaysChoice:
 
     @property
     def risk(self) -> str:
-        """Why saving it needs a confirmation; empty if it does not. Only of edited rules: what is offered is narrow."""
+        """Why saving needs a confirmation; "" if it does not. Only for edited rules: offered ones are narrow."""
         return next((risk for rule in self.rules if self.edited and (risk := risk_of(parse_rule(rule)))), "")
 
 
 def rule_choices(event: PermissionRequested) -> tuple[AlwaysChoice, ...]:
-    """The narrowest first; empty when no rule can cover the call."""
+    """The rules that "always allow" offers, narrowest first; empty if no rule can cover the call."""
     found = []
     for choice in event.rule_choices:
         rules = tuple(map(str, choice.get("rules") or ()))
@@ -41,7 +41,7 @@ def rule_choices(event: PermissionRequested) -> tuple[AlwaysChoice, ...]:
 
 
 def edited(choice: AlwaysChoice, rules: Sequence[str], exact: AlwaysChoice) -> AlwaysChoice:
-    """A choice with other rules; `exact` is the one that covers nothing but the call itself. Raises `UsageError`."""
+    """Replace the rules of a choice; `exact` is the choice that covers only this call. Raises `UsageError`."""
     kept = tuple(dict.fromkeys(checked(rule).text for rule in rules if rule.strip()))
     if not kept:
         raise UsageError("At least one rule is needed.")

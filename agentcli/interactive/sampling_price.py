@@ -1,4 +1,4 @@
-"""What a reply of the model for an MCP server may cost, in words."""
+"""The price line of an MCP sampling request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from agentcli.core.messages import Json
 
 
 def sampling_price(display: Json) -> str:
-    """The most that a reply costs, and what the server has used of its budget. `display`: of the question."""
+    """Most that the reply can cost, and how much of its budget the server has used. `display`: of the question."""
     reply = f"at most {display['max_tokens']:,} tokens of reply"
     if display["most_usd"] is None:
         return f"not known; {reply}"

@@ -1,6 +1,6 @@
-"""Where completions come from: files of the project, slash commands, and the choices that a command offers.
+"""Sources of completions: project files, slash commands and their arguments.
 
-The protocols are all that the prompt knows; `IndexedFiles` is the real source of files, over the engine's index.
+The prompt knows only the protocols; `IndexedFiles` implements the one for files over the engine's index.
 """
 
 from __future__ import annotations
@@ -20,47 +20,49 @@ if TYPE_CHECKING:
 
 _FRESH_SECONDS = 3.0
 _FRESH_FACTOR = 10
-"""Files are not listed again for so many times as long as it took: a huge tree would be listed all the time."""
+"""Files are not listed again for this many times the duration of the last listing: otherwise a huge tree would be
+listed all the time."""
 _FIRST_SECONDS = 0.05
-"""Most trees are listed by then, so that their first answer is complete."""
+"""Seconds that the first search waits for the listing. Most trees are listed by then, so that it is complete."""
 _SLICE_SECONDS = 0.03
-"""How long one answer may search; the next one goes on."""
+"""Seconds that one call may search; the next call continues."""
 
 
 @frozen
 class FileHit:
     path: str
-    """As it is written after the `@`; a folder ends with a slash."""
+    """Text after the `@`; a folder ends with a slash."""
     is_dir: bool = False
-    """More may be typed behind it."""
+    """Whether more may be typed after it: a folder, or a resource template."""
     positions: tuple[int, ...] = ()
+    """Indexes of the matching characters in `path`."""
     detail: str = ""
-    """A few words on a resource of an MCP server."""
+    """Short description of a resource of an MCP server."""
 
 
 @frozen
 class FoundFiles:
     hits: list[FileHit]
     is_complete: bool = True
-    """False: the same query asked again finds more."""
+    """False: repeating the query finds more."""
     note: str = ""
-    """A few words on files that are not searched, or not yet."""
+    """Remark on files that are not searched, or not yet."""
 
 
 class FileSource(Protocol):
     async def files(self, query: str, limit: int) -> FoundFiles:
-        """The best matches, best first. Asked for one query at a time."""
+        """The best matches, best first. Called for one query at a time."""
 
     def begin(self) -> None:
-        """Somebody starts to look for a file: a good moment to look at the disk again."""
+        """Called when the user starts to search for a file: refresh the listing."""
 
     async def aclose(self) -> None: ...
 
 
 CommandSource = Callable[[str], "Sequence[Command]"]
-"""The menu for what was typed behind the slash, best first."""
+"""Maps the text after the slash to the matching commands, best first."""
 ArgumentSource = Callable[[str], list[tuple[str, str]]]
-"""What may be typed behind a command's name: values, and a few words on each. Empty for all other commands."""
+"""Maps a command to its possible arguments, each with a short description; empty if there are none."""
 
 
 def registered_commands(typed: str, engine: Engine | None = None) -> Sequence[Command]:
@@ -96,7 +98,7 @@ class NoFiles:
 
 
 class IndexedFiles:
-    """Over the engine's index, which is made at first use: a session without an `@` lists no files. `aclose` it."""
+    """Files of the engine's index, made on first use: a session without an `@` lists no files. `aclose` it."""
 
     def __init__(self, make_index: Callable[[], FileIndex], clock: Callable[[], float] = time.monotonic) -> None:
         self._make_index = make_index
@@ -105,7 +107,7 @@ class IndexedFiles:
         self._listed = 0.0
         self._listing: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
-        """An index is for one thread at a time."""
+        """Held during a search: an index is for one thread at a time."""
 
     def begin(self) -> None:
         if self._index is None:

@@ -1,4 +1,4 @@
-"""What a draft becomes when it is sent: a prompt, a slash command or a shell line."""
+"""Run a sent draft as a prompt, a slash command or a shell line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def is_prompt(draft: Draft, engine: Engine | None) -> bool:
     """Whether a draft is for the model: neither a slash command nor a shell line."""
     if not draft.text.lstrip().startswith(("/", "!", "# ")):
-        # Importing the commands imports the engine, which a first prompt does not wait for.
+        # Importing the commands imports the engine, and the first prompt must not wait for that.
         return True
     from agentcli.commands.line import PromptLine, parse_line
 
@@ -35,7 +35,7 @@ def needs_model(draft: Draft, engine: Engine | None) -> bool:
 
 
 async def submission_events(engine: Engine, draft: Draft) -> AsyncGenerator[ev.Event, None]:
-    """The events of what was sent. Reading the images of a draft takes a thread."""
+    """Run the draft and yield its events. Images are read in a thread."""
     from agentcli.commands.line import CommandLine, PromptLine, ShellLine, parse_line
     from agentcli.commands.run import run_command
 

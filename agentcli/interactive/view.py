@@ -1,4 +1,4 @@
-"""What the session driver needs of a front end."""
+"""The protocol that a front end implements for the session driver."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Sent:
 
     draft: Draft
     id: str
-    """What `View.show_sent` returned for it."""
+    """Id returned by `View.show_sent`."""
 
 
 class View(Protocol):
-    """One front end. Every call is cheap and returns at once."""
+    """A front end as the driver uses it. Every call is cheap and returns at once."""
 
     def show_opened(self, engine: Engine) -> None:
         """Show the conversation that this engine holds."""
@@ -49,16 +49,16 @@ class View(Protocol):
         """Show an event of work beside the submission: a line that the user entered, or output of their shell line."""
 
     def note(self, text: str, level: str) -> None:
-        """Show a line of the front end's own."""
+        """Show a line of the front end itself."""
 
     def show_interrupted(self, steering: bool) -> None:
-        """The submission was told to stop. `steering`: another prompt takes its place."""
+        """The submission was aborted. `steering`: another prompt takes its place."""
 
     def show_settled(self) -> None:
-        """The submission is over, also one that was cut off and had no `Result`."""
+        """The submission has ended, with or without a `Result`."""
 
     def show_queued(self, texts: list[str]) -> None:
-        """Show all prompts that wait."""
+        """Show the texts of all waiting prompts."""
 
     def take_due(self, draft: Draft) -> bool:
         """Take over a queued draft whose turn it is; False: the driver starts it."""
@@ -73,10 +73,10 @@ class View(Protocol):
         """The number of questions behind the open one has changed."""
 
     def withdraw(self, request_id: str) -> None:
-        """Close this question if it is open: it needs no answer any more."""
+        """Close this question if it is open: it no longer needs an answer."""
 
     def refresh_commands(self) -> None:
-        """Slash commands from files have come or gone."""
+        """Slash commands were added or removed."""
 
     def refresh_status(self) -> None:
         """The engine's settings or background commands may have changed."""

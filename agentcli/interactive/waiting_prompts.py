@@ -1,7 +1,7 @@
-"""Drafts that were sent while a submission runs and wait for it.
+"""Drafts sent while a submission runs, waiting for it.
 
-Prompts wait in the engine's queue, where the loop takes them in after the next tool results. Commands, prompts with
-images and everything behind them wait here until the submission ends.
+Prompts wait in the engine's queue, from which the loop takes them after the next tool results. Commands, prompts with
+images and every draft after one of these wait here until the submission ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Waiting:
 
 class WaitingPrompts:
     def __init__(self, changed: Callable[[list[str]], None]) -> None:
-        """`changed` gets the texts of all drafts that wait."""
+        """`changed` is called with the texts of all waiting drafts."""
         self._changed = changed
         self._waiting: list[_Waiting] = []
 
@@ -57,7 +57,7 @@ class WaitingPrompts:
         return [one.draft for one in waiting]
 
     def drop_taken(self, engine: Engine) -> None:
-        """Forget prompts that the loop has taken in."""
+        """Forget prompts that the loop has taken."""
         if self._waiting:
             queued = set(engine.queue.ids)
             kept = [one for one in self._waiting if not one.queued_id or one.queued_id in queued]

@@ -1,8 +1,8 @@
-"""Connecting a model, as a conversation without a screen: what is said, what can be chosen, what is to be done next.
+"""The dialog for connecting a model, as a state machine without a screen.
 
-Pure: a `Welcome` is a value, every answer of the person makes another one, and with it perhaps a piece of work
-(`Work`) whose outcome comes in as the next answer. Front ends show it and do the work with `connecting`. The key is in
-here while it is checked, and in no `repr`.
+Pure: a `Welcome` is a value, and every answer of the user returns another one and possibly some `Work`, whose result is
+the next answer. Front ends show it and do the work with `connecting`. The key is held here while it is checked, but is
+never in a `repr`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PORTS = ", ".join(str(program.port) for program in PROGRAMS)
 
 @frozen
 class Offer:
-    """Something that can be chosen."""
+    """A choice of the dialog."""
 
     name: str
     label: str
@@ -59,7 +59,7 @@ class UseServer:
 
 @frozen
 class UsePublic:
-    """Requests go to the public address again, with a key that is there already."""
+    """Switch back to the public address, for which there is a key."""
 
     address: EndpointAddress
 
@@ -71,33 +71,34 @@ Next = tuple["Welcome", Work | None]
 @frozen(kw_only=True)
 class Welcome:
     address: EndpointAddress
-    """Where requests go, and what a key that is pasted is for."""
+    """Address of requests, and the one that a pasted key is for."""
     public: EndpointAddress
     public_ready: bool = False
-    """There is a key for the public address."""
+    """Whether there is a key for the public address."""
     connected: str = ""
-    """How the model is reached now, in words; empty: it is not."""
+    """How the model is reached now, as text; "": it is not."""
     waiting: bool = False
+    """Whether a prompt waits for the connection."""
     demo: bool = True
-    """Whether the tour can be taken from here."""
+    """Whether the tour is offered."""
     step: Step = "choose"
     servers: tuple[LocalServer, ...] | None = None
-    """None: still being looked for."""
+    """Model servers found on this machine; None: the search is running."""
     target: EndpointAddress | None = None
-    """What the key that is being asked for is for."""
+    """Address of the key to be entered; None: `address`."""
     key: str = field(default="", repr=False)
     server: LocalServer | None = None
     model: str = ""
     always: bool = False
     problem: str = ""
-    """What went wrong last, and what to do."""
+    """Last failure, and what to do about it."""
     doing: str = ""
-    """What is being waited for."""
+    """Description of the running work."""
     told: str = ""
-    """What came of it, when it is done."""
+    """Message for the user at the end."""
     outcome: Outcome = ""
 
-    # ------------------------------------------------------------------------------------------------- what is said
+    # -------------------------------------------------------------------------------------------------------- texts
 
     @property
     def question(self) -> str:
@@ -116,7 +117,7 @@ class Welcome:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Paragraphs, without the problem."""
+        """Paragraphs below the question, without the problem."""
         match self.step:
             case "choose":
                 now = f"Now: {self.connected}." if self.connected else "agentcli needs a model to work with."
@@ -146,11 +147,11 @@ class Welcome:
 
     @property
     def asks(self) -> str:
-        """What is to be typed, unseen; empty: nothing."""
+        """Label of the hidden text input; "": this step has none."""
         return self.question if self.step == "key" else ""
 
     def offers(self) -> tuple[Offer, ...]:
-        """None while something is typed or waited for: then there is only the way back."""
+        """The choices of this step. Empty during input and work, when the user can only go back."""
         match self.step:
             case "choose":
                 return self._ways()
@@ -186,7 +187,7 @@ class Welcome:
         rest = "nothing changes" if self.connected else "commands work; the next prompt asks again"
         return (*ways, Offer("later", "Not now", "n", detail=rest))
 
-    # --------------------------------------------------------------------------------------------- what is answered
+    # ------------------------------------------------------------------------------------------------------ answers
 
     def found(self, servers: tuple[LocalServer, ...]) -> Welcome:
         return replace(self, servers=servers)
@@ -220,7 +221,7 @@ class Welcome:
         return replace(self, step="key", target=target or self.address, key="", problem=problem)
 
     def entered(self, text: str) -> Next:
-        """The key, as it was typed."""
+        """Take the typed key."""
         try:
             key = tidy_key(text)
         except UsageError as error:
@@ -236,7 +237,7 @@ class Welcome:
         return self._working("Storing the key"), KeepKey(self._target, self.key)
 
     def tried(self, speaks: bool | None) -> Welcome:
-        """Whether the server has the Messages API; None: it does not answer."""
+        """Take the result of `TryServer`: whether the server has the Messages API; None: it does not respond."""
         assert self.server is not None
         if speaks:
             return replace(self, step="keep", problem="")
@@ -250,7 +251,7 @@ class Welcome:
         return replace(self, step="choose", key="", problem=problem)
 
     def back(self) -> Welcome:
-        """Esc: one step back; from the first one, out."""
+        """Go back to the first step; from there, end the dialog (Esc)."""
         if self.step == "choose":
             return self.ended("later")
         return replace(self, step="choose", key="", target=None, server=None, model="", problem="")

@@ -20,7 +20,7 @@ _MOST_COMMANDS = 5
 
 Level = Literal["info", "warning", "error"]
 Outcome = Literal["done", "denied", "interrupted", "failed"]
-"""Of a finished call."""
+"""Outcome of a finished tool call."""
 
 INTERRUPTED = "Interrupted. What should be done instead?"
 INTERRUPTED_WITH_OUTPUT = "Interrupted. Partial output is kept. What should be done instead?"
@@ -32,8 +32,8 @@ PROMPT_BLOCKED = "prompt_blocked"
 
 
 def message_line(message: Message) -> str:
-    """One line about a message that agentcli added to the conversation; "" for what the user has seen already: the
-    mode they chose, the command they ran, the undo they made."""
+    """One line about a message that agentcli added to the conversation; "" if the user knows already: the mode they
+    chose, the command they ran, the undo they made."""
     first = plain_line(plain_text(message.text), 160)
     match message.origin:
         case Origin.HOOK:
@@ -41,7 +41,7 @@ def message_line(message: Message) -> str:
         case Origin.RECOVERY:
             return f"The model was asked to continue: {first}"
     if isinstance(file := message.meta.get(ATTACHED), dict):
-        # One that could not be attached was reported with a notice.
+        # A file that could not be attached was reported with a notice.
         return plain_line(f"Attached {file['name']} ({file['summary']}{file['part']})", 300) if "name" in file else ""
     if "restored" in message.meta:
         return _restored(message.meta)
@@ -72,12 +72,12 @@ def expansion_line(message: Message) -> str:
 
 
 def summary(message: Message) -> str:
-    """The summary that replaces compacted messages, without what is added for the model."""
+    """The summary that replaces compacted messages, without the text added for the model."""
     return plain_text(str(message.meta.get(SUMMARY, message.text)))
 
 
 def _skills(news: Mapping[str, Any]) -> str:
-    """Skills that came, changed or went while the session ran; "" for the list at its start."""
+    """Skills added, changed or removed during the session; "" for the list at its start."""
     if news.get("first"):
         return ""
     parts = [f"+{name}" for name in news.get("listed", ())] + [f"−{name}" for name in news.get("gone", ())]
@@ -85,13 +85,13 @@ def _skills(news: Mapping[str, Any]) -> str:
 
 
 def _servers(news: Mapping[str, Any]) -> str:
-    """MCP servers that have gone; "" for those that have come, which /mcp shows."""
+    """MCP servers that disconnected; "" for new ones, which /mcp shows."""
     gone = [name for name, one in news.items() if isinstance(one, Mapping) and one.get("gone")]
     return plain_line(f"The model was notified: MCP servers not connected: {', '.join(gone)}", 300) if gone else ""
 
 
 def _restored(meta: Mapping[str, Any]) -> str:
-    """What a compaction has put back into the context, in one line."""
+    """One line that lists what a compaction put back into the context."""
     files = [str(path) for path in meta.get("files") or ()]
     named = {"tasks": "the todos", "plan": "the approved plan", "background": "running background commands"}
     named["skills"] = "skills in use"
@@ -124,7 +124,7 @@ def compacted(trigger: str, before: int, after: int) -> str:
 
 
 def boundary(message: Message, *, can_undo: bool = True) -> str:
-    """A compaction, by the meta of its boundary in the log. `can_undo`: not that of a sub-agent."""
+    """One line about a compaction, from the meta of its boundary message. `can_undo` is False for a sub-agent."""
     meta = message.meta
     counts = (meta.get("tokens_before"), meta.get("tokens_after"))
     before, after = (count if isinstance(count, int) else 0 for count in counts)
@@ -133,7 +133,7 @@ def boundary(message: Message, *, can_undo: bool = True) -> str:
 
 
 def has_own_notice(event: ev.Event) -> bool:
-    """Whether a notice of the same command says what the line about this event would say."""
+    """Whether the command that caused the event shows a notice that says the same."""
     return isinstance(event, ev.ContextEdited) and any(edit.get("kind") == "undo_compaction" for edit in event.edits)
 
 
@@ -151,7 +151,7 @@ LineEvent = (
     | ev.CompactionFailed
     | ev.ContextEdited
 )
-"""Events that front ends show as their line and nothing else; the app has a block for each agent instead."""
+"""Events that front ends show only as their line; the app shows agents as blocks instead."""
 
 
 def event_line(event: ev.Event) -> tuple[str, Level]:
@@ -208,8 +208,8 @@ def whose(event: ev.Event) -> str:
 
 
 def shown_of_subagent(event: ev.Event) -> bool:
-    """Whether a line about this event of a sub-agent is shown where its work is not: its start and end, and what
-    concerns the whole session."""
+    """Whether a front end that hides the work of sub-agents shows a line about this event: their start and end, and
+    changes for the whole session."""
     if isinstance(event, ev.NoticeRaised):
         return event.level != "info"
     lasting = (ev.AgentStarted, ev.AgentFinished, ev.RulesLearned, ev.ModeChanged, ev.PermissionDenied)
@@ -291,13 +291,13 @@ def tool_outcome(event: ev.ToolFinished) -> Outcome:
 
 
 def progress_line(event: ev.ToolProgressed) -> str:
-    """How far a call is, in place of what was said before; "" for output, which is added to what came before."""
+    """Progress of a call, which replaces the previous progress; "" if the event is output, which is appended."""
     return plain_line(event.text, 120) if "done" in event.data else ""
 
 
 def result_line(event: ev.Result, reported: Collection[str] = ()) -> tuple[str, Level, tuple[str, ...]] | None:
-    """The last line of a submission, its level and the lines below it; None where there is nothing to add. `reported`:
-    the texts of failures that were shown already."""
+    """The last line of a submission, its level and the lines below it; None if there is nothing to add. `reported`:
+    texts of failures already shown."""
     if event.terminal == "command_failed":
         return None
     if event.terminal == PROMPT_BLOCKED:
@@ -325,7 +325,7 @@ _ENDINGS = {
 
 
 async def farewell(engine: Engine, *, continues: bool = True) -> str:
-    """What ended with the program and, if the session `continues`, the command for that; empty if nothing is to say."""
+    """The message at exit: stopped background tasks and, with `continues`, the command that resumes the session."""
     lines = [_ended_commands(engine)]
     if continues and engine.persistent and engine.message_count:
         from shlex import quote
@@ -345,14 +345,14 @@ def _ended_commands(engine: Engine) -> str:
 
 
 def approval_reason(event: ev.PermissionRequested) -> str:
-    """Why a call needs approval, in one sentence; "" where the question or the findings say it."""
+    """Why a call needs approval, in one sentence; "" if the question or the findings say it."""
     if event.self_evident or (event.cause_listed and len(event.findings) > 1):
         return ""
     return f"Needs approval: {event.cause}" if event.cause else event.reason
 
 
 def approval_findings(event: ev.PermissionRequested) -> list[PartFinding]:
-    """What was decided about the parts of a command, those that need approval first; none where that is the reason."""
+    """Findings about the parts of a command, those that need approval first; none if the only one is the reason."""
     if event.cause_listed and len(event.findings) == 1:
         return []
     return sorted((PartFinding(**record) for record in event.findings), key=lambda finding: finding.allowed)
@@ -366,7 +366,7 @@ _CLAIMS = {
 
 
 def server_claims(display: Mapping[str, Any]) -> str:
-    """What an MCP server says about its tool, as its claim; "" if it says nothing."""
+    """One sentence with an MCP server's claims about its tool; "" if there are none."""
     claims = [_CLAIMS[claim] for claim in display.get("claims") or () if claim in _CLAIMS]
     return f"The server says {' and '.join(claims)}. agentcli cannot check it." if claims else ""
 

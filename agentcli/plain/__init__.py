@@ -1,14 +1,14 @@
-"""Layer 5: the line front end. Text is only ever appended; nothing but the prompt's own line moves the cursor.
+"""Plain mode: the front end that only appends lines. Only the prompt's own line moves the cursor.
 
-start       from the command line to the exit code     wanted      whether lines may be wanted, found out at once
-session     one prompt at a time, keys during work     front_end   what slash commands can ask of plain mode
-session_view  prints what the session driver reports, asks its questions
-printer     events to pieces of output, pure           results     what a tool's result looks like, pure
-pieces      what is printed, as values                 replay      the end of a conversation that is gone on with
-writer      pieces to the terminal                     terminal    what the terminal can do, its modes, its signals
-markdown    streamed Markdown, cut where complete      rendering   Markdown as text, by rich
-questions   what is asked, and the answers             subject     what a call would do, whole, pure
-reading     what the session needs of a keyboard       lines       the prompt where the terminal can do nothing
-reader      the prompt on prompt_toolkit               recall      its history and its completions
-welcoming   connecting a model
+start       life cycle, from flags to exit code       front_end_choice  quick guess whether plain mode is chosen
+session     one prompt at a time, keys during work    session_view      prints the session driver's reports, asks
+front_end   plain mode's side of slash commands       replay            prints the end of a resumed conversation
+printer     events to output pieces, pure             results           tool results to output pieces, pure
+pieces      output pieces as values                   writer            output pieces to the terminal
+markdown    splits streamed Markdown                  rendering         Markdown to text with rich
+asking      choices and text answers                  questions         permissions, questions, plans, trust
+subject     what a tool call would do, pure           server_questions  questions of MCP servers
+reading     keyboard protocols                        reader            the prompt on prompt_toolkit
+lines       the prompt for TERM=dumb                  recall            history and completions of the prompt
+terminal    terminal capabilities, modes, signals     welcoming         connecting a model
 """

@@ -1,4 +1,4 @@
-"""How questions are asked in plain mode: choices by letter, number or word, and lines of text."""
+"""Ask a question in plain mode: a choice by letter, digit or word, or a line of text."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from agentcli.plain.pieces import Gap, Piece, TextLine, TextRuns, prose
 
 
 class Asking(Protocol):
-    """What a question needs of the front end."""
+    """What a question needs from the front end."""
 
     def show(self, pieces: Iterable[Piece]) -> None: ...
 
     async def ask(self, question: str) -> str | None:
-        """None: Esc or Ctrl+C."""
+        """Read one line. None: Esc or Ctrl+C."""
 
     async def edit(self, text: str) -> str:
-        """Raises `AgentError`."""
+        """Open the text in the user's editor and return it. Raises `AgentError`."""
 
 
 NO_NUMBER = 0
@@ -30,12 +30,11 @@ NO_NUMBER = 0
 class LetterChoice:
     letter: str
     label: str
-    """Its first word may be typed for the letter."""
+    """Shown text. Its first word may be typed instead of the letter."""
     words: bool = False
-    """Whether words behind it mean something."""
+    """Whether text may follow the letter."""
     number: int | None = None
-    """Its digit where that must not depend on the choices before it; its place in the list otherwise. "No" is always
-    `NO_NUMBER`."""
+    """Fixed digit; None: the position in the list. "No" is always `NO_NUMBER`."""
 
     def digit(self, place: int) -> str:
         return str(NO_NUMBER if self.letter == "n" else place if self.number is None else self.number)
@@ -50,7 +49,7 @@ class QuestionClosed(Exception):
 
 
 async def choose(choices: Sequence[LetterChoice], asking: Asking, prompt: str = "Answer: ") -> tuple[str, str]:
-    """The letter that was chosen, by itself or by its number, and what was typed behind it. Raises `QuestionClosed`."""
+    """Ask until a choice is typed. Returns its letter and the text typed after it. Raises `QuestionClosed`."""
     for place, choice in enumerate(choices, 1):
         digit = choice.digit(place)
         runs: TextRuns = ((f"  {digit} ", "quiet"), (choice.letter, "mark"), ("  ", "text"), (choice.label, "text"))

@@ -1,4 +1,4 @@
-"""What slash commands can ask of plain mode: lists with numbers, the user's editor, the terminal's clipboard."""
+"""Plain mode's `FrontEnd` for slash commands: numbered lists, the user's editor, the terminal's clipboard."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INSTEAD = {
     "find": "Search in the terminal's own scrollback.",
     "theme": "Plain mode uses the terminal's own colours.",
 }
-"""By the kind of page."""
+"""Hint by page kind: what to use instead of the page, which only the app has."""
 
 
 class PlainFrontEnd(FrontEnd):
@@ -41,7 +41,8 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"
         self._plain = plain
 
     async def run(self, text: str) -> bool:
-        """Run a command that is not a submission; false for any other line. Raises `Left`."""
+        """Run `text` if it is a command handled locally, without a submission; otherwise return False. Raises
+        `Left`."""
         from agentcli.commands.line import CommandLine, parse_line
         from agentcli.core.events import NoticeRaised
 

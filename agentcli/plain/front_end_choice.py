@@ -27,7 +27,7 @@ def is_dumb_terminal(environ: Mapping[str, str]) -> bool:
 
 
 def _user_settings(environ: Mapping[str, str]) -> str:
-    """The same file as in `config.paths`, which would be slow to import on every start."""
+    """Path of the user's settings file, as in `config.paths`, which is too slow to import on every start."""
     own = environ.get("AGENTCLI_CONFIG_DIR", "")
     if own.startswith("/"):
         return f"{own}/settings.json"

@@ -1,7 +1,7 @@
-"""The prompt where the terminal can do nothing (TERM=dumb): the system edits lines, and we read them whole.
+"""The prompt for TERM=dumb: the tty driver edits the line, and we read whole lines.
 
-Not one escape byte is written. What is typed while work goes on is echoed by the system; a line that was ended counts
-as sent, so it waits for the work, and a question never takes it for its answer.
+Writes no escape bytes. The tty driver echoes what is typed during work. A completed line counts as sent: it waits for
+the work and never answers a question that is asked later.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from agentcli.plain.reading import Left, Listener, Stopped
 PROMPT, CONTINUED = "> ", "  "
 _ESCAPE = "\x1b"
 _PAUSE_SECONDS = 0.3
-"""No line may have come for so long before a question takes one for its answer: the lines of a paste come together."""
+"""Seconds without a new line before a question accepts an answer, so that lines of a paste do not answer it."""
 
 
 class LineReader:
     def __init__(
         self, write: Callable[[str], None], ended_line: Callable[[], None], mode: Callable[[], str], descriptor: int = 0
     ) -> None:
-        """`ended_line`: the person has ended the line that a prompt began. `mode`: what stands before the prompt."""
+        """`ended_line` is called when the user has completed the prompt's line. `mode` returns the text shown before
+        the prompt."""
         self._mode = mode
         self._write = write
         self._ended_line = ended_line
@@ -44,7 +45,7 @@ class LineReader:
         self._remember: Callable[[str], None] = lambda _text: None
 
     def remember_with(self, remember: Callable[[str], None]) -> None:
-        """Who keeps what was sent, for the history of the app."""
+        """Set the callback that adds each sent prompt to the history shared with the app."""
         self._remember = remember
 
     # ----------------------------------------------------------------------------------------------- the contract
@@ -72,10 +73,10 @@ class LineReader:
         return None if text.strip() == _ESCAPE else text
 
     async def _taken_early(self) -> list[str]:
-        """Lines that were sent before a question stood there: they must not answer it."""
+        """Remove and return the lines sent before a question was shown: they must not answer it."""
         self._attach()
         while True:
-            # The system hands out one line at a time, however many there are.
+            # One read of a tty returns one line, however many are waiting.
             while not self._closed and select.select([self._descriptor], [], [], 0)[0]:
                 self._readable()
             pause = self._came_at + _PAUSE_SECONDS - time.monotonic()
@@ -88,7 +89,7 @@ class LineReader:
 
     @contextmanager
     def _unseen(self) -> Iterator[None]:
-        """The system does not echo what is typed."""
+        """Turn off the echo of the tty driver."""
         before = termios.tcgetattr(self._descriptor)
         changed = [*before]
         changed[3] = before[3] & ~termios.ECHO
@@ -179,7 +180,7 @@ class LineReader:
             self._hand_out()
 
     def _hand_out(self) -> None:
-        """While work goes on, lines are the listener's. One that is nothing but Esc stops the work."""
+        """Pass lines to the listener during work. A line that is only Esc stops the work."""
         while self._lines and self._listener is not None:
             text = self._lines.popleft()
             if text.strip() == _ESCAPE:

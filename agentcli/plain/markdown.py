@@ -1,8 +1,8 @@
-"""Markdown that streams in, cut where a part of it is complete: what is printed cannot be changed any more.
+"""Split streamed Markdown into complete parts, because printed output cannot be changed later.
 
-A paragraph or table is complete when an empty line ends it and what follows is not indented (which would still belong
-to it), an item of a list when the next one begins. Code in fences is complete line by line. Of a paragraph that is
-still being written the beginning can be had, as long as nothing that follows can change how it looks.
+A paragraph or table is complete when an empty line follows and the next line is not indented (it would still belong to
+it); a list item when the next one begins; fenced code line by line. The beginning of an unfinished paragraph is
+available as long as no later text can change how it renders.
 """
 
 from __future__ import annotations
@@ -16,44 +16,45 @@ from agentcli.core.frozen import frozen
 _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
 _ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+\S")
 _SPECIAL = re.compile(r"\s|[-*+>#=|~`:]|\d{1,9}[.)]")
-"""Beginnings of what may be no paragraph."""
+"""Line beginnings that may be something other than a paragraph."""
 _UNSURE = re.compile(r"[\[\]<>\\&|!]")
-"""In a paragraph: links, tags, entities, tables. What they are is only known at their end."""
+"""Characters of links, tags, entities and tables, whose rendering is only known when they are complete."""
 _MARKS = re.compile(r"\*+|_+|`+|~+")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _SURE = 20
-"""Characters of a paragraph after which it can be told from everything else."""
+"""Characters after which a paragraph is certain to be one."""
 LARGEST_BLOCK = 20_000
-"""Characters after which a block is cut at a line's end all the same: parsing must not take longer and longer."""
+"""Characters after which an incomplete block is cut at the next line end, to bound the parsing time."""
 
 LONGEST_LINE = 8_000
-"""Characters of a line that are rendered together."""
+"""Most characters of one line that are rendered together."""
 
 
 @frozen
 class MarkdownPart:
     kind: Literal["block", "item", "fence", "code"]
-    """`block`: Markdown to render; `item`: one of a list; `fence`: begins or ends code; `code`: a line of it."""
+    """`block`: Markdown to render; `item`: a list item; `fence`: a line that begins or ends code; `code`: a line of
+    code."""
     text: str
 
 
 class MarkdownCutter:
     def __init__(self) -> None:
         self._line = ""
-        """The beginning of a line that has not ended."""
+        """The last, incomplete line."""
         self._block: list[str] = []
         self._size = 0
         self._blank = False
-        """The last line of the block was an empty one."""
+        """Whether the last line of the block is empty."""
         self._fence = ""
-        """What ends the code that is open."""
+        """The fence that closes the open code block; "" outside of code."""
 
     def feed(self, text: str) -> Iterator[MarkdownPart]:
         *whole, self._line = (self._line + text).split("\n")
         for each in whole:
             yield from self._take(each)
         while len(self._line) > LONGEST_LINE:
-            # A line that never ends is shown in pieces, or each word of it would cost more than the one before.
+            # Cut an endless line into pieces; otherwise each further word would cost more than the last.
             cut = self._line.rfind(" ", LONGEST_LINE // 2, LONGEST_LINE) + 1 or LONGEST_LINE
             row, self._line = self._line[:cut], self._line[cut:]
             yield from self._take(row)
@@ -61,18 +62,18 @@ class MarkdownCutter:
 
     @property
     def paragraph(self) -> str:
-        """The beginning of the open paragraph, up to its last whole word, if its look is certain; else ""."""
+        """The open paragraph up to its last whole word, if its rendering is certain; else ""."""
         if self._size + len(self._line) > LONGEST_LINE:
             return ""
         text = "\n".join((*self._block, self._line))
         if self._fence or self._blank or len(text) < _SURE or _SPECIAL.match(text) or _UNSURE.search(text):
             return ""
         text = text[: max(text.rfind(" "), text.rfind("\n"), 0)]
-        # What is open (`**bo`) may still be closed, and one at the end may get longer.
+        # An open mark (`**bo`) may still be closed, and a mark at the end may still grow.
         return text if _all_closed(text) else ""
 
     def finish(self) -> Iterator[MarkdownPart]:
-        """The end: whatever is there is complete now."""
+        """End the text and yield what is left as complete parts."""
         if self._line:
             yield from self._take(self._line)
         yield from self._flush()
@@ -116,8 +117,8 @@ class MarkdownCutter:
 
 
 def _all_closed(text: str) -> bool:
-    """Whether each mark that opens is closed, one after the other: of two that open (`*i *i`) either may be closed
-    later."""
+    """Whether every opening mark is closed before the same mark opens again: if two are open (`*i *i`), either may be
+    closed later."""
     open_marks: set[str] = set()
     for found in _MARKS.finditer(text):
         mark = found[0]

@@ -1,6 +1,6 @@
-"""What is printed, as values: the printer makes these out of events, the writer puts them on the terminal.
+"""Output pieces as values: the printer makes them from events, the writer writes them to the terminal.
 
-All text in a piece is already free of control sequences; line breaks and tabs stay.
+The text of a piece has no control sequences; line breaks and tabs are allowed.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ TextRuns = tuple[tuple[str, TextStyle], ...]
 
 @frozen
 class TextLine:
-    """Whole lines of their own. A line break in a run begins another line."""
+    """One or more whole lines. A line break in a run begins another line."""
 
     runs: TextRuns
     prose: bool = False
-    """Whether the last run is sentences, which wrap between words, below where they began. Commands, output and paths
-    are not prose."""
+    """Whether the last run is sentences, which wrap between words with a hanging indent. Commands, output and paths are
+    not prose."""
 
 
 @frozen
 class Gap:
-    """An empty line, unless there is one already."""
+    """An empty line, unless the last line is empty already."""
 
 
 @frozen
 class AnswerText:
-    """More of the Markdown that the model writes."""
+    """The next part of the model's Markdown answer."""
 
     text: str
 
 
 @frozen
 class AnswerEnd:
-    """What was written of it is all there is."""
+    """End of the answer, complete or not."""
 
 
 Piece = TextLine | Gap | AnswerText | AnswerEnd

@@ -1,7 +1,7 @@
-"""Events to pieces of output. Pure: time comes in, values go out.
+"""Convert events to output pieces. Pure: the time is an argument.
 
-What is printed stays as it is, so nothing is printed before it is sure: a call when it starts, a result when it is
-there. All untrusted text is cleaned here, once. State is kept for the submission under way only.
+Printed text cannot be changed, so nothing is printed before it is certain: a call when it starts, a result when the
+call has ended. All untrusted text is cleaned here, once. Keeps state for the current submission only.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from agentcli.plain.results import INDENT, RunningOutput, diff_output, result_li
 Titles = Callable[[str, Json], str]
 _TITLE = 2_000
 _TASK = "Task"
-"""The tool that starts agents."""
+"""Name of the tool that starts sub-agents."""
 _PROGRESS_SECONDS = 5.0
-"""Least time between two lines about the progress of a call."""
+"""Least number of seconds between two progress lines of a call."""
 _SIGNS: dict[str, str] = {"info": "· ", "warning": "! ", "error": "! "}
 
 
@@ -37,13 +37,13 @@ class _Call:
     began: float = 0.0
     live: bool = False
     output: RunningOutput = field(default_factory=RunningOutput)
-    """Printed if the call is interrupted; of a live call it is printed as it comes."""
+    """Output to print if the call is interrupted. Unused for a live call, whose output is printed as it arrives."""
     stripper: ControlStripper = field(default_factory=ControlStripper)
     unended: str = ""
     last: str = ""
     seen: bool = False
     progressed: float = -_PROGRESS_SECONDS
-    """When its progress was printed last."""
+    """Time of the last progress line."""
 
 
 class Printer:
@@ -54,40 +54,40 @@ class Printer:
         verbose: bool = False,
         aside: Callable[[], str] = lambda: "",
     ) -> None:
-        """`aside`: what is worth saying with the last line of every submission."""
+        """`aside` returns text to append to the last line of every submission."""
         self._aside = aside
         self._title_of = title_of
         self._verbose = verbose
         self._strippers: dict[tuple[str, int], ControlStripper] = {}
         self._thoughts: dict[tuple[str, int], tuple[float, str]] = {}
-        """When thinking began, and of its text the line that has not ended."""
+        """Start time of each open thinking block, and its last, incomplete line."""
         self._calls: dict[str, _Call] = {}
         self._last_call = ""
         self._of_reply = ""
         self._mode = ""
         self._reported: set[str] = set()
-        """The texts of failures that this submission has shown."""
+        """Failure texts already shown in this submission."""
         self._cost = 0.0
         self._halted = False
         self._partial = PartialOutput()
-        """Whether the submission has put out something that an interruption keeps."""
+        """Tracks whether an interruption would leave partial output."""
         self._agents: dict[str, Printer] = {}
-        """Of each sub-agent that runs, the printer of its calls."""
+        """Printer for the calls of each running sub-agent."""
         self._background: set[str] = set()
-        """Agents that go on when the submission is interrupted, and those that they have started."""
+        """Agents that continue when the submission is interrupted, and their descendants."""
         self._agent_calls: set[str] = set()
-        """Calls whose agent has started: its own lines say what theirs would."""
+        """Ids of calls whose agent has started. They print no line, because the agent's own lines say the same."""
 
     # ---------------------------------------------------------------------------------------------- from outside
 
     def interrupted(self, now: float) -> list[Piece]:
-        """Said at once; what still comes until the submission has settled is not printed."""
+        """Print the interruption at once. Later events of the submission are not printed."""
         text = wording.INTERRUPTED_WITH_OUTPUT if self._partial.exists else wording.INTERRUPTED
         said = [] if self._halted else self.note(text, "warning")
         return [*self.halt(now), *said]
 
     def halt(self, now: float) -> list[Piece]:
-        """The calls that did not end. A prompt that was sent instead says the rest."""
+        """Print the unfinished calls. Used alone for steering, where the new prompt shows why they stopped."""
         calls = {} if self._halted else {id: call for id, call in self._calls.items() if not call.live}
         self._halted = True
         pieces: list[Piece] = [AnswerEnd()]
@@ -99,10 +99,10 @@ class Printer:
         return pieces
 
     def settled(self) -> None:
-        """The submission is over, however."""
+        """Reset the state: the submission has ended, in whatever way."""
         self._strippers.clear()
         self._thoughts.clear()
-        # What the user runs in their own shell may go on.
+        # Commands in the user's own shell may still be running.
         self._calls = {id: call for id, call in self._calls.items() if call.live and call.started}
         self._agents = {id: printer for id, printer in self._agents.items() if id in self._background}
         self._agent_calls.clear()
@@ -116,7 +116,7 @@ class Printer:
         return [prose(text, look, _SIGNS.get(level, "· "), look)]
 
     def seen(self, tool_use_id: str) -> None:
-        """The person has been shown all that this call would do."""
+        """Remember that the user was shown everything that this call would do."""
         if tool_use_id in self._calls:
             self._calls[tool_use_id].seen = True
 
@@ -137,8 +137,8 @@ class Printer:
         return pieces
 
     def _show_agent(self, event: ev.Event, now: float) -> list[Piece]:
-        """A line at its start and at its end, what concerns the session, and with `--verbose` its calls. Its text is
-        its report, not part of the answer."""
+        """Print a sub-agent's start, end and session-wide events, and with `--verbose` its calls. Its text is its
+        report, not part of the answer."""
         pieces: list[Piece] = []
         match event:
             case ev.AgentStarted():
@@ -171,12 +171,12 @@ class Printer:
     def _(self, event: ev.MessageAppended, now: float) -> list[Piece]:
         typed = event.message.origin is Origin.PROMPT or SAID in event.message.meta
         if event.message.is_copy or typed:
-            # The user has typed it just now; the text of a command from a file they have not.
+            # The user has just typed it, so only the expansion of a command from a file is shown.
             return self.note(text) if (text := wording.expansion_line(event.message)) else []
         return self.message(event.message)
 
     def message(self, message: Message) -> list[Piece]:
-        """A message that is no reply and no result."""
+        """Print a message that is neither a reply nor a tool result."""
         text = plain_text(message.typed)
         match message.origin:
             case Origin.PROMPT | Origin.QUEUED:
@@ -293,11 +293,11 @@ class Printer:
         call = self._calls.setdefault(event.tool_use_id, _Call(plain_line(event.title, _TITLE)))
         call.title = plain_line(event.title, _TITLE)
         if event.name == _TASK:
-            return []  # the line of its agent follows; a call that fails before that is printed with its result
+            return []  # its agent's line follows; a call that fails earlier is printed with its result
         call.started, call.live, call.began = True, event.name == "!", now
         self._last_call = event.tool_use_id
         if call.live:
-            # The user has typed it just now; where it runs is worth a line when that is not the project's root.
+            # The user has just typed the command. Show its folder if that is not the project's root.
             folder = event.input.get("folder")
             return [line(f"(in {plain_line(str(folder), _TITLE)})", "quiet")] if folder else []
         return [line(call.title, "text", "* ", "mark")]
@@ -328,7 +328,7 @@ class Printer:
             self._agent_calls.discard(event.tool_use_id)
             return []
         status = wording.tool_outcome(event)
-        # The summary of a denied call contains the outcome; that of an interrupted one says nothing more.
+        # The summary of a denied call contains the outcome; that of an interrupted call adds nothing.
         summary = "" if status == "interrupted" else plain_line(event.summary)
         outcome = "" if status == "done" or (status == "denied" and summary) else status
         hint = "/tasks shows it" if event.display.get("background") else ""
@@ -344,12 +344,12 @@ class Printer:
         return pieces
 
     def _outcome(self, id: str, call: _Call, said: str, look: TextStyle) -> list[Piece]:
-        """The line about the end of a call, below the one that names it."""
+        """Print the end of a call below the line that names it."""
         if not call.started:
             return [line(call.title, "text", "* ", "mark"), prose(said, look, INDENT)]
         if self._last_call == id:
             return [prose(said, look, INDENT)]
-        # Others ran beside it: whose result this is has to be said again.
+        # Other calls ran in parallel: name the call again.
         return [line(f"{INDENT}{call.title}: {said}", look)]
 
     # ------------------------------------------------------------------------------------------------------- end
@@ -378,28 +378,28 @@ class Printer:
 
 
 def _timed(words: Iterable[str], seconds: float) -> str:
-    """The outcome of a call and, from one second on, how long it took."""
+    """Join the outcome of a call and, from one second on, its duration."""
     took = duration(seconds) if seconds >= 1 else ""
     return " · ".join(filter(None, (*words, took))) or "done"
 
 
 def _after(prefix: str, piece: Piece) -> Piece:
-    """The piece with the name of its agent in front."""
+    """Put the name of its agent before a piece."""
     return replace(piece, runs=((prefix, "quiet"), *piece.runs)) if isinstance(piece, TextLine) else piece
 
 
 def _unprinted(event: ev.ToolFinished, last: str) -> list[str]:
-    """What came of a command after the last line that was printed as it came: the end always comes at once."""
+    """Rows of a command's result after the last row printed live: the end of the output is never streamed."""
     rows = plain_text(event.result.text).rstrip("\n").split("\n")
     if last in rows:
         rows = rows[len(rows) - rows[::-1].index(last) :] if last else rows
     if event.result.is_error:
-        # The line below has it.
+        # The outcome line below repeats it.
         rows = without_summary(rows, plain_line(event.summary))
     return rows if rows != [""] else []
 
 
 def prompt_lines(text: str) -> Iterable[Piece]:
-    """What the person has sent, where they have not just typed it."""
+    """Print a prompt of the user that is not on the screen from typing."""
     first, *rest = text.strip("\n").split("\n")
     return [line(first, "strong", "> ", "mark"), *(line(f"  {row}", "strong") for row in rest)]

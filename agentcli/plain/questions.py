@@ -1,7 +1,7 @@
-"""What a person is asked, and what their line means: permissions, the model's questions, plans, summaries, trust.
+"""Questions in plain mode: permissions, the model's questions, plans, summaries, trust. Parses the typed answer.
 
-Everything is answered by a letter or a number and Enter; a line that is none of the answers is asked about again, so
-that whoever types on answers nothing. Esc and Ctrl+C stop the work, as everywhere.
+The user answers with a letter or a digit and Enter. Any other line repeats the question, so that a user who was typing
+something else does not answer by accident. Esc and Ctrl+C stop the work, as everywhere.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_LISTED = 12
 
 
 async def answer_to(event: Question, asking: Asking) -> Answer | None:
-    """None: the person closed the question, which stops the work."""
+    """Ask the question and return the answer. None: the user closed the question, which stops the work."""
     if isinstance(event, ev.PermissionRequested) and ev.is_of_server(event):
         from agentcli.plain.server_questions import answer_server
 
@@ -49,7 +49,7 @@ async def answer_to(event: Question, asking: Asking) -> Answer | None:
                 return await _undo(event, asking)
         return await _permission(event, asking)
     except QuestionClosed:
-        # Nothing has happened yet: the conversation stays as it was, and that is all.
+        # A question of agentcli itself: closing it declines, and no work needs to be stopped.
         own = isinstance(event, ev.CompactionProposed) or event.display.get("kind") in ("confirm", "undo")
         return Answer("deny") if own else None
 
@@ -86,7 +86,7 @@ async def _permission(event: ev.PermissionRequested, asking: Asking) -> Answer:
 
 
 def _permission_choices(event: ev.PermissionRequested, offered: Sequence[AlwaysChoice]) -> list[LetterChoice]:
-    """Each with a digit of its own, whichever of the others are offered."""
+    """The choices for a permission. Each digit is fixed, whichever other choices are offered."""
     choices = [LetterChoice("y", "yes, once", number=1)]
     if offered:
         local = "project: always, saved in .agentcli/settings.local.json of this project"
@@ -106,7 +106,7 @@ def _permission_choices(event: ev.PermissionRequested, offered: Sequence[AlwaysC
 
 
 def _saved(always: AlwaysChoice | None) -> list[Piece]:
-    """What "always" would save, whole, before it is asked for."""
+    """Show in full what "always" would save."""
     if always is None:
         return []
     pieces: list[Piece] = [line(shown_command(rule), "text", "  rule for always: ") for rule in always.rules]
@@ -117,7 +117,7 @@ def _saved(always: AlwaysChoice | None) -> list[Piece]:
 
 
 async def _other_rule(offered: Sequence[AlwaysChoice], always: AlwaysChoice, asking: Asking) -> AlwaysChoice:
-    """One of the choices, or the present one with rules that the user typed. Esc keeps the present one."""
+    """Let the user pick another offered rule or edit the current one. Esc keeps the current one."""
     for number, choice in enumerate(offered, 1):
         said = f"{', '.join(map(shown_command, choice.rules))}  (covers {shown_command(choice.covers)})"
         asking.show([prose(said, "text", f"  {number}  ", "mark")])
@@ -190,7 +190,7 @@ async def _options(options: Sequence[Json], several: bool, asking: Asking, other
             return []
 
 
-# ------------------------------------------------------------------------------------------- what agentcli itself asks
+# ---------------------------------------------------------------------------------------- questions of agentcli itself
 
 
 async def _confirm(event: ev.PermissionRequested, asking: Asking) -> Answer:
@@ -203,7 +203,7 @@ async def _confirm(event: ev.PermissionRequested, asking: Asking) -> Answer:
 
 
 async def _undo(event: ev.PermissionRequested, asking: Asking) -> Answer:
-    """Which of two versions of some lines: the user changed them, and so did the prompt."""
+    """Ask which version to keep of lines that both the user and the prompt have changed."""
     display = event.display
     asking.show(
         [*head(shown_command(plain_line(event.title))), prose(shown_command(plain_text(event.reason)), "text", "  ")]
@@ -301,7 +301,7 @@ def _effects(event: ev.CompactionProposed) -> list[Piece]:
 
 
 async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustState], None]) -> bool:
-    """Ask about a folder that brings settings along, all of which are shown; false: the person wants to leave."""
+    """Show all settings files of a folder and ask whether to trust it. False: the user wants to exit."""
     letter = await ask_about_trust(state, asking, may_leave=True)
     if letter == "t":
         trust(state)
@@ -309,7 +309,7 @@ async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustSta
 
 
 async def ask_about_trust(state: TrustState, asking: Asking, *, may_leave: bool) -> str:
-    """`t` for trust, `r` for restricted, `x` for leaving."""
+    """Ask whether to trust a folder. Returns `t` for trust, `r` for restricted, `x` for exit."""
     count = len(state.changed)
     files = counted(count, "file")
     said = f"{files} changed since you trusted it" if state.known else f"It brings {files}"

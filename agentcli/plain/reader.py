@@ -1,7 +1,7 @@
-"""The prompt on prompt_toolkit, and its keys while work goes on.
+"""The prompt on prompt_toolkit, and the keys during work.
 
-No prompt stands there during the work: what is typed is kept unseen and stands in the next one, Enter queues it, Esc
-and Ctrl+C stop the work. That way a reply is only ever appended, and a screen reader reads each line once.
+No prompt is shown during work: typed text is kept without echo and put into the next prompt, Enter queues it, Esc and
+Ctrl+C stop the work. So replies are only ever appended, and a screen reader reads each line once.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 
 PROMPT = "❯ "
 _ESCAPE_SECONDS = 0.05
-"""How long an Esc may be the beginning of another key; a slow line needs that long for one."""
+"""Seconds to wait after an Esc for the rest of a key sequence. A slow connection needs that long."""
 _SEQUENCE_SECONDS = 1.0
-"""How long the first key of a sequence such as Ctrl+X Ctrl+E waits for the second. An Esc does not wait that long: it
-would take the next character that is typed with it."""
+"""Seconds that the first key of a sequence such as Ctrl+X Ctrl+E waits for the second. Esc waits less: it would swallow
+the next typed character."""
 _PAUSE_SECONDS = 0.8
-"""Nobody may have typed for so long before a question takes keys for an answer: who types on answers nothing."""
+"""Seconds without a key before a question accepts an answer, so that a user who is still typing does not answer it."""
 _BUFFER = "DEFAULT_BUFFER"
 _REPORT = re.compile(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # colours, titles
@@ -61,7 +61,7 @@ _REPORT = re.compile(
 
 
 class KeysOnly(Vt100Input):
-    """Unrequested terminal reports are no keys: an Esc in one would stop the work, its bell open an editor."""
+    """Input without unrequested terminal reports: the Esc of a report would stop the work, its bell open an editor."""
 
     def read_keys(self) -> list[KeyPress]:
         self.vt100_parser.feed(_REPORT.sub("", self.stdin_reader.read()))
@@ -70,8 +70,10 @@ class KeysOnly(Vt100Input):
 
 
 class PromptReader:
-    """`mode`: what stands before the prompt, "" for nothing. There is no toolbar: a screen reader would read it out
-    with every prompt. `changed` hears of all that is typed there."""
+    """A `Reader` on prompt_toolkit.
+
+    `mode` returns the text shown before the prompt, or "". `changed` is called with the prompt's text after every
+    change. There is no toolbar: a screen reader would read it out with every prompt."""
 
     def __init__(
         self,
@@ -88,10 +90,10 @@ class PromptReader:
         self._input: Input = KeysOnly(sys.stdin)
         self._output: Output = create_output()
         if isinstance(self._output, Vt100_Output):
-            # The terminal is asked nothing: an answer that comes late would be read as keys.
+            # Do not query the cursor position: a late answer would be read as keys.
             self._output.enable_cpr = False
         self._session: PromptSession[str] = PromptSession(
-            lambda: f"{mode()} {PROMPT}".lstrip(),  # noqa: PLW0108 -- the mode as it is each time
+            lambda: f"{mode()} {PROMPT}".lstrip(),  # noqa: PLW0108 -- read the mode each time
             multiline=True,
             history=history,
             completer=completer,
@@ -106,7 +108,7 @@ class PromptReader:
         )
         self._session.app.ttimeoutlen = _ESCAPE_SECONDS
         self._questions: dict[bool, PromptSession[str | None]] = {}
-        """By whether the answer is hidden, made when the first question is asked: each has 600 key bindings."""
+        """Prompts for questions, by whether the answer is hidden. Made on first use: each has 600 key bindings."""
         self._session.app.key_processor.after_key_press += self._limit_sequence
         self._changed = changed
         self._session.default_buffer.on_text_changed += lambda buffer: changed(buffer.text)
@@ -126,7 +128,7 @@ class PromptReader:
             raise Left from None
 
     async def ask(self, question: str, *, hidden: bool = False) -> str | None:
-        # Made first: keys that come meanwhile must not answer either.
+        # First, because it takes time: keys that arrive meanwhile must not answer either.
         session = self._questions.get(hidden) or self._make_question(hidden)
         await self._quiet_keys()
         self._keep_typed(forget=hidden)
@@ -167,7 +169,7 @@ class PromptReader:
             self._enable_paste(False)
             if self._flushing is not None:
                 self._flushing.cancel()
-            self._input.flush_keys()  # an Esc at the very end would make the next key one with Alt
+            self._input.flush_keys()  # a pending Esc would turn the next key into Alt+key
 
     def take_typed(self) -> str:
         typed, self._typed = self._typed, ""
@@ -194,7 +196,7 @@ class PromptReader:
 
     @property
     def _open(self) -> PromptSession[str] | PromptSession[str | None] | None:
-        """The one that stands there and takes keys."""
+        """The prompt that is shown and accepts keys, if any."""
         sessions: list[PromptSession[str] | PromptSession[str | None]] = [self._session, *self._questions.values()]
         for session in sessions:
             if session.app.is_running and session.app.future is not None and not session.app.future.done():
@@ -205,18 +207,18 @@ class PromptReader:
         with self._input.detach(), self._input.cooked_mode():
             return await edited_outside(text, self._environ, self._cwd)
 
-    # ------------------------------------------------------------------------------------------- while work goes on
+    # ------------------------------------------------------------------------------------------------- during work
 
     async def _quiet_keys(self) -> None:
-        """Until nobody has typed for a moment."""
+        """Wait until no key was pressed for `_PAUSE_SECONDS`."""
         while (pause := self._typed_at + _PAUSE_SECONDS - time.monotonic()) > 0:  # noqa: ASYNC110 -- keys extend it
             await asyncio.sleep(pause)
 
     def _keep_typed(self, *, forget: bool) -> None:
-        """What was typed before a question stood there must not answer it. It stands in the next prompt, unless it may
-        have been meant to stay unseen."""
+        """Keep text typed before a question was shown, which must not answer it, for the next prompt. `forget` drops
+        it, because it may be a secret."""
         keys = get_typeahead(self._input)
-        # As often as there is something: each time only so much is read.
+        # In a loop, because one read returns a limited number of bytes.
         while not self._input.closed and select.select([self._input.fileno()], [], [], 0)[0]:
             keys += self._input.read_keys()
         for press in keys if not forget else ():
@@ -240,13 +242,13 @@ class PromptReader:
         self._flushing = asyncio.get_running_loop().call_later(_ESCAPE_SECONDS, self._flush)
 
     def _flush(self) -> None:
-        """What was held back as the beginning of a key was a whole one."""
+        """Take a pending Esc as a key of its own, because no sequence followed."""
         if self._listener is not None:
             self._take(self._input.flush_keys())
 
     def _take(self, keys: Sequence[KeyPress]) -> None:
         if len(keys) == 2 and keys[0].key == Keys.Escape and keys[1].key != Keys.Escape:
-            # One key with Alt. Only that for another line means something here.
+            # Alt+key. Only Alt+Enter, for a new line, has a meaning here.
             self._typed += "\n" if keys[1].key == Keys.ControlM else ""
             return
         for key in keys:
@@ -352,7 +354,7 @@ def _question_keys() -> KeyBindings:
 
 
 async def edited_outside(text: str, environ: Mapping[str, str], cwd: Path) -> str:
-    """What the person has made of the text. Raises `AgentError` with the reason when nothing came of it."""
+    """Let the user edit the text in their own editor. Raises `AgentError` with the reason if there is no new text."""
     outcome = await edited(text, environ, cwd)
     if isinstance(outcome, NotWritten):
         raise AgentError(outcome.reason)

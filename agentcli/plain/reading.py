@@ -1,4 +1,4 @@
-"""What the session needs of a keyboard, whichever kind of prompt there is."""
+"""Protocols between a session and the keyboard, independent of the kind of prompt."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ class Stopped(Exception):
 
 
 class Left(Exception):
-    """Ctrl+D at the empty prompt, or the terminal is gone."""
+    """Ctrl+D at the empty prompt, or the terminal was closed."""
 
 
 class Listener(Protocol):
-    """Who hears of keys while work goes on."""
+    """Receives keys during work."""
 
     def interrupt(self) -> None:
         """Esc or Ctrl+C."""
 
     def line(self, text: str) -> None:
-        """Something was typed and sent."""
+        """A line was typed and sent."""
 
     def to_background(self) -> None:
         """Ctrl+B."""
@@ -30,22 +30,22 @@ class Listener(Protocol):
 
 class Reader(Protocol):
     async def prompt(self, draft: str = "") -> str:
-        """The next thing that the person sends; `draft` is what stands there already. Raises `Stopped`, `Left`."""
+        """Read the user's next prompt; `draft` is its initial text. Raises `Stopped`, `Left`."""
 
     async def ask(self, question: str, *, hidden: bool = False) -> str | None:
-        """One line in answer to a question; None: Esc or Ctrl+C. `hidden`: not echoed. Raises `Left`."""
+        """Ask for one line; None: Esc or Ctrl+C. `hidden`: without echo. Raises `Left`."""
 
     def working(self, listener: Listener) -> AbstractContextManager[None]:
-        """Keys go to the listener, and what is typed is kept for the next prompt. `ask` may be used meanwhile."""
+        """Send keys to the listener and keep typed text for the next prompt. `ask` may be used meanwhile."""
 
     def take_typed(self) -> str:
-        """What was typed while work went on and was not sent."""
+        """Return and forget the text that was typed during work and not sent."""
 
     async def above(self, write: Callable[[], None]) -> None:
-        """Print something while the prompt is open."""
+        """Call `write`, whose output goes above the open prompt."""
 
     def signalled(self) -> None:
-        """SIGINT: as Ctrl+C."""
+        """Treat a SIGINT like Ctrl+C."""
 
     async def edit(self, text: str) -> str:
-        """A text in the person's own editor. Raises `AgentError` with the reason when there is none."""
+        """Edit a text in the user's own editor. Raises `AgentError` with the reason if that is not possible."""

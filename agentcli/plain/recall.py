@@ -1,4 +1,4 @@
-"""The history and the completions of the prompt, in the form that prompt_toolkit wants them."""
+"""Adapt the history and the completions to prompt_toolkit."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from agentcli.interactive.sources import ArgumentSource, CommandSource, FileSour
 
 _MOST_FILES = 20
 _SEARCH_SECONDS = 0.5
-"""For the search in a huge tree; then the best found so far are offered."""
+"""Time limit of a file search; after it the best matches so far are offered."""
 
 
 class SharedHistory(ToolkitHistory):
-    """The same file as the app's: what was sent there comes back here, and the other way round."""
+    """The prompt history, in the same file as the app's."""
 
     def __init__(self, history: History) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class SharedHistory(ToolkitHistory):
 
 
 class PromptCompleter(Completer):
-    """Commands behind a slash, what may follow them, and files behind an @."""
+    """Completes commands after a slash, their arguments, and files after an @."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class PromptCompleter(Completer):
         self._late = late
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Not used: looking for files takes the event loop."""
+        """Unused: the file search needs the event loop."""
         return ()
 
     async def get_completions_async(

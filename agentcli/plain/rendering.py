@@ -1,4 +1,4 @@
-"""Markdown as text for a terminal, by rich. Imported when there is some: rich and its parser take 100 ms."""
+"""Render Markdown for a terminal with rich. Imported on first use: rich and its parser take 100 ms."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rich.markdown import Heading, Markdown, MarkdownElement
 from rich.theme import Theme
 
 _PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
-"""Blanks at the end of a row only get in the way of copying."""
+"""Trailing spaces of a row, which would only be in the way when copying."""
 _LOOKS = re.compile(r"\x1b\[[0-9;]*m")
 _THEME = Theme(
     {
-        # No background of their own: the terminal may be light or dark.
+        # No backgrounds: the terminal may be light or dark.
         "markdown.code": "cyan",
         "markdown.code_block": "default",
         "markdown.block_quote": "dim",
@@ -31,7 +31,7 @@ _THEME = Theme(
 _MARKS = re.compile(r"[*_~`<&\\]")
 _MOST_BRACKETS = 300
 _MOST_MARKS = 1_500
-"""Beyond these, text is shown as it is."""
+"""With more of either, text is shown without rendering."""
 
 
 class _Heading(Heading):
@@ -43,10 +43,10 @@ class _Markdown(Markdown):
 
 
 class Renderer:
-    """Keeps what is slow to make: a parser and a console cost more than most paragraphs."""
+    """Renders Markdown. Keeps its parser and its console, which cost more to make than most paragraphs to render."""
 
     def __init__(self, *, colours: bool) -> None:
-        # HTML is text like any other: rich would leave it out, and with it whatever a model writes between tags.
+        # Treat HTML as text: rich would drop it, and with it anything that a model writes between tags.
         self._parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
         self._markdown = _Markdown("", hyperlinks=False, code_theme="ansi_dark")
         self._console = Console(
@@ -63,10 +63,10 @@ class Renderer:
         )
 
     def render(self, text: str, width: int) -> str:
-        """Whole lines. `text` holds no control sequences; links are written out, because what they say may be a lie."""
+        """Render to whole lines. `text` has no control sequences. Links show their target: link text may deceive."""
         parser = self._parser
         if text.count("[") > _MOST_BRACKETS or len(_MARKS.findall(text)) > _MOST_MARKS:
-            # The parser tries every opening with every closing one: a text of nothing else would take minutes.
+            # The parser tries every opening with every closing mark: text of only marks would take minutes.
             parser = MarkdownIt("zero")
         self._markdown.parsed = parser.parse(text)
         self._console.file = out = StringIO()

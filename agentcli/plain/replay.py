@@ -1,4 +1,4 @@
-"""The end of a conversation that is resumed, so that the user knows where it stopped."""
+"""Print the end of a resumed conversation, so that the user sees where it stopped."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _LASTING = (ev.Result, ev.SessionResumed, ev.ModeChanged)
 
 
 async def past_of(engine: Engine, *, verbose: bool = False) -> list[Piece]:
-    """The end of what an engine's conversation has shown. In a thread: a long one is read for seconds."""
+    """Replay the end of an engine's conversation. In a thread: reading a long one takes seconds."""
     return await asyncio.to_thread(lambda: replayed(engine.take_history(), engine.title_of, verbose=verbose))
 
 
 def replayed(history: Sequence[ev.Event], title_of: Titles, *, verbose: bool = False) -> list[Piece]:
-    """What was printed from the last but one prompt on; the messages before it are only counted."""
+    """Print everything from the last but one prompt on; the messages before it are only counted."""
     printer = Printer(title_of, verbose=verbose)
     start = _start(history)
     before = sum(isinstance(event, ev.MessageAppended | ev.ReplyStarted) for event in islice(history, start))
     if not before:
         start = 0
     for event in islice(history, start):
-        # All that later lines depend on: the cost so far, the permission mode, shell lines that go on.
+        # Later lines depend on these: the cost so far, the permission mode, shell commands still running.
         if isinstance(event, _LASTING) or (isinstance(event, ev.ToolStarted) and event.agent == ev.USER_AGENT):
             _printed(event, printer)
     pieces: list[Piece] = [line(f"… {counted(before, 'message')} before", "quiet")] if before else []

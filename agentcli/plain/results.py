@@ -1,6 +1,6 @@
-"""What a tool's result looks like in print: a few lines of it, and how many more there are. Pure.
+"""Print tool results: the first or last few lines, and how many more there are. Pure.
 
-Displays come out of session files too, so nothing about their values is taken for granted.
+Displays also come from session files, so the types of their values are checked.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ _SHELL_ROWS = 8
 _FAILED_ROWS = 16
 _DIFF_ROWS = 24
 _ALL_ROWS = 5_000
-"""With --verbose."""
+"""Most rows with --verbose."""
 _LONGEST_ROW = 2_000
 _KEPT = 16_000
-"""Characters of output that are kept while a call runs, or up to twice as many."""
+"""Least number of characters of output kept of a running call; up to twice as many are."""
 _DIFF_LOOKS: Mapping[LineKind, TextStyle] = {
     "+": "added", "-": "removed", "hunk": "quiet", "header": "strong"
 }  # fmt: skip
 _SHELLS = ("Bash", "BashOutput", "KillShell")
 _SILENT = ("Read", "NotebookRead")
-"""Tools whose summary says enough."""
+"""Tools of which only the summary is printed."""
 
 
 def result_lines(event: ev.ToolFinished, *, verbose: bool, seen: bool) -> list[TextLine]:
-    """Below the line that names the call. `seen`: the person was shown what it would do, and said yes."""
+    """Print a result below the line that names the call. `seen`: the user was shown what it would do, and allowed
+    it."""
     failed = event.result.is_error
     display: Json = event.display
     if tool_outcome(event) == "interrupted":
-        # The result is for the model: it says who stopped the call.
+        # The text of the result is for the model: it only says who stopped the call.
         return _output_rows(plain_text(_string(display, "text")), 0, verbose)
     kind = display.get("kind")
     if not failed and kind == "diff":
@@ -54,7 +55,7 @@ def result_lines(event: ev.ToolFinished, *, verbose: bool, seen: bool) -> list[T
 
 def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]:
     text = _string(event.display, "text") if not failed else ""
-    # The result of a command in the background ends with what the model can do about it.
+    # The result of a background command is advice for the model.
     told = "" if event.display.get("background") else unwrapped(event.result.text)
     rows = plain_text(text or told).strip("\n").split("\n")
     if not text:
@@ -73,12 +74,12 @@ def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]
 
 
 class RunningOutput:
-    """The end of what a call has put out while it runs."""
+    """The last output of a running call."""
 
     def __init__(self) -> None:
         self._text = ""
         self._line_breaks = 0
-        """Of all its output, also of what is not kept."""
+        """Line breaks in all output, including output that is no longer kept."""
 
     def add(self, event: ev.ToolProgressed) -> None:
         text = event.text.removeprefix("\r")
@@ -94,13 +95,13 @@ class RunningOutput:
 
 
 def _output_rows(text: str, before: int, verbose: bool) -> list[TextLine]:
-    """The last rows of the output of an interrupted call. `before`: rows that came before `text`."""
+    """Print the last output of an interrupted call. `before`: number of rows before `text`."""
     rows = text.strip("\n").split("\n") if text.strip("\n") else []
     return _tail([line(f"{INDENT}{_row(row)}", "quiet") for row in rows], _ALL_ROWS if verbose else _SHELL_ROWS, before)
 
 
 def without_summary(rows: list[str], summary: str) -> list[str]:
-    """The rows of a result without the last one that says what its summary says: the model reads only the result."""
+    """Remove the last row that equals the summary. Results repeat the summary because the model reads only those."""
     repeated = (summary.casefold(), f"(no output, {summary})".casefold())
     last = next((place for place in reversed(range(len(rows))) if rows[place].casefold() in repeated), None)
     if not summary or last is None:
@@ -110,14 +111,15 @@ def without_summary(rows: list[str], summary: str) -> list[str]:
 
 
 def capped(lines: Sequence[TextLine], most: int) -> list[TextLine]:
-    """The first of them. One line more is shown rather than told of."""
+    """The first `most` lines and the number of the others. A single further line is shown instead of counted."""
     if len(lines) <= most + 1:
         return list(lines)
     return [*lines[:most], line(f"{INDENT}… {counted(len(lines) - most, 'more line')}", "quiet")]
 
 
 def _tail(lines: Sequence[TextLine], most: int, before: int = 0) -> list[TextLine]:
-    """The last of them: what a command says at its end matters most. `before`: rows that are not among `lines`."""
+    """The last `most` lines, because the end of a command's output matters most. `before`: number of rows before
+    `lines`."""
     if len(lines) + max(0, before) <= most + 1:
         return list(lines)
     shown = lines[-most:]
@@ -131,18 +133,18 @@ def diff_lines(text: str) -> list[TextLine]:
 
 
 def diff_output(text: str, around: TextStyle = "text") -> list[TextLine]:
-    """Text with unified diffs in it, whole; `around` is for what stands before and after them."""
+    """Style text that contains unified diffs, without cutting it; `around` is the style of the other text."""
     looks: Mapping[LineKind, TextStyle] = {**_DIFF_LOOKS, "text": around}
     return [line(_diff_row(row, kind), looks.get(kind, "text")) for row, kind in line_kinds(text)]
 
 
 def _row(row: str) -> str:
-    """Tabs are blanks here: behind the indent a terminal would stop elsewhere."""
+    """Expand tabs: after the indent the terminal's tab stops would be at other columns."""
     return _cut(row).expandtabs(TAB)
 
 
 def _diff_row(row: str, kind: LineKind) -> str:
-    """Tab stops count from the code, behind its sign."""
+    """Expand tabs, counting tab stops from the code after its sign."""
     signs = 1 if kind in (" ", "+", "-") else 0
     return row[:signs] + row[signs:].expandtabs(TAB)
 

@@ -1,4 +1,4 @@
-"""What MCP servers ask, in plain mode: a form field by field, an address to open, a reply of the model."""
+"""Questions of MCP servers in plain mode: forms field by field, addresses to open, sampling requests."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from agentcli.plain.pieces import TextLine, line, prose
 from agentcli.plain.subject import rows
 
 _MOST_OPTIONS = 20
-"""Choices that are listed at a time; more are searched."""
+"""Most choices listed at once; longer lists are searched."""
 _EMPTY = "-"
 """Typed to leave a field with a suggestion empty."""
 
 
 async def answer_server(event: ev.PermissionRequested, asking: Asking) -> Answer:
-    """Leaving the question cancels the request and stops no work."""
+    """Ask a server's question. Closing it cancels the request but does not stop the work."""
     asking.show(head(shown_command(plain_line(event.title))))
     try:
         match event.display["kind"]:
@@ -93,7 +93,7 @@ async def _field(field: FormField, count: str, now: FieldValue | None, asking: A
 
 
 async def _typed(field: FormField, now: FieldValue | None, asking: Asking) -> FieldValue | None:
-    """One line for a field. An empty one keeps what it has now. Raises `ValueRefused`."""
+    """Ask for the value of a field. An empty line keeps the present value. Raises `ValueRefused`."""
     if field.options:
         return await _options(field, now, asking)
     kept = _kept(field, now)
@@ -140,7 +140,7 @@ async def _options(field: FormField, now: FieldValue | None, asking: Asking) -> 
 
 
 def _numbers(text: str, most: int, several: bool) -> list[int] | None:
-    """Places in the list; None if the text is something else."""
+    """Parse list positions, counted from 0; None if the text is something else."""
     words = [word.strip() for word in text.split(",")] if several else [text]
     if not all(word.isdecimal() and len(word) < 6 and 1 <= int(word) <= most for word in words):
         return None
@@ -152,7 +152,7 @@ def _label(field: FormField) -> str:
 
 
 def _kept(field: FormField, now: FieldValue | None) -> str:
-    """What Enter alone does."""
+    """Hint that names the value which Enter keeps."""
     if now is None:
         return ""
     empty = "" if field.required else f"; {_EMPTY}: empty"

@@ -1,7 +1,6 @@
-"""The session in plain mode: one prompt at a time, and the keys while work goes on.
+"""The session in plain mode: one prompt at a time, and the keys during work.
 
-`run` sends a prompt and returns when the next one may be shown. Everything that happens to the engine is the driver's;
-what is printed is the view's.
+`run` sends a prompt and returns when the next one may be shown. The driver owns the engine; the view prints.
 """
 
 from __future__ import annotations
@@ -43,20 +42,20 @@ class PlainSession:
         self._view = PrintedView(self, reader, writer, verbose=verbose, now=now)
         self._driver = SessionDriver(self._view)
         self.released = asyncio.Event()
-        """The prompt may be shown: the submission has ended or was told to stop."""
+        """Set while the prompt may be shown: no submission runs, or the user has interrupted it."""
         self.released.set()
         self._taken_back: asyncio.Future[None] | None = None
         """Done when the user takes back a prompt that waits in `wait_for`."""
         self.next: deque[str] = deque()
-        """To be sent before the user is prompted again."""
+        """Lines to send before the user is prompted again."""
         self.draft = ""
         """Initial text of the next prompt."""
         self.left = False
-        """The terminal went away while a question was open."""
+        """Whether the terminal was closed while a question was open."""
 
     @property
     def busy(self) -> bool:
-        """Whether work goes on and no prompt is shown."""
+        """Whether work is running and no prompt is shown."""
         return not self.released.is_set()
 
     @property
@@ -121,7 +120,7 @@ class PlainSession:
         self._driver.send(Draft(text))
         with self._reader.working(self):
             await self.released.wait()
-            # The prompt would stand in the way of their output.
+            # The prompt would be in the way of their output.
             await self._driver.wait_beside()
             await self._view.answered()
         self._put_behind(self._reader.take_typed())
@@ -163,8 +162,9 @@ class PlainSession:
         return True
 
     def line(self, text: str) -> None:
-        """Prompts join the work after the next tool results; shell lines run beside it; commands wait for its end, as
-        their output would stand in the middle of a reply. An empty line replaces the work with what waits."""
+        """Send or queue a line typed during work. Prompts join the work after the next tool results; shell lines run in
+        parallel; commands wait for its end, because their output would be in the middle of a reply. An empty line
+        stops the work and sends what is queued."""
         if self.is_a_key(text):
             return
         if self._taken_back is not None or not self._driver.busy:

@@ -1,4 +1,4 @@
-"""Prints what the session driver reports, and asks its questions on the terminal."""
+"""Print the session driver's reports and ask its questions on the terminal."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class PrintedView:
-    """Implements `interactive.view.View`. Nothing else is printed while a question is open, so that everything the
-    user says yes to stands together; while the prompt is open, output goes above it."""
+    """Implements `interactive.view.View`. While a question is open nothing else is printed, so that the user sees all
+    of it together; while the prompt is open, output goes above it."""
 
     def __init__(
         self, session: PlainSession, reader: Reader, writer: Writer, *, verbose: bool, now: Callable[[], float]
@@ -36,13 +36,13 @@ class PrintedView:
         self._now = now
         self._engine: Engine | None = None
         self._asking: asyncio.Task[None] | None = None
-        """Asks the open question."""
+        """Task that asks the open question."""
         self._asked = ""
         """The id of the open question."""
         self._held: list[Piece] = []
-        """Printed when the open question is closed."""
+        """Pieces to print when the open question is closed."""
         self._above: list[Piece] = []
-        """Printed above the prompt by the task `_printing`."""
+        """Pieces that the task `_printing` prints above the prompt."""
         self._printing: asyncio.Task[None] | None = None
         self._queued = 0
         self.clear()
@@ -95,10 +95,10 @@ class PrintedView:
             self._printer = Printer(engine.title_of, verbose=self._verbose, aside=lambda: context_used(engine))
 
     def show_sent(self, draft: Draft) -> str:
-        return ""  # the user has typed it just now
+        return ""  # the user has just typed it
 
     def remove_sent(self, sent: Sequence[Sent]) -> None:
-        """What is printed stays."""
+        """Do nothing: printed lines cannot be removed."""
 
     def show_started(self) -> None:
         self._session.released.clear()
@@ -141,10 +141,10 @@ class PrintedView:
         self._session.put_before(*(draft.text for draft in drafts))
 
     def refresh_commands(self) -> None:
-        """The completer asks for them each time."""
+        """Do nothing: the completer reads them each time."""
 
     def refresh_status(self) -> None:
-        """There is no status line: the prompt reads the mode each time."""
+        """Do nothing: there is no status line, and the prompt reads the mode each time."""
 
     # --------------------------------------------------------------------------------------------------- questions
 
@@ -172,11 +172,11 @@ class PrintedView:
         if self._asking is asking:
             self._asking = None
             held, self._held = self._held, []
-            # An open prompt stands above the question now: printing paints it again.
+            # An open prompt is above the question now: printing paints it again below.
             self.print(held or ([Gap()] if self._session.released.is_set() else []))
 
     def show_waiting(self, count: int) -> None:
-        """The next question is printed when this one is answered."""
+        """Do nothing: the next question is printed when this one is answered."""
 
     def withdraw(self, request_id: str) -> None:
         if self._asking is not None and self._asked == request_id:
@@ -186,7 +186,7 @@ class PrintedView:
 
 
 def context_used(engine: Engine) -> str:
-    """How full the context is; "" where that is not known."""
+    """How full the context is, as text; "" if unknown."""
     outlook = engine.context.outlook()
     if outlook is None or not outlook.window:
         return ""

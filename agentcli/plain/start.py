@@ -1,7 +1,7 @@
-"""From the command line to the exit code: the parts of the line front end, put together, and its life.
+"""Plain mode from its start to the exit code: wiring and life cycle.
 
-The prompt comes first. The engine is put together in a thread behind it, so whatever is sent before it is there waits
-for it; the SDK is imported later still.
+The prompt is shown first. The engine is assembled in a thread meanwhile, and prompts sent before it is ready wait; the
+SDK is imported even later.
 """
 
 from __future__ import annotations
@@ -37,28 +37,30 @@ if TYPE_CHECKING:
     from agentcli.plain.session import PlainSession
 
 TWICE_SECONDS = 2.0
-"""Within this time a second Ctrl+C leaves."""
+"""Seconds within which a second Ctrl+C quits."""
 
 
 @frozen(kw_only=True)
 class PlainStart:
-    """What the command line knows."""
+    """The command line's options for plain mode."""
 
     make_options: Callable[[], Options]
-    """Checks the flags and imports the engine, so it is called behind the first prompt. Raises `UsageError`."""
+    """Checks the flags and imports the engine, so it is called after the first prompt is shown. Raises
+    `UsageError`."""
     cwd: Path
     environ: Mapping[str, str]
     prompt: str = ""
     pick_session: bool = False
-    """`--resume` without a session: ask which."""
+    """`--resume` without a session: ask which one."""
     goes_on: bool = False
-    """`--resume` with one, or `--continue`."""
+    """`--resume SESSION` or `--continue`."""
     trust: bool = False
     verbose: bool = False
 
 
 def run(start: PlainStart) -> int:
-    """The exit code. Raises what ended the session, once the terminal is as it was."""
+    """Run plain mode and return the exit code. Raises the error that ended the session, after restoring the
+    terminal."""
     if not (os.isatty(0) and os.isatty(1)):
         raise UsageError("A session needs a terminal for input and output. Without one use: agentcli -p 'PROMPT'")
     bare = is_dumb_terminal(start.environ)
@@ -67,7 +69,7 @@ def run(start: PlainStart) -> int:
         plain = Plain(start, keyboard, bare=bare)
         code = runner.run(plain.execute())
         if plain.session.stuck:
-            # Nothing would end it, and the runner would wait for it.
+            # A task that cannot be stopped: the runner would wait for it forever.
             keyboard.restore()
             end_process(code)
         return code
@@ -94,7 +96,7 @@ class Plain:
         self._writer = (
             BareWriter(self._sink) if bare else ColourWriter(self._sink, columns, colours=wants_colours(start.environ))
         )
-        # Before prompt_toolkit is imported: something is there to be read meanwhile.
+        # Before prompt_toolkit is imported, so that the user sees something at once.
         self._greet()
         self._reader = self._make_reader()
         self.session: PlainSession = PlainSession(self._reader, self._writer, verbose=start.verbose)
@@ -159,9 +161,9 @@ class Plain:
             self._task.cancel()
 
     def _again(self) -> None:
-        """Back from a stop."""
+        """Restore the terminal mode after a SIGCONT."""
         if not self._bare and self.session.busy:
-            # At a prompt the mode is prompt_toolkit's.
+            # At a prompt, prompt_toolkit owns the mode.
             self._keyboard.again()
 
     async def _close(self) -> None:
@@ -217,7 +219,7 @@ class Plain:
         )
 
     async def _ask_for_trust(self) -> None:
-        """A folder that brings settings along is asked about before anything of it is read. Raises `Left`."""
+        """Ask about a folder with its own settings before any of them is used. Raises `Left`."""
         from agentcli.config.trust import TrustStore
 
         if self._start.trust:
@@ -234,7 +236,7 @@ class Plain:
     # --------------------------------------------------------------------------------------------------- prompting
 
     async def _next(self) -> str:
-        """What is to be sent next. Raises `Left`, and what kept the engine from being there."""
+        """The next line to send. Raises `Left`, and any error of assembling the engine."""
         if self.session.next:
             text = self.session.next.popleft()
             self.session.echo(text)
@@ -256,7 +258,7 @@ class Plain:
         prompting = asyncio.get_running_loop().create_task(self._reader.prompt(draft))
         try:
             if self._opening is not None:
-                # Also when it has failed before the prompt: nobody would learn of it until a line is sent.
+                # Also if it failed before the prompt: otherwise the error would only show after a line is sent.
                 await asyncio.wait([prompting, self._opening], return_when=asyncio.FIRST_COMPLETED)
                 if self._opening.done():
                     self._opening.result()
@@ -269,7 +271,8 @@ class Plain:
         return text
 
     async def _can_be_answered(self, text: str) -> bool:
-        """Where no model can be reached, one is connected first; else the prompt stays in the next one."""
+        """Connect a model first if none can be reached. False: there is still none, and `text` is kept for the next
+        prompt."""
         from agentcli.interactive.submission import needs_model
 
         if not self.welcoming.nobody_answers or not needs_model(Draft(text), self.session.engine):
@@ -334,7 +337,7 @@ class Plain:
     # ----------------------------------------------------------------------------------------- around the prompt
 
     def _keep_draft(self, text: str) -> None:
-        """What stands in the prompt survives whatever ends the program."""
+        """Save the prompt's text, so that it survives any end of the program."""
         self._drafts.changed(lambda: Draft(text))
 
     def copy(self, data: str) -> bool:
@@ -357,7 +360,7 @@ class Plain:
         return completions(command, self.session.engine, self._front_end)
 
     def _mode(self) -> str:
-        """The permission mode, where it is not the usual one; it stands before the prompt."""
+        """Text shown before the prompt: the permission mode, unless it is the default."""
         engine = self.session.engine
         label = "default" if engine is None else engine.permissions.mode.label
         return "" if label == "default" else label

@@ -1,7 +1,7 @@
-"""What a call would do, in full, as lines: what a person says yes or no to. Pure, and nothing in here is ever cut.
+"""Show what a tool call would do, in full, for a permission question. Pure; never cuts anything.
 
-What a reader could be fooled with (control, zero-width and direction characters) is spelled out; blanks at the end of a
-line are shown as dots, because they are part of it and cannot be seen.
+Characters that could deceive a reader (control, zero-width, direction) are spelled out; trailing spaces are shown as
+dots, because they are part of the line but invisible.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def subject(event: PermissionRequested) -> list[Piece]:
         case "mcp":
             return _mcp(event)
         case "markdown" | "plan":
-            # As it was written: rendering Markdown leaves things out (comments, where links lead).
+            # The source: rendered Markdown hides comments and link targets.
             return rows(str(display.get("text") or display.get("plan") or ""), "  | ")
         case "text" | "loop":
             return [line(shown_command(str(display.get("text", ""))))]
@@ -37,7 +37,8 @@ def subject(event: PermissionRequested) -> list[Piece]:
 
 
 def rows(text: str, mark: str = "  ") -> list[Piece]:
-    """Text as it stands, each line of it behind a mark: a line that the terminal wraps has none."""
+    """Each line of the text behind a mark. Lines that the terminal wraps have none, so real line breaks can be told
+    apart."""
     found = shown_command(text).split("\n")
     if len(found) > 1 and not found[-1]:
         found.pop()
@@ -104,7 +105,7 @@ def _mcp(event: PermissionRequested) -> list[Piece]:
 
 
 def _input(input: Json) -> list[Piece]:
-    """The whole input: one field after the other, texts with their line breaks, all else as JSON."""
+    """The whole input, field by field: strings with their line breaks, everything else as JSON."""
     pieces: list[Piece] = []
     for name, value in input.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -1,4 +1,4 @@
-"""What the terminal can do, the mode it is put into, and the signals that come from it."""
+"""The terminal: its capabilities, its mode, and signals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from agentcli.core.exit_cleanup import end_process
 
 SHUTDOWN_SECONDS = 1.5
-"""From SIGTERM or SIGHUP to the end, whatever a child process does."""
+"""Seconds from SIGTERM or SIGHUP to the end of the process, whatever a child process does."""
 
 
 def wants_colours(environ: Mapping[str, str]) -> bool:
@@ -22,7 +22,7 @@ def wants_colours(environ: Mapping[str, str]) -> bool:
 
 
 def wants_vi(environ: Mapping[str, str]) -> bool:
-    """Whether the person edits lines as in vi: what they told readline holds here, too."""
+    """Whether the user's readline configuration (`.inputrc`) sets vi mode, which is used here as well."""
     path = environ.get("INPUTRC") or f"{environ.get('HOME', '')}/.inputrc"
     try:
         with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 -- nothing else here needs pathlib
@@ -40,13 +40,13 @@ def columns(descriptor: int = 1) -> int:
 
 
 def encoding() -> str:
-    """What the terminal takes: as Python has read it off the locale, where C means UTF-8 as well."""
+    """The terminal's encoding as Python derives it from the locale, where C means UTF-8 as well."""
     return getattr(sys.stdout, "encoding", None) or "utf-8"
 
 
 class Keyboard:
-    """Keys come one by one and unseen, but Ctrl+C and Ctrl+Z keep their meaning for the system. For as long as it is
-    used the terminal stays so, also between prompts: what is typed there must not appear in the middle of an answer."""
+    """Reads keys one by one and without echo; Ctrl+C and Ctrl+Z still send signals. The mode stays between prompts:
+    what is typed there must not appear in the middle of an answer."""
 
     def __init__(self, descriptor: int = 0) -> None:
         self._descriptor = descriptor
@@ -71,7 +71,7 @@ class Keyboard:
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, self._before)
 
     def again(self) -> None:
-        """The mode once more: after a stop another program may have changed it."""
+        """Set the mode again: while the process was stopped another program may have changed it."""
         if self._before is None:
             return
         changed = [list(part) if isinstance(part, list) else part for part in self._before]
@@ -88,7 +88,7 @@ class Keyboard:
 
 
 class Signals:
-    """SIGINT is a key like any other; SIGTERM and SIGHUP end the program, with a deadline."""
+    """Signal handlers: SIGINT acts like a key; SIGTERM and SIGHUP end the program within a deadline."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Signals:
         again: Callable[[], None],
         restore: Callable[[], None],
     ) -> None:
-        """`restore`: put the terminal back, when there is no time for anything else."""
+        """`restore` puts the terminal back; it is the only clean-up when the deadline has passed."""
         self._restore = restore
         self._interrupt = interrupt
         self._end = end

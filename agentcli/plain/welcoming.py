@@ -1,4 +1,4 @@
-"""Connecting a model in lines: by `/login`, and by itself when a prompt is sent and no model can be reached."""
+"""Connect a model in plain mode: with `/login`, and automatically if a prompt is sent and no model can be reached."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Welcoming(Reaching):
         self._session = session
 
     async def open(self, options: Options, *, waiting: bool = False) -> None:
-        """Ask how to reach a model, until one is or the user leaves. `waiting`: a prompt waits. Raises `AgentError`."""
+        """Ask how to reach a model until one is connected or the user gives up. `waiting`: a prompt waits for it.
+        Raises `AgentError`."""
         connecting = await self.ready(options)
         welcome = await asyncio.to_thread(lambda: connecting.begin(demo=False, waiting=waiting))
         welcome = welcome.found(await connecting.servers())
@@ -50,7 +51,7 @@ class Welcoming(Reaching):
         return welcome.back() if name is None else await connecting.do(*welcome.choose(name))
 
     async def _chosen(self, offers: tuple[Offer, ...]) -> str | None:
-        """None: Esc or Ctrl+C."""
+        """Ask for one of the offers and return its name. None: Esc or Ctrl+C."""
         for number, offer in enumerate(offers, 1):
             detail = f" ({shown_command(offer.detail)})" if offer.detail else ""
             runs: TextRuns = ((f"  {number} ", "quiet"), (offer.letter or " ", "mark"), ("  ", "text"))

@@ -1,7 +1,7 @@
-"""Pieces onto the terminal, appended and never changed.
+"""Write output pieces to the terminal, only ever appending.
 
-`BareWriter` writes text and nothing else: not one escape byte, for terminals that would show it. `ColourWriter` adds
-looks (the terminal's own sixteen colours, so that they suit its background) and renders Markdown with rich.
+`BareWriter` writes text without any escape byte, for terminals that would show it. `ColourWriter` adds styles (the
+terminal's own sixteen colours, which suit its background) and renders Markdown with rich.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NARROWEST = 20
 
 
 def to_terminal(descriptor: int, encoding: str) -> Sink:
-    """Writes all of it, at once, in the terminal's encoding; what that cannot say becomes a question mark."""
+    """Make a function that writes text at once, in the terminal's encoding; characters it lacks become `?`."""
 
     def write(text: str) -> None:
         data = text.encode(encoding, "replace")
@@ -34,15 +34,15 @@ def to_terminal(descriptor: int, encoding: str) -> Sink:
             try:
                 data = data[os.write(descriptor, data) :]
             except BlockingIOError:
-                # Another program has left the terminal in a mode of its own.
+                # Another program has left the terminal in non-blocking mode.
                 select.select([], [descriptor], [], 1.0)
 
     return write
 
 
 def wrapped(text: str, width: int, indent: str = "") -> str:
-    """Sentences in lines of so many columns. What stands before the first line is as wide as `indent`, which the others
-    get. Lines that fit stay as they are; one that does not goes on as far in as it began."""
+    """Wrap sentences to `width` columns. All lines but the first get `indent`, which is as wide as the mark before the
+    first. Lines that fit are unchanged; a wrapped line keeps its own indentation."""
     room = max(NARROWEST, width - len(indent))
     rows: list[str] = []
     for row in text.split("\n"):
@@ -63,7 +63,7 @@ class Writer(ABC):
     def write(self, pieces: Iterable[Piece]) -> None:
         text = "".join(self._text(piece) for piece in pieces)
         if text:
-            # Here, because Markdown has names for hidden characters that become them only when rendered.
+            # After rendering, because Markdown entities (&#8203;) become hidden characters only then.
             self._sink(spell_hidden_in_piece(text))
 
     @abstractmethod
@@ -71,18 +71,18 @@ class Writer(ABC):
 
     @abstractmethod
     def begin_line(self) -> None:
-        """Whatever stands in the last line, what follows begins a line of its own."""
+        """End an incomplete last line, so that the next output begins a new one."""
 
     @abstractmethod
     def taken(self) -> None:
-        """Somebody else (a prompt) has written, and ended their line."""
+        """Note that someone else (a prompt) has written a line and ended it."""
 
 
 class BareWriter(Writer):
     def __init__(self, sink: Sink) -> None:
         super().__init__(sink)
         self._tail = "\n\n"
-        """The last two characters that were written: whether a line is open, and whether there is an empty one."""
+        """The last two characters written: they show whether a line is open and whether the last line is empty."""
 
     def begin_line(self) -> None:
         self.write([AnswerEnd()])
@@ -117,7 +117,7 @@ _COLOURS: Mapping[TextStyle, str] = MappingProxyType(
     }
 )
 _WITHOUT: Mapping[TextStyle, str] = MappingProxyType({"strong": "1", "quiet": "2", "mark": "1", "error": "1"})
-"""With NO_COLOR."""
+"""Codes with NO_COLOR."""
 
 
 class ColourWriter(Writer):
@@ -130,21 +130,21 @@ class ColourWriter(Writer):
         self._renderer: Renderer | None = None
         self._gap = True
         self._rows = 0
-        """Of the paragraph that is being written, those that are printed."""
+        """Rows of the open paragraph that are printed."""
         self._looked_at = 0
         self._room = max(NARROWEST, width())
-        """Columns, the same for all of a paragraph."""
+        """Width in columns, constant within a paragraph."""
         self._last = ""
-        """The kind of Markdown that was written last: code begins and ends with a line of its own."""
+        """Kind of the last Markdown part, which decides about the empty line before the next one."""
 
     def begin_line(self) -> None:
-        """Nothing is ever written that does not end its line."""
+        """Do nothing: every line written is complete."""
 
     def taken(self) -> None:
         self._gap = False
 
     def warm_up(self) -> None:
-        """Load what renders Markdown; for a thread, so that the first answer need not wait for it."""
+        """Import the Markdown renderer; called in a thread, so that the first answer need not wait for it."""
         from agentcli.plain.rendering import Renderer
 
         Renderer(colours=self._colours).render("`a` *b*\n\n- c", NARROWEST)
@@ -162,9 +162,9 @@ class ColourWriter(Writer):
         return ""
 
     def _early(self) -> str:
-        """Rows of the paragraph that is being written which nothing can change any more."""
+        """Print the rows of the open paragraph that no later text can change."""
         text = self._cutter.paragraph
-        # Less and less often: all of it is rendered each time.
+        # Less often as the paragraph grows: each time all of it is rendered.
         if len(text) - self._looked_at < max(self._room // 2, self._looked_at // 4):
             return ""
         self._looked_at = len(text)
@@ -178,7 +178,7 @@ class ColourWriter(Writer):
         return before + "".join(f"{row}\n" for row in fresh)
 
     def _cut_off(self) -> str:
-        """What came of an answer so far stands before what comes now."""
+        """End the answer and return its rest, which goes before the next piece."""
         text = "".join(map(self._part, self._cutter.finish()))
         self._last = ""
         return text
@@ -197,7 +197,7 @@ class ColourWriter(Writer):
         code = self._codes.get(look)
         if code is None or not text:
             return text
-        # Each line by itself: whatever is between them must not inherit a look.
+        # Style each line separately: text printed between them must not inherit the style.
         return "\n".join(f"\x1b[{code}m{row}\x1b[0m" if row else "" for row in text.split("\n"))
 
     def _blank(self) -> str:
@@ -218,7 +218,7 @@ class ColourWriter(Writer):
         return before + "".join(f"{row}\n" for row in fresh)
 
     def _before(self, kind: str) -> str:
-        """The empty line between parts that do not belong together."""
+        """The empty line before a part of this kind, if it does not belong to the part before."""
         together = kind == self._last == "item" or {kind, self._last} <= {"fence", "code"} or self._rows > 0
         before = self._blank() if self._last and not together else ""
         self._last = kind

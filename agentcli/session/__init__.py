@@ -1,1 +1,1 @@
-"""Layer 2: the stored conversation. `store` writes it, `load` reads it, `find` lists it."""
+"""The stored conversation: `store` writes it, `load` and `recent` read it, `find` lists sessions."""

@@ -13,7 +13,7 @@ from agentcli.core.messages import Json
 
 @frozen
 class SessionContext:
-    """Where sessions are stored, and the fields that every line contains."""
+    """The folder of sessions, and the values for the fields that every line has."""
 
     state_dir: Path
     cwd: Path
@@ -23,9 +23,9 @@ class SessionContext:
 
 
 class Store:
-    """Stores a conversation; this one stores nothing (`--no-session-persistence`, or no folder to write to). `problem`,
-    if given, is reported once: the user did not choose this. No method raises for an I/O error, so that a failure never
-    stops the work."""
+    """Interface of a store. This base class stores nothing (`--no-session-persistence`, or no folder to write to);
+    `problem` is then reported once if the user did not choose that. No method raises for an I/O error, so that a
+    failure never stops the work."""
 
     def __init__(self, session_id: str, problem: str | None = None) -> None:
         self._session_id = session_id
@@ -49,19 +49,19 @@ class Store:
     def record(self, event: Event) -> None:
         """Store an event if it belongs to the session. Call it before the event is shown.
 
-        A reply whose blocks were recorded ends with `MessageAppended` or `ReplyTombstoned`; one that has seen
-        neither when another reply begins, a message is added or the submission ends is taken as void.
+        A reply whose blocks were recorded ends with `MessageAppended` or `ReplyTombstoned`. Without either, it becomes
+        void when another reply begins, a message is added or the submission ends.
         """
 
     def record_soon(self, event: Event) -> None:
-        """Store an event behind what comes next. `write_due` stores it, and so does whatever is stored after it."""
+        """Store an event later: with `write_due`, or before the next event that is recorded."""
         self.record(event)
 
     def write_due(self) -> None:
-        """Store what `record_soon` has put off."""
+        """Store the events that `record_soon` has deferred."""
 
     def write_waiting(self) -> None:
-        """Store the events of a resumed session that wait for its first message."""
+        """Store the events of a resumed session that are waiting for its first message."""
 
     @property
     def title(self) -> str:
@@ -71,7 +71,7 @@ class Store:
     def set_title(self, title: str) -> None: ...
 
     def resume_name(self) -> str:
-        """The session's name if `--resume` finds only this session by it, else its id. For a thread: with a name it
+        """The session's name if it is unambiguous for `--resume`, else its id. Call it in a thread: with a name it
         reads the beginning and the end of every session of the folder."""
         return self.session_id
 
@@ -86,23 +86,23 @@ class Store:
         """Store new file states seen by the model, by path; None for a forgotten file."""
 
     def note_front(self, front: Json) -> None:
-        """Store digests of the request prefix, to compare when the session is resumed. Written only if they change."""
+        """Store digests of the request prefix, for comparison when the session is resumed. Written only if changed."""
 
     def note_server_tools(self, tools: list[Json]) -> None:
         """Store the tools of MCP servers that are part of every request of the session."""
 
     def results_dir(self) -> Path | None:
-        """A private folder for large tool output, made on demand; None when nothing may be written."""
+        """A private folder for large tool output, created on demand; None if it cannot be written."""
         return None
 
     def sync(self) -> None:
-        """Force to disk: at the end of a submission. Takes a fraction of a millisecond on a local disk, and blocks."""
+        """Sync to disk, at the end of a submission. Blocking; takes a fraction of a millisecond on a local disk."""
 
     def sync_soon(self) -> None:
-        """Force to disk beside what comes next: between two turns, where the next request does not wait for it."""
+        """Sync to disk in the background, between two turns, so that the next request does not wait."""
 
     def take_notice(self) -> str | None:
-        """The next notice about saving for the user, each once; None if there is none."""
+        """The next notice for the user about saving, each once; None if there is none."""
         notice, self._notice = self._notice, None
         return notice
 

@@ -1,4 +1,4 @@
-"""What a session file says beside the messages: the session's title, when it began and how its calls ended."""
+"""Read the details of a session besides its messages: title, start time and the ends of its calls."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class SessionDetails:
     began: str = ""
     """Timestamp of the first line."""
     calls: dict[str, ToolFinished] = field(default_factory=dict)
-    """Ended calls by the ids of the calls."""
+    """Ended calls by call id."""
 
 
 def read_details(path: Path) -> SessionDetails:
-    """Empty if the file cannot be read. Blocking."""
+    """Read the details; empty if the file cannot be read. Blocking."""
     title, began, calls = "", "", dict[str, ToolFinished]()
     try:
         for record in read_records(path):

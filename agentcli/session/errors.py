@@ -6,12 +6,12 @@ from agentcli.core.errors import AgentError, UsageError
 
 
 class SessionBusy(AgentError):
-    """Another process writes this session. The caller refuses, or forks."""
+    """Another process has this session open. The caller refuses it, or forks it."""
 
 
 class SessionTooNew(AgentError):
-    """A newer version wrote this session: it may be read and forked, but nothing may be added to it."""
+    """A newer version wrote this session: it can be read and forked, but not continued."""
 
 
 class SessionExists(UsageError):
-    """A new session was asked for under an id that is taken."""
+    """The id requested for a new session is taken."""

@@ -1,4 +1,4 @@
-"""Finding sessions without reading them: names, ages and sizes come from the head and the tail of each file."""
+"""Find sessions without reading them whole: names, ages and sizes come from the head and the tail of each file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SessionInfo:
     modified: float
     size: int
     message_count: int | None
-    """None if the last submission did not end, so that counting requires reading the file."""
+    """Messages in the log; None if the last submission did not end, so that only reading the file would tell."""
     parent: str = ""
     """Id of the session whose sub-agent it was; "" if it was started by the user."""
 
@@ -52,7 +52,7 @@ def latest(state_dir: Path, cwd: Path) -> SessionInfo | None:
 
 
 def _sessions(state_dir: Path, cwd: Path | None, *, agents: bool = False) -> Iterator[SessionInfo]:
-    """Two folders may share a key (`a/b-c`, `a/b/c`), so what a session itself says about its folder counts."""
+    """Sessions, newest first. Two folders may share a key (`a/b-c`, `a/b/c`), so the recorded folder is compared."""
     for path in _paths(state_dir, cwd):
         info = describe_session(path)
         if info is not None and (agents or not info.parent) and (cwd is None or info.cwd in ("", str(cwd))):
@@ -60,10 +60,10 @@ def _sessions(state_dir: Path, cwd: Path | None, *, agents: bool = False) -> Ite
 
 
 def find(state_dir: Path, cwd: Path, text: str) -> list[SessionInfo]:
-    """The sessions that an id, the start of an id or a name means, newest first; the caller decides about several.
+    """Find sessions by id, prefix of an id or name, newest first; the caller handles several matches.
 
-    A full id is found in every project, all else in this one. Without an id or a name that fits, a part of a name
-    or of the first prompt will do.
+    A full id is searched in all projects, everything else in this one. If no id or name matches, a part of a name or of
+    the first prompt is enough.
     """
     wanted = text.strip()
     if not wanted:
@@ -85,8 +85,8 @@ def find(state_dir: Path, cwd: Path, text: str) -> list[SessionInfo]:
 
 
 def results_along(state_dir: Path, session_id: str) -> tuple[Path, ...]:
-    """The folders with large tool output of a session, of the one that it was forked from, and so on: a fork's
-    conversation names files in all of them. Only folders of sessions, whatever is written in a file."""
+    """The folders with large tool output of a session and of all sessions from which it was forked, because its
+    conversation names files in all of them. Returns only folders of sessions, whatever the files say."""
     found: list[Path] = []
     seen: set[str] = set()
     while is_session_id(session_id) and session_id not in seen:
@@ -105,13 +105,13 @@ def _source_and_results(sessions: Path, session_id: str) -> tuple[str, list[Path
         except OSError:
             continue
         source = source or str(header.get("forkedFrom") or "")
-    # The file may be gone and the folder not.
+    # The folder may exist without the file.
     folders = (results_path(folder) for folder in sessions.glob(f"*/{session_id}"))
     return source, [folder for folder in folders if folder.is_dir() and not folder.is_symlink()]
 
 
 def describe_session(path: Path) -> SessionInfo | None:
-    """None if the file is empty or cannot be read."""
+    """Describe a session from its file; None if that is empty or cannot be read."""
     try:
         with open_regular(path) as file:
             status = path.stat()
@@ -140,7 +140,7 @@ def describe_session(path: Path) -> SessionInfo | None:
 
 
 def _paths(state_dir: Path, cwd: Path | None) -> Iterator[Path]:
-    """Newest first."""
+    """Paths of session files, newest first."""
     folder = sessions_dir(state_dir) if cwd is None else project_dir(state_dir, cwd)
     pattern = "*/*.jsonl" if cwd is None else "*.jsonl"
     dated: list[tuple[int, str, Path]] = []

@@ -1,6 +1,6 @@
-"""The events of a session's transcript: recording those without a message, and restoring them.
+"""Record the events of a transcript that belong to no message, and restore all events of a session.
 
-A resumed session is shown by sending these events through the same code that shows live ones.
+A resumed session is shown by passing these events to the same code that shows live ones.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ SHOWN_ONLY: tuple[type[ev.Event], ...] = (
     ev.ToolStarted,
     ev.HookFinished,
 )
-"""Events that are recorded only to be shown again."""
+"""Events that are recorded only for showing the transcript again."""
 
 AGENT_FRAME: tuple[type[ev.Event], ...] = (ev.AgentStarted, ev.AgentFinished)
-"""What is recorded of a sub-agent. All that it did is in its own session file."""
+"""Events recorded of a sub-agent. Its work is in its own session file."""
 
 TEXT_LIMIT = 64 * 1024
-"""Bytes that are recorded of a text that is only shown, such as the output of `/diff`."""
+"""Most bytes recorded of a text that is only shown, such as the output of `/diff`."""
 NOT_KEPT = "[The rest of this output is not kept in the session file.]"
 
 
 def event_record(event: ev.Event) -> Json:
-    """The event as in `event_to_dict`, without fields at their default, and with only the start of a very long text."""
+    """The event as in `event_to_dict`, without default values, and with a very long text cut."""
     if isinstance(event, ev.NoticeRaised | ev.AgentFinished):
         event = replace(event, text=_beginning(event.text))
     elif isinstance(event, ev.HookFinished):
@@ -64,8 +64,8 @@ def _beginning(text: str) -> str:
 
 
 def recorded_event(data: Mapping[str, Any], calls: Mapping[str, ToolUseBlock]) -> ev.Event | None:
-    """The reverse of `event_record`; None for an event of a newer version. A call that ran with the model's own input
-    is recorded without it: `calls` has those that are open."""
+    """The reverse of `event_record`; None for an event of a newer version. A call that ran with the model's unchanged
+    input is recorded without it, so it is taken from `calls`, the open calls."""
     if data.get("event") == "ToolStarted" and "input" not in data:
         call = calls.get(str(data.get("tool_use_id")))
         data = {**data, "input": call.input if call is not None else {}}
@@ -76,7 +76,7 @@ def recorded_event(data: Mapping[str, Any], calls: Mapping[str, ToolUseBlock]) -
 
 
 def result_fields(event: ev.ToolFinished) -> Json:
-    """Fields of a tool result's line about how the call ended."""
+    """Fields for the end of a call, in the line of its result."""
     found: Json = {"toolName": event.name, "durationMs": event.duration_ms}
     if event.outcome:
         found["outcome"] = event.outcome
@@ -90,7 +90,7 @@ def result_fields(event: ev.ToolFinished) -> Json:
 
 
 def finished_call(record: Json, block: Block, calls: Mapping[str, ToolUseBlock]) -> ev.ToolFinished | None:
-    """The end of a call by the line of its result."""
+    """Restore the end of a call from the line of its result."""
     if not isinstance(block, ToolResultBlock):
         return None
     summary, display, duration = record.get("summary"), record.get("display"), record.get("durationMs")
@@ -119,7 +119,7 @@ def _accepted_hunks(record: Json, block: ToolResultBlock) -> list[int]:
 
 
 def end_fields(event: ev.Result) -> Json:
-    """Fields of a `submission-end` line about how it ended."""
+    """Fields of a `submission-end` line."""
     return {
         "terminal": event.terminal,
         "subtype": event.subtype,
@@ -132,7 +132,8 @@ def end_fields(event: ev.Result) -> Json:
 
 
 def submission_end(record: Json, errors: list[str]) -> ev.Result:
-    """The Result of a submission, as far as it is shown. `errors`: earlier error messages, for files that lack it."""
+    """Restore the parts of a submission's `Result` that are shown. `errors`: earlier error messages, for files whose
+    record has none."""
     duration, turns, cost = record.get("durationMs"), record.get("turns"), record.get("costUsd")
     written = record.get("errors")
     return ev.Result(
@@ -198,7 +199,7 @@ class HistoryReader:
             duration_ms=duration if isinstance(duration, int) else None,
         )
         if self._interrupted_at is not None and isinstance(block, TextBlock):
-            # Half an answer is recorded after the interruption that ended it; it was shown before.
+            # A partial answer is recorded after the interruption, but was shown before it.
             self.events.insert(self._interrupted_at, event)
             self._interrupted_at += 1
         else:
@@ -224,7 +225,7 @@ class HistoryReader:
     def end_submission(self, record: Json) -> None:
         end = submission_end(record, self._errors)
         if "errors" not in record and end.terminal.startswith("aborted_") and not self._says_interrupted:
-            # Older files have no record of an interruption; a message says so unless a new prompt was the reason.
+            # Older files do not record interruptions. There is a message about it unless a new prompt was the reason.
             self.events.append(ev.SubmissionInterrupted(steering=True))
         self.events.append(end)
         self._forget_submission()
@@ -246,7 +247,7 @@ class HistoryReader:
     def edit(self, record: Json) -> None:
         freed = record.get("freedTokens")
         if isinstance(freed, int):
-            # Older files do not say how much was freed, and nothing can be shown without it.
+            # Older files lack the number of freed tokens, without which nothing can be shown.
             step, text = str(record.get("step") or ""), str(record.get("text") or "")
             self.events.append(ev.ContextEdited(edits=record["edits"], step=step, freed_tokens=freed, text=text))
 
@@ -256,7 +257,7 @@ class NoHistory(HistoryReader):
 
     def add_shown(self, record: Json) -> ev.Event | None:
         event = record["event"]
-        # The one event of which a session needs more than to show it.
+        # The only event that a session needs for more than showing it.
         return recorded_event(event, {}) if event.get("event") == ev.BackgroundChanged.__name__ else None
 
     def _ignore(self, *_values: object, **_rest: object) -> None: ...
@@ -266,7 +267,7 @@ class NoHistory(HistoryReader):
 
 
 def history_of(messages: Iterable[Message]) -> list[ev.Event]:
-    """The events that made these messages, as far as messages tell: for a log that comes from no session file."""
+    """Reconstruct events from messages, as far as possible, for a log without a session file."""
     history = HistoryReader()
     for message in messages:
         match message.origin:

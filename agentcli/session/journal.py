@@ -1,8 +1,8 @@
 """An append-only file of lines that survives kill -9, full disks and unwritable folders.
 
-Owns the file, its lock, and what could not be written yet; knows nothing about what the lines say. After `start`
-nothing here raises for an I/O error: `problem` holds a message while lines are not being saved, missed lines
-wait in memory up to a limit, and writing is tried again every few minutes.
+Owns the file, its lock, and lines that could not be written yet; knows nothing about their content. After `start`
+nothing here raises for an I/O error: `problem` has a message while lines are not being saved, missed lines wait in
+memory up to a limit, and writing is retried every two minutes.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _PERMANENT = "This conversation is no longer saved: its session file was removed
 
 @frozen
 class FileEnd:
-    """How a file ended when it was read: of `size` bytes, the first `whole` are complete lines."""
+    """State of a file's end when it was read: of `size` bytes, the first `whole` are complete lines."""
 
     size: int = 0
     whole: int = 0
 
 
 class SessionJournal:
-    """The file is created by the first append and must not exist yet, unless `go_on_after` was called."""
+    """Appends lines to a file, which the first append creates. It must not exist, unless `go_on_after` was called."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
@@ -52,7 +52,7 @@ class SessionJournal:
         self._dirty = False
         self._sync_thread: ThreadPoolExecutor | None = None
         self._syncs: deque[Future[bool]] = deque()
-        """Calls of `_force` in the thread, the oldest first."""
+        """Running calls of `_force` in the thread, the oldest first."""
         self._gone = False
         self._missed: deque[bytes] = deque()
         self._missed_bytes = 0
@@ -62,7 +62,7 @@ class SessionJournal:
         self._notices: deque[str] = deque()
 
     def start(self) -> None:
-        """Take the lock. Raises `SessionBusy`; any other failure leaves a journal with a `problem`."""
+        """Take the lock. Raises `SessionBusy`; any other failure sets `problem`."""
         try:
             self._take_lock()
         except LockBusy:
@@ -74,7 +74,7 @@ class SessionJournal:
         self._ending = ending
 
     def append(self, line: bytes) -> None:
-        """Write one line (with its newline) in one go."""
+        """Write one line, with its newline, in one write."""
         self._take_syncs()
         if self._gone:
             return
@@ -88,16 +88,15 @@ class SessionJournal:
             self._fail(error)
 
     def retry_if_due(self, replacement: Callable[[int], bytes]) -> None:
-        """Call before lines are made, because they may refer to earlier ones.
+        """Retry missed lines if it is time. Call it before making a line, which may refer to earlier ones.
 
-        When lines that were accepted have been given up for good, `replacement` gets their number and returns what
-        to write in their place.
+        If accepted lines are lost for good, `replacement` gets their number and returns what to write instead.
         """
         if self.problem is not None and not self._gone and self._clock.monotonic() >= self._retry_at:
             self._catch_up(replacement)
 
     def sync(self) -> None:
-        """Force what was written to the disk."""
+        """Sync written lines to the disk."""
         self._take_syncs(wait=True)
         if self._descriptor is None or not self._dirty:
             return
@@ -111,7 +110,7 @@ class SessionJournal:
             self._lose_file()
 
     def sync_soon(self) -> None:
-        """Force what was written to the disk in a thread, beside what comes next. `sync` and `close` wait for it."""
+        """Sync written lines to the disk in a thread. `sync` and `close` wait for it."""
         self._take_syncs()
         if self._descriptor is None or not self._dirty:
             return
@@ -123,7 +122,7 @@ class SessionJournal:
         self._syncs.append(self._sync_thread.submit(_force, self._descriptor))
 
     def _take_syncs(self, *, wait: bool = False) -> None:
-        """Take the outcomes of `sync_soon` in."""
+        """Handle the outcomes of finished `sync_soon` calls; `wait`: of all."""
         while self._syncs and (wait or self._syncs[0].done()):
             try:
                 is_linked = self._syncs.popleft().result()
@@ -186,7 +185,7 @@ class SessionJournal:
         except OSError:
             os.close(descriptor)
             raise
-        # From now on the file is there: opening it again after a failure must not ask for a new one.
+        # The file exists now: opening it again after a failure must not require a new one.
         self._ending = self._ending or FileEnd()
         self._descriptor = descriptor
         return descriptor
@@ -196,7 +195,7 @@ class SessionJournal:
         if size == ending.size and ending.whole < size:
             os.ftruncate(descriptor, ending.whole)
             size = ending.whole
-        # Another program may have added a line since, without our lock; it is not ours to cut.
+        # If another program has since added a line without our lock, that is not cut.
         self._newline_first = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
 
     def _write(self, line: bytes) -> None:
@@ -214,7 +213,7 @@ class SessionJournal:
         self._dirty = True
 
     def _take_back(self, descriptor: int, written: int) -> None:
-        """Remove the half line that a failed write left, or make sure that the next line does not continue it."""
+        """Remove the partial line of a failed write, or else begin the next one with a newline."""
         try:
             end = os.lseek(descriptor, 0, os.SEEK_CUR)
             if os.fstat(descriptor).st_size == end:
@@ -224,7 +223,7 @@ class SessionJournal:
             pass
         self._newline_first = True
 
-    # ----------------------------------------------------------------------------------------- what was missed
+    # -------------------------------------------------------------------------------------------- missed lines
 
     def _keep(self, line: bytes) -> None:
         self._missed_count += 1
@@ -264,7 +263,7 @@ class SessionJournal:
 
 
 def _force(descriptor: int) -> bool:
-    """Wait until the disk has what was written. False if the file was removed. Blocking."""
+    """Sync a file to the disk; returns False if the file was removed. Blocking."""
     # macOS has no fdatasync.
     getattr(os, "fdatasync", os.fsync)(descriptor)
     return os.fstat(descriptor).st_nlink > 0
@@ -285,8 +284,8 @@ def _reason(error: OSError | LockBusy) -> str:
 
 
 def refuse_if_in_use(path: Path) -> None:
-    """Raise `SessionBusy` if another process writes this session file. Changes nothing, and promises nothing: only
-    `SessionJournal.start` takes the lock."""
+    """Raise `SessionBusy` if another process has this session file open. Takes no lock: only `SessionJournal.start`
+    does, so the session may still become busy."""
     try:
         descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -316,7 +315,7 @@ class LockBusy(Exception):
 
 
 class FileLock:
-    """Not reentrant; held from `acquire` to `release` or to the end of the process."""
+    """A lock file, held from `acquire` to `release` or to the end of the process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -327,7 +326,7 @@ class FileLock:
         return self._descriptor is not None
 
     def acquire(self) -> None:
-        """Take the lock now or raise `LockBusy`; OSError if the file cannot be made. Does nothing if it is held."""
+        """Take the lock now or raise `LockBusy`; `OSError` if the file cannot be created. Does nothing if held."""
         while self._descriptor is None:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
@@ -336,7 +335,7 @@ class FileLock:
                 os.close(descriptor)
                 raise LockBusy from None
             except OSError as error:
-                # Some network file systems know no locks. A session without a lock is better than none.
+                # Some network file systems have no locks. A session without a lock is better than none.
                 if error.errno not in _NO_LOCKS_HERE:
                     os.close(descriptor)
                     raise
@@ -354,7 +353,7 @@ class FileLock:
     def release(self) -> None:
         if self._descriptor is None:
             return
-        # Removed before it is let go: the other way round could remove the lock of the next holder.
+        # Remove the file before releasing the lock: the other order could remove the lock of the next holder.
         with suppress(OSError):
             if self._is_current(self._descriptor):
                 self._path.unlink()

@@ -1,34 +1,34 @@
-"""The line format: one JSON object a line, compact, UTF-8. Owns how values become lines and nothing about files.
+"""The line format of session files: one JSON object per line, compact, UTF-8. Converts values, knows nothing of files.
 
-The fields that other readers of such files look for are spelled as they expect them (type, uuid, parentUuid,
-sessionId, timestamp, cwd, version, isSidechain, message); a message of several blocks is several lines:
+Fields that other readers of such files expect keep their names (type, uuid, parentUuid, sessionId, timestamp, cwd,
+version, isSidechain, message). A message of several blocks is several lines. Types of lines:
 
-    session          first line: format, cwd, the system context with its folders and style, what it was forked from;
+    session          first line: format, cwd, system context with its folders and style, id of the forked session;
                      for a sub-agent the session that started it (`parentSession`)
-    user             a prompt, an attachment, …: a whole message, `uuid` is its id and `origin` says what it is;
-                     with origin tool_results: one block of a message that a `results-end` puts together
-    assistant        one block of a reply (`messageId` is ours, `message.id` the API's), until `reply-end`
-    reply-end        the reply is whole: `parts` lists the lines it is made of, in order
+    user             a whole message such as a prompt or an attachment; `uuid` is its id, `origin` its kind;
+                     with origin tool_results: one block of a message that ends with `results-end`
+    assistant        one block of a reply that ends with `reply-end` (`messageId` is ours, `message.id` the API's)
+    reply-end        the reply is complete: `parts` lists its lines in order
     results-end      the same for a message of tool results
     boundary, error  messages of the log that are never sent
     tombstone        the blocks of `messageId` so far are void
     redaction        requests leave something out from here on (`repair`, `through`)
-    edit             requests show old content otherwise from here on (`edits`, `step`)
-    pin              everything that the user has pinned (`items`)
-    seen             what the model has seen of files, those that are new since the last (`files`)
-    directory        shell commands of the model run here from now on (`path`)
+    edit             requests show old content differently from here on (`edits`, `step`)
+    pin              all items that the user has pinned (`items`)
+    seen             new file states that the model has seen (`files`)
+    directory        new directory of the model's shell commands (`path`)
     background       a background command began or ended (`taskId`, `command`, `status`, `summary`)
-    shown            an event that belongs to no message, to be shown again when the session is resumed (`event`)
-    submission-end   a Result: how it ended, cost, usage per model, number of messages in the log
-    resume           another process goes on from here: what is still open above stays as it is
-    system-context   the system context has changed
-    user-context     what stands before all messages, from a boundary on (`boundary`, "" for the beginning)
-    request-front    how requests begin from here on, in digests, for the prompt cache (`front`)
+    shown            an event that belongs to no message, shown again when the session is resumed (`event`)
+    submission-end   a Result: its outcome, cost, usage per model, number of messages in the log
+    resume           another process continues from here; what is open above stays unfinished
+    system-context   a new system context
+    user-context     the user context, before all messages, from a boundary on (`boundary`, "" for the beginning)
+    request-front    digests of the request prefix from here on, for the prompt cache (`front`)
     mcp-tools        tools of MCP servers that are part of every request from here on (`tools`)
     gap              records were lost here (full disk)
     custom-title     the session's name
 
-Lines of other types come from other programs: they are kept and skipped.
+Lines of other types come from other programs: they stay in the file and are ignored.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ def encode_line(record: Mapping[str, Any]) -> bytes:
     try:
         return _encode(record).encode() + b"\n"
     except UnicodeEncodeError:
-        # Lone surrogates have no UTF-8; escaped they survive the round trip.
+        # Lone surrogates have no UTF-8 form; escaped they survive the round trip.
         return _encode_ascii(record).encode() + b"\n"
 
 
 def decode_line(line: bytes) -> Json | None:
-    """The record of a line, or None for junk: invalid UTF-8, NULs, no JSON object, nested too deeply."""
+    """Parse a line; None for junk: invalid UTF-8, NULs, no JSON object, nested too deeply."""
     try:
         record = parse_json(line.decode())
     except ValueError:
-        # After a power cut some file systems leave a run of NULs in front of the next record.
+        # After a power failure some file systems leave a run of NULs before the next record.
         bare = line.strip(b"\0\r\n\t ")
         if not bare or len(bare) == len(line.rstrip(b"\r\n")):
             return None
@@ -73,7 +73,7 @@ def decode_line(line: bytes) -> Json | None:
 
 
 def whole_message_fields(message: Message) -> Json:
-    """The fields of a line that holds a whole message, apart from those that every line has."""
+    """Fields of a line with a whole message, besides those that every line has."""
     body: Json = {"role": message.role, "content": [block_to_dict(block) for block in message.content]}
     if message.api_id:
         body["id"] = message.api_id
@@ -95,7 +95,7 @@ def whole_message_fields(message: Message) -> Json:
 
 
 def whole_message(record: Mapping[str, Any]) -> Message:
-    """The reverse of `whole_message_fields`; ValueError, KeyError or TypeError if the record is not of that form."""
+    """The reverse of `whole_message_fields`. Raises ValueError, KeyError or TypeError for a record of another form."""
     body = record["message"]
     content = body["content"]
     if isinstance(content, str):
@@ -116,7 +116,7 @@ def whole_message(record: Mapping[str, Any]) -> Message:
 
 
 def _origin(record: Mapping[str, Any]) -> Origin:
-    """Lines that another program wrote have no origin: what they are to us follows from their flags."""
+    """The origin of a message. Lines of other programs have none: it is derived from their flags."""
     if "origin" in record:
         return Origin(record["origin"])
     if record.get("isCompactSummary"):

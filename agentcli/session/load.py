@@ -1,13 +1,13 @@
-"""Reading a session back: a pure function of the file's bytes, one pass, never failing on what it finds.
+"""Read a session file: a pure function of its bytes, in one pass, which never fails because of the content.
 
-The messages are equal to those of the log that was written. Where a process died (or lines were lost) the log is
-made whole in one fixed way, so that every later load of the longer file gives the same messages again:
+The messages equal those of the log that was written. If a process died or lines were lost, the log is repaired in a
+fixed way, so that every later load of the longer file gives the same messages:
 
-- complete blocks of a reply that never ended are kept, without thinking at its end; a reply left with nothing to
-  show is dropped;
+- complete blocks of an unfinished reply are kept, without thinking at its end; a reply without visible content is
+  dropped;
 - a tool call without a result gets an error result; a result without its call is dropped.
 
-Never in here: writing. The store cuts a torn line when it appends for the first time.
+Writes nothing. The store cuts an incomplete last line when it appends for the first time.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ if TYPE_CHECKING:
     from agentcli.session.recent import EarlierPart
 
 LINE_LIMIT = 64 * 1024 * 1024
-"""A line longer than this is junk: no request may be that large. Keeps a file of zeros from filling the memory."""
+"""Bytes. A longer line is junk, because no request may be that large; a file of zeros must not fill the memory."""
 
 UNFINISHED = wrapped("The session ended before this call was done; its result is not known.")
 
 
 @frozen
 class Redaction:
-    """From here on requests leave something out of all messages up to `through`."""
+    """A repair of requests: they leave something out of all messages up to `through`."""
 
     repair: str
     through: str
@@ -66,53 +66,54 @@ class LoadedSession:
     session_id: str
     messages: list[Message] = field(default_factory=list)
     history: list[Event] = field(default_factory=list)
-    """Events to show again, in order."""
+    """Events of the transcript, in order."""
     redactions: list[Redaction] = field(default_factory=list)
     edits: list[tuple[str, Json]] = field(default_factory=list)
-    """How old content is shown, in the form of `context.edits`, each with the id of the last message before it."""
+    """Edits of old content, in the form of `context/edits.py`, each with the id of the last message before it."""
     seen: list[tuple[str, Json]] = field(default_factory=list)
-    """What the model has seen of files, in the form of `agent.seenfiles`, with the id of the last message before."""
+    """File states that the model has seen, in the form of `agent/updates/seen_files.py`, each with the id of the last
+    message before it."""
     pinned: tuple[str, ...] = ()
-    """Pinned context items, by their `context.compact` names."""
+    """Names of pinned context items (`pin_name` in `context/compact.py`)."""
     directory: str = ""
     """Last directory of the model's shell commands; "" for the session's start directory."""
     background: dict[str, Json] = field(default_factory=dict)
-    """Background commands by their ids: `command`, `status` and `summary` as they were recorded last."""
+    """Background commands by id: the last recorded `command`, `status` and `summary`."""
     cwd: str = ""
     title: str = ""
     system_context: str | None = None
     folders: tuple[str, ...] = ()
-    """Lines of the system context about folders."""
+    """The lines about folders in the system context."""
     style: Json | None = None
     """The output style in the system prompt; None for the default one."""
     user_contexts: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
-    """The user context and its sources by the boundary from which it applies, "" for the beginning."""
+    """User contexts and their sources by the boundary from which they apply, "" for the beginning."""
     front: Json | None = None
-    """How the last request began, in the form of `agent.fingerprint`; None in sessions of older versions."""
+    """Prefix of the last request, in the form of `agent/cache/fingerprint.py`; None in sessions of older versions."""
     front_version: str = ""
-    """Of the program that sent it."""
+    """Version of the program that sent it."""
     server_tools: tuple[Json, ...] = ()
     """Tools of MCP servers that are part of every request."""
     forked_from: str = ""
     last_reply_at: str = ""
-    """When the last reply that says what it used was complete, as a timestamp; "" if nothing tells."""
+    """Timestamp of the last reply with a usage; "" if unknown."""
     spent: list[Json] = field(default_factory=list)
-    """What each process that worked on it has used, per model, as its last `submission-end` says."""
+    """Usage per model of each process that worked on it, from its last `submission-end`."""
     leaf: str | None = None
-    """The line that the next one continues."""
+    """Id of the line that becomes the parent of the next one."""
     format: int = FORMAT
     skipped: int = 0
-    """Lines that are not records, or not of the form their type should have."""
+    """Number of lines that are not records, or not of the form of their type."""
     lost: int = 0
-    """Records that were never written, by the file's own account."""
+    """Number of records that were never written, according to `gap` lines."""
     torn: bool = False
     ending: FileEnd = field(default_factory=FileEnd)
     earlier: EarlierPart | None = None
-    """The beginning of a long session, of which only the state was read; None if all was."""
+    """The beginning of a long session, of which only the state was read; None if everything was read."""
 
     @property
     def message_count(self) -> int:
-        """Also of those that were not read."""
+        """Number of messages, including those that were not read."""
         return len(self.messages) + (self.earlier.unread if self.earlier is not None else 0)
 
     @property
@@ -133,13 +134,13 @@ class LoadedSession:
 
 
 def unreadable_lines(count: int) -> str:
-    """Notice for the user about lines of a session file."""
+    """Notice for the user about unreadable lines of a session file."""
     lines, were = counted(count, "unreadable line"), plural(count, "was", "were")
     return f"{lines} of this session {were} skipped; they stay in the file."
 
 
 def load_session(path: Path, *, with_history: bool = True) -> LoadedSession:
-    """Read the whole file. Raises OSError if it cannot be read, nothing else. `with_history`: also what was shown."""
+    """Read the whole file. Raises only `OSError`, if it cannot be read. `with_history`: also the events."""
     reader = RecordReader(LoadedSession(path, path.stem), HistoryReader() if with_history else NoHistory())
     with no_garbage_collection():
         return reader.read(scan(path, reader.session))
@@ -147,7 +148,8 @@ def load_session(path: Path, *, with_history: bool = True) -> LoadedSession:
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """All that is made stays and has no cycles: to look through it again and again takes a fifth of the time."""
+    """Turn off garbage collection: all objects made here stay and have no cycles, and it would take a fifth of the
+    time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -158,8 +160,8 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 def load_end_of_history(path: Path, window: int = 256 * 1024) -> list[Event]:
-    """What was shown last, from the last bytes of the file: to be shown until all of it is read, which takes a while
-    for a long conversation. Begins with a prompt if there is one. Raises OSError."""
+    """The last events, from the last `window` bytes of the file, to show while the whole file is being read, which
+    takes a while for a long conversation. Begins with a prompt if there is one. Raises `OSError`."""
     session, whole = _read_end(path, window)
     prompts = (
         number
@@ -170,7 +172,7 @@ def load_end_of_history(path: Path, window: int = 256 * 1024) -> list[Event]:
 
 
 def _read_end(path: Path, window: int) -> tuple[LoadedSession, bool]:
-    """What the last bytes of the file hold, and whether they are all of it."""
+    """The session in the last `window` bytes of the file, and whether that is the whole file."""
     with open_regular(path) as file:
         start = max(0, file.seek(0, SEEK_END) - window)
         file.seek(start)
@@ -186,13 +188,13 @@ def _read_end(path: Path, window: int) -> tuple[LoadedSession, bool]:
 
 
 def read_records(path: Path) -> Iterator[Json]:
-    """Every record of the file as it stands, also of unknown types; junk is left out. Raises OSError."""
+    """Every record of the file, also of unknown types, without junk. Raises `OSError`."""
     return scan(path, LoadedSession(path, path.stem))
 
 
 def scan(path: Path, session: LoadedSession, begin: int = 0, end: int | None = None) -> Iterator[Json]:
-    """The records of the lines from `begin` to `end`, two places where lines begin. Counts in `session` what is none.
-    Raises OSError."""
+    """The records from byte `begin` to byte `end`, both at the beginning of a line. Counts junk in `session`. Raises
+    `OSError`."""
     position = whole = begin
     too_long = False
     with open_regular(path, buffering=1 << 20) as file:
@@ -201,7 +203,7 @@ def scan(path: Path, session: LoadedSession, begin: int = 0, end: int | None = N
             position += len(line)
             complete = line.endswith(b"\n")
             if too_long or (not complete and len(line) == LINE_LIMIT):
-                # The rest of an oversized line comes in further pieces; together they count once.
+                # An oversized line comes in several pieces, which count once.
                 session.skipped += not too_long
                 too_long = not complete
                 whole = position
@@ -228,7 +230,7 @@ class _OpenReply:
 
 
 class RecordReader:
-    """Puts messages together. `take` never raises; a record that does not fit is counted and changes nothing."""
+    """Assembles messages from records. `take` never raises; an invalid record is counted and ignored."""
 
     def __init__(self, session: LoadedSession, history: HistoryReader) -> None:
         self.session = session
@@ -237,7 +239,7 @@ class RecordReader:
         self._results: dict[str, Block] = {}
         self._spent_before = 0
         self._last: Message | None = None
-        """The last message that is sent: the one that a result must answer."""
+        """The last message that is sent to the model, whose calls the results must answer."""
         self._takers: Mapping[str, Callable[[Json], None]] = {
             "session": self._take_header,
             "user": self._take_user,
@@ -265,7 +267,7 @@ class RecordReader:
         }
 
     def read(self, records: Iterable[Json]) -> LoadedSession:
-        """Take all records that there are, and close what they leave open."""
+        """Take all records and close messages that they leave open."""
         for record in records:
             self.take(record)
         self.settle()
@@ -274,7 +276,7 @@ class RecordReader:
         return session
 
     def use_history(self, history: HistoryReader) -> None:
-        """Collect the events of what follows with this one."""
+        """Collect the events of the following records with this history."""
         self._history = history
         self.session.history = history.events
 
@@ -318,7 +320,7 @@ class RecordReader:
         sources = {str(path): str(digest) for path, digest in record["sources"].items()}
         boundary = record.get("boundary")
         if boundary is None:
-            # Older files do not say; a later one was always made right behind the last boundary.
+            # Older files lack it; a later context was always made directly after the last boundary.
             before = reversed(self.session.messages)
             boundary = next((message.id for message in before if message.origin is Origin.BOUNDARY), "")
         self.session.user_contexts[str(boundary)] = (str(record["userContext"]), sources)
@@ -336,7 +338,7 @@ class RecordReader:
     def _take_submission_end(self, record: Json) -> None:
         self._history.end_submission(record)
         if isinstance(used := record.get("modelUsage"), dict):
-            # Each counts from the beginning of its process.
+            # Each record contains the totals since the start of its process.
             self.session.spent[self._spent_before :] = [used]
 
     def _take_redaction(self, record: Json) -> None:
@@ -390,7 +392,7 @@ class RecordReader:
         self._history.add_message(message)
 
     def _take_local(self, record: Json) -> None:
-        # Does not settle: an error may be shown while tools still run.
+        # Without `settle`: an error may be recorded while tools still run.
         message = whole_message(record)
         self.session.messages.append(message)
         self._history.add_message(message)
@@ -408,7 +410,7 @@ class RecordReader:
         parts = _parts(record)
         if message_id not in self._replies:
             if "messageId" not in record:
-                # Written by another program, which marks no ends: the next reply ends the one before.
+                # Written by another program, which has no end records: the next reply ends the previous one.
                 self.settle()
             named_by_us = api_id == message_id and "messageId" in record
             model = str(body.get("model") or "")
@@ -479,10 +481,10 @@ class RecordReader:
         if leaf is not None:
             self.session.leaf = leaf.partition("/")[0]
 
-    # ------------------------------------------------------------------------------------------ what is left open
+    # ----------------------------------------------------------------------------------------- unfinished messages
 
     def settle(self) -> None:
-        """Close everything that is still open."""
+        """Close all unfinished messages."""
         for message_id, reply in self._replies.items():
             self._answer_calls()
             parts = list(reply.parts.items())
@@ -497,7 +499,7 @@ class RecordReader:
         self._results.clear()
 
     def _answer_calls(self) -> None:
-        """If the last message made calls, what there is of their results must follow now, the rest made up."""
+        """Append the results of the last message's calls, with error results for the missing ones."""
         if self._last is None or not self._last.tool_uses:
             return
         wanted = {call.id for call in self._last.tool_uses}
@@ -516,7 +518,7 @@ class RecordReader:
 def answered(
     calls: tuple[ToolUseBlock, ...], content: tuple[Block, ...], *, in_call_order: bool = False
 ) -> tuple[Block, ...]:
-    """The content of a message of results that answers each call once; what needs no repair comes back as it is."""
+    """Repair the content of a message of tool results, so that it answers each call once."""
     open_calls = {call.id for call in calls}
     kept: list[Block] = []
     for block in content:
@@ -535,7 +537,7 @@ def answered(
 
 
 def derived_id(message_id: str) -> str:
-    """The id of the message that answers a reply for which none was written: the same at every load."""
+    """Id of a message of tool results that was never written: derived from the reply, so the same at every load."""
     from hashlib import sha256
 
     text = sha256(f"results of {message_id}".encode("utf-8", "surrogatepass")).hexdigest()
@@ -543,7 +545,8 @@ def derived_id(message_id: str) -> str:
 
 
 def _parts(record: Json) -> dict[str, Block]:
-    """The blocks of a line by the names that an end record uses. We write one a line; others may write several."""
+    """The blocks of a line by their names in end records. We write one block per line; other programs may write
+    several."""
     uuid = str(record["uuid"])
     blocks = enumerate(record["message"]["content"])
     return {f"{uuid}/{number}" if number else uuid: block_from_dict(block) for number, block in blocks}

@@ -1,6 +1,6 @@
-"""Fields that session files of older versions lack, derived from the texts that those versions wrote.
+"""Derive fields that session files of older versions lack from the texts that those versions wrote.
 
-The only module that reads state out of sentences. Its texts are those of old files and never change.
+The only module that parses state from sentences. Its texts are those of old files and never change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SUMMARY_PROMPTS = "\n\nThe user's messages, word for word, the oldest first:"
 
 
 def completed_message(message: Message) -> Message:
-    """The message with the fields of its meta that an old record lacks."""
+    """Add the meta fields that the record of an old message lacks."""
     if message.origin is Origin.SUMMARY and SUMMARY not in message.meta and message.text.startswith(_SUMMARY_LEAD):
         return replace(message, meta={**message.meta, SUMMARY: _summary(message.text)})
     if message.origin is not Origin.ATTACHMENT or NOTE in message.meta:
@@ -49,7 +49,7 @@ def completed_message(message: Message) -> Message:
 
 
 def completed_results(message: Message, calls: Sequence[ToolUseBlock]) -> Message:
-    """A message of tool results with the `RESULT_DATA` that an old record lacks."""
+    """Add the `RESULT_DATA` that the record of old tool results lacks."""
     known = message.meta.get(RESULT_DATA, {})
     # Records with data for other calls may still lack the plan, which was added later.
     by_id = {call.id: call for call in calls if not known or call.name == "ExitPlanMode"}
@@ -95,28 +95,28 @@ def _summary(text: str) -> str:
 
 
 def completed_event(data: Json) -> Json:
-    """The record of an event with the fields that it lacks."""
+    """Add the fields that the record of an old event lacks."""
     if data.get("event") == "CompactionFailed" and data.get("text") == _CANCELLED:
         return {**data, "cancelled": True}
     return data
 
 
 def outcome(record: Json, block: ToolResultBlock, summary: str) -> str:
-    """How a call ended, by a record without an `outcome`."""
+    """Derive the outcome of a call from a record without an `outcome`."""
     if not block.is_error:
         return "done"
     if "origin" in record and "toolName" not in record:
-        # A result that was made up for a call that never ended.
+        # A synthetic result of a call that never ended.
         return "interrupted"
     return "denied" if summary.startswith("denied") else "interrupted" if summary == "interrupted" else "failed"
 
 
 def denied_by(outcome: str, summary: str) -> str:
-    """Who denied a call, by a record without `deniedBy`."""
+    """Derive who denied a call from a record without `deniedBy`."""
     return summary.removeprefix(_DENIED) if outcome == "denied" and summary.startswith(_DENIED) else ""
 
 
 def accepted_hunks(block: ToolResultBlock) -> list[int]:
-    """How many hunks of a change the user accepted, and of how many, by a record without an `outcome`."""
+    """Derive the numbers of accepted and proposed hunks from a record without an `outcome`."""
     found = _HUNKS.search(block.text)
     return [int(number) for number in found.groups()] if found else []

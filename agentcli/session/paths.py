@@ -1,7 +1,7 @@
-"""Where sessions live on disk, and how their folders are made. Knows paths and modes, never what is in a file.
+"""Paths of session files, and creation of their folders. Knows paths and modes, not file contents.
 
 <state>/sessions/<project key>/<session id>.jsonl        the log
-<state>/sessions/<project key>/<session id>.lock         there while a process writes the log
+<state>/sessions/<project key>/<session id>.lock         exists while a process has the log open
 <state>/sessions/<project key>/<session id>/tool-results/  output too large for the conversation
 """
 
@@ -20,12 +20,12 @@ _SESSION_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def is_session_id(text: str) -> bool:
-    """Whether this is a UUID. Ids become file names, so nothing else is ever let through."""
+    """Whether this is a UUID. Ids become file names, so nothing else is accepted."""
     return _SESSION_ID.fullmatch(text) is not None
 
 
 def project_key(cwd: Path) -> str:
-    """The folder name of a project; different folders may share one, so a session also says its cwd itself."""
+    """The folder name of a project. Different folders may share one, so a session also records its cwd."""
     real = real_path(cwd)
     if not real.isascii():
         from unicodedata import normalize
@@ -58,9 +58,9 @@ def results_path(session: Path) -> Path:
 
 
 def make_private_dir(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for this user only, whatever the umask is. Raises OSError.
+    """Create a folder and its missing parents for this user only, whatever the umask is. Raises `OSError`.
 
-    A folder that was there keeps its mode unless it is ours and others could look into it: then it is closed.
+    An existing folder keeps its mode, unless it belongs to this user and others have access: then it is made private.
     """
     if not folder.parent.exists():
         make_private_dir(folder.parent)

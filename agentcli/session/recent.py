@@ -1,10 +1,10 @@
-"""Resuming a long session without reading all of it: the messages since the last compaction, and the state before.
+"""Resume a long session without reading all of it: read the messages since the last compaction, and the state before.
 
-Requests show nothing from before the last compaction. Of that part of the file only the lines are read that hold state:
-everything but messages, and messages with a meta or with calls that state is taken from (the task list). Those messages
-stand at the beginning of the log in place of the whole part, which `EarlierPart` reads when it is asked for.
+Requests contain nothing from before the last compaction. Of that earlier part only lines with state are read:
+everything but messages, and messages with a meta or with calls from which state is taken (the todos). Those messages
+stand for the earlier part at the beginning of the log; `EarlierPart` reads all of it on demand.
 
-The cut is at a prompt, where nothing is open: the messages of both parts are those of the whole file, whatever it has.
+The cut is at a prompt, where no message is unfinished, so that both parts together give the messages of the whole file.
 A file with lines of another form than the store writes is read whole.
 """
 
@@ -34,11 +34,11 @@ from agentcli.session.load import (
 )
 
 LEAST_EARLIER = 1024 * 1024
-"""Bytes of an earlier part that are worth it: reading them takes 40 ms."""
+"""Least size in bytes of an earlier part that is worth skipping: reading it takes 40 ms."""
 BEFORE_COMPACTION = 256 * 1024
-"""Bytes before the last compaction that are read too: its replies tell how dense the model's tokenizer is."""
+"""Bytes before the last compaction that are also read, because their replies calibrate the token estimate."""
 SECTION = 4 * 1024 * 1024
-"""Bytes of the earlier part that are read at a time, at least."""
+"""Least size in bytes of a section of the earlier part; sections are read one at a time."""
 
 Pace = Callable[[Iterator[Json]], Iterator[Json]]
 
@@ -54,7 +54,7 @@ _SHOWN = b'{"type":"shown","uuid":"'
 _RESULT, _IS_PROMPT = b',"isSidechain":false,"origin":"tool_results"', b',"isSidechain":false,"origin":"prompt"'
 _META, _CALL, _IS_CALL = b'"meta":{', b'"name":"', b'"type":"tool_use"'
 _STARTED_SHELL = b"in the background as bash_"
-"""In results of files that have no other record of background commands (`old_records`)."""
+"""Text of results in files that have no other record of background commands (`old_records`)."""
 _EVENTS = (
     b'"event":"ModeChanged"',
     b'"event":"RulesLearned"',
@@ -67,40 +67,40 @@ _EVENTS = (
 
 @frozen
 class EarlierPart:
-    """The part of a session file before the first message of a log that was read whole."""
+    """The part of a session file before the messages that were read completely."""
 
     path: Path
     cuts: tuple[int, ...]
-    """Where its sections begin, and where the last one ends."""
+    """Byte offsets of the beginnings of its sections, and of the end of the last one."""
     stand_ins: int
-    """Messages at the beginning of the log that stand for it."""
+    """Number of messages at the beginning of the log that stand for it."""
     unread: int
-    """Number of messages that it has besides those."""
+    """Number of its other messages."""
     rights: tuple[Event, ...]
     """Its changes of the permission mode and rules."""
     skipped: int
-    """Its unreadable lines, as far as they were found without reading all of it."""
+    """Number of its unreadable lines found without reading all of it."""
 
     def sections(self, pace: Pace = iter) -> Iterator[LoadedSession]:
-        """All of it, the last section first. `pace` may slow the reading down. Raises OSError."""
+        """Read all sections, the last one first. `pace` may slow the reading down. Raises `OSError`."""
         for begin, end in reversed(list(pairwise(self.cuts))):
             reader = RecordReader(LoadedSession(self.path, self.path.stem), HistoryReader())
             yield reader.read(pace(scan(self.path, reader.session, begin, end)))
 
     def count_unreadable(self, pace: Pace = iter) -> int:
-        """Number of its unreadable lines besides those in `skipped`. Reads all of it. Raises OSError."""
+        """Number of its unreadable lines besides those in `skipped`. Reads all of it. Raises `OSError`."""
         return sum(section.skipped for section in self.sections(pace)) - self.skipped
 
     def messages(self, pace: Pace = iter) -> list[Message]:
-        """All messages of it. `pace` as for `sections`. Raises OSError."""
+        """All its messages. `pace` as for `sections`. Raises `OSError`."""
         reader = RecordReader(LoadedSession(self.path, self.path.stem), NoHistory())
         with no_garbage_collection():
             return reader.read(pace(scan(self.path, reader.session, 0, self.cuts[-1]))).messages
 
 
 def load_recent(path: Path, *, with_history: bool = True, state_calls: Sequence[str] = ()) -> LoadedSession:
-    """As `load_session`, but without the earlier part of a long session. `state_calls`: names of tools whose calls are
-    needed from there too. Raises OSError."""
+    """Like `load_session`, but without the earlier part of a long session. `state_calls`: names of tools whose calls
+    are also read from there. Raises `OSError`."""
     marks = tuple(f'"name":"{name}"'.encode() for name in state_calls)
     cut = _find_cut(path)
     with no_garbage_collection():
@@ -113,14 +113,14 @@ def load_recent(path: Path, *, with_history: bool = True, state_calls: Sequence[
 
 
 def _find_cut(path: Path) -> int:
-    """Where the last prompt begins that is well before the last compaction; 0 if there is none."""
+    """Offset of the last prompt at least `BEFORE_COMPACTION` before the last compaction; 0 if there is none."""
     with open_regular(path) as file:
         boundary = _find_last(file, _BOUNDARY, file.seek(0, SEEK_END))
         return _find_last(file, _PROMPT, boundary - BEFORE_COMPACTION)
 
 
 def _find_last(file: IO[bytes], pattern: re.Pattern[bytes], end: int) -> int:
-    """Where the last line before `end` begins that matches; 0 if there is none."""
+    """Offset of the last matching line before `end`; 0 if there is none."""
     while end > LEAST_EARLIER:
         begin = max(0, end - _PIECE)
         file.seek(begin)
@@ -136,10 +136,10 @@ class _OtherForm(Exception):
 
 
 class _Skimmer:
-    """Takes the lines of an earlier part that hold state.
+    """Reads the lines of an earlier part that have state.
 
-    Lines wait until the messages that they belong to are complete, with the results of their calls: then all of them
-    are taken, or only those that are no part of a message.
+    Lines wait until their messages are complete, with the results of their calls. Then all of them are taken, or only
+    those that are not part of a message.
     """
 
     def __init__(self, path: Path, call_marks: tuple[bytes, ...]) -> None:
@@ -151,17 +151,17 @@ class _Skimmer:
         self._waiting_state: list[Json] = []
         self._holds_state = self._reply_ended = self._has_calls = False
         self._is_open = False
-        """The waiting lines have a reply, or calls, whose end was never written."""
+        """Whether the waiting lines contain a reply, or calls, without an end record."""
         self._dropped = self._ends = 0
         self._running: set[str] = set()
-        """Agents, and commands of the user, that have begun and not ended."""
+        """Ids of agents and of the user's shell commands that have started and not ended."""
         self._cuts = [0]
-        """Prompts at which nothing runs: what is shown of both sides is what is shown of the whole."""
+        """Offsets of prompts at which nothing runs, so that both sides can be shown separately."""
         self.better_cut = 0
-        """The last of such prompts; 0 if the file cannot be cut."""
+        """Offset of the last such prompt; 0 if the file cannot be cut."""
 
     def skim(self, cut: int) -> bool:
-        """Take the lines before `cut`. If something runs there it is false, and `better_cut` is before that."""
+        """Take the lines before `cut`. Returns False if something runs there; `better_cut` is a cut before that."""
         position = 0
         try:
             with open_regular(self._path, buffering=1 << 20) as file:
@@ -181,10 +181,10 @@ class _Skimmer:
         return True
 
     def read_rest(self, with_history: bool) -> LoadedSession | None:
-        """The session with what follows the cut; None if that is not all that requests may need."""
+        """Read what follows the cut and return the session; None if requests may need more than that."""
         reader, session = self._reader, self._reader.session
         reader.settle()
-        # A usage also counts messages that are not among these.
+        # A usage also counts messages that were not read.
         session.messages = [replace(message, usage=None) if message.usage else message for message in session.messages]
         kept, skipped = len(session.messages), session.skipped
         session.last_reply_at = ""
@@ -222,7 +222,7 @@ class _Skimmer:
             self._take_other(line)
 
     def _take_message(self, line: bytes, position: int) -> None:
-        """A prompt, an attachment, …: whatever was open before it is complete."""
+        """Take a whole message such as a prompt or an attachment; all messages before it are complete."""
         self._flush()
         if not self._running and _IS_PROMPT in line:
             self.better_cut = position
@@ -271,7 +271,7 @@ class _Skimmer:
             self._holds_state = True
 
     def _flush(self) -> None:
-        # What is open gets an end by being read.
+        # Unfinished messages have to be read, because the reader completes them.
         is_read = self._holds_state or self._is_open
         taken = self._waiting if is_read else self._waiting_state
         for line in taken:

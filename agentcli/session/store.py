@@ -1,10 +1,10 @@
-"""The session store: turns the engine's events into lines, in an order from which the log can be put together again.
+"""The session store: writes the engine's events as lines from which `load` can restore the log.
 
-Blocks of a reply and tool results are written as soon as they are complete, before they are shown; when
-the whole message enters the log, only what is not yet on disk is added, and an end record that says which lines
-the message is made of. The file mechanics are the journal's, the reading is in `load`.
+Blocks of a reply and tool results are written as soon as they are complete, before they are shown. When the whole
+message enters the log, only missing blocks are added, and an end record that lists the lines of the message. The
+journal handles the file.
 
-Only the main agent's events are kept here.
+Only the main agent's events are stored here.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _OpenReply:
 
 
 class SessionStore(Store):
-    """Make one with `create`, `resume` or `fork`."""
+    """A store with a session file. Make one with `create`, `resume` or `fork`."""
 
     def __init__(self, workplace: SessionContext, journal: SessionJournal, loaded: LoadedSession | None = None) -> None:
         self._workplace = workplace
@@ -79,7 +79,7 @@ class SessionStore(Store):
         self._style = loaded.style if loaded else None
         self._user_contexts = dict(loaded.user_contexts) if loaded else {}
         self._front = (loaded.front, loaded.front_version) if loaded else (None, "")
-        """How requests begin, and the version that sent the first of them."""
+        """Digests of the request prefix, and the version that first sent it."""
         self._title = loaded.title if loaded else ""
         self._opening: str | None = "resume" if loaded else "session"
         """Type of the record to write first."""
@@ -91,12 +91,12 @@ class SessionStore(Store):
         self._early: deque[ev.Event] = deque()
         """Events shown before the first record; they alone do not create a file."""
         self._due: deque[Callable[[], object]] = deque()
-        """Calls that store what was put off, in its order."""
+        """Deferred calls that store events, in order."""
 
     @classmethod
     def create(cls, workplace: SessionContext, session_id: str, parent: str = "") -> SessionStore:
-        """A new session; nothing but the lock is on disk before the first record. `parent`: the session whose sub-agent
-        it is, which hides it from lists.
+        """Create a session; only the lock is on disk before the first record. `parent`: the session whose sub-agent it
+        is, which hides it from lists.
 
         Raises `UsageError` for an id that is not a UUID, `SessionExists`, `SessionBusy`.
         """
@@ -117,7 +117,8 @@ class SessionStore(Store):
     def resume(
         cls, workplace: SessionContext, path: Path, *, with_history: bool = True, state_calls: Sequence[str] = ()
     ) -> tuple[SessionStore, LoadedSession]:
-        """Resume a session. Raises `SessionBusy`, `SessionTooNew` or OSError. The others as for `load_recent`."""
+        """Resume a session. Raises `SessionBusy`, `SessionTooNew` or `OSError`. Other parameters as for
+        `load_recent`."""
         from agentcli.session.recent import load_recent
 
         journal = SessionJournal(path, workplace.clock)
@@ -142,9 +143,9 @@ class SessionStore(Store):
     def fork(
         cls, workplace: SessionContext, source: Path, session_id: str, *, with_history: bool = True
     ) -> tuple[SessionStore, LoadedSession]:
-        """A new session that begins as a copy of another, which may be in use. Raises as `create`, and OSError.
+        """Create a session as a copy of another one, which may be in use. Raises like `create`, and `OSError`.
 
-        All readable records are copied, also those of types that this version does not know. `with_history` as for
+        All readable records are copied, including those of types unknown to this version. `with_history` as for
         `load_session`.
         """
         from agentcli.session.load import load_session, read_records
@@ -169,7 +170,7 @@ class SessionStore(Store):
             store._journal.add_notice(notice)
         return store, replace(loaded, path=store._journal.path, session_id=session_id, forked_from=source.stem)
 
-    # ------------------------------------------------------------------------------------------ as Store says it
+    # ------------------------------------------------------------------------------------------------------ Store
 
     @property
     def path(self) -> Path | None:
@@ -234,7 +235,7 @@ class SessionStore(Store):
 
     def set_title(self, title: str) -> None:
         self._title = title
-        # A new session gets its file with the first record worth keeping; a name alone is none.
+        # A new session gets its file with the first record; a name alone does not create it.
         if self._opening != "session":
             self.write_due()
             self._write("custom-title", {"customTitle": title})
@@ -270,15 +271,15 @@ class SessionStore(Store):
             self._journal.append(self._user_context_line(boundary))
 
     def note_seen(self, files: Json) -> None:
-        # A session without a record gets none by this: it has no messages.
+        # This alone does not create a file: without records there are no messages.
         if self._opening != "session":
-            # Behind the results that showed them, if these are put off.
+            # After the results that showed the files, which may be deferred.
             self._due.append(partial(self._write, "seen", {"files": files}))
             if len(self._due) == 1:
                 self.write_due()
 
     def note_front(self, front: Json) -> None:
-        # With another version too: else what changes later would be taken for what an update has done.
+        # Also if only the version differs: otherwise a later change would be attributed to the update.
         noted = (front, self._workplace.version)
         if noted != self._front and self._opening != "session":
             self._front = noted
@@ -312,7 +313,7 @@ class SessionStore(Store):
     def close(self) -> None:
         self.write_due()
         folder = self._journal.path.with_suffix("")
-        with suppress(OSError):  # Not empty: there are results to keep.
+        with suppress(OSError):  # not empty: there are results to keep
             (folder / "tool-results").rmdir()
             folder.rmdir()
         self._journal.close(self._after_loss)
@@ -388,7 +389,7 @@ class SessionStore(Store):
         try:
             part = self._result_part(event.result, event.tool_use_id, extra)
         except (TypeError, ValueError, RecursionError):
-            # What a tool gives for people and programs is the tool author's: it may be no JSON. The result is.
+            # The display and structured output of a tool may not be JSON; the result always is.
             part = self._result_part(event.result, event.tool_use_id, known)
         self._results.append(part)
 
@@ -457,7 +458,7 @@ class SessionStore(Store):
         return encode_line(self._line("shown", self._workplace.ids.new(), self._leaf, {"event": data}))
 
     def _early_lines(self) -> bytes:
-        """Within limits: who lists sessions looks for the first prompt near the beginning of the file."""
+        """Lines of the early events, limited in size: listing sessions reads the first prompt from the file's head."""
         lines: list[bytes] = []
         while self._early:
             line = self._shown_line(self._early.popleft())
@@ -473,8 +474,8 @@ class SessionStore(Store):
         uuid = uuid or self._workplace.ids.new()
         line = encode_line(self._line(kind, uuid, parent or self._leaf, fields))
         if begins:
-            # Behind the first prompt: who lists sessions looks for that near the beginning. In one piece with it, so
-            # that there is never a prompt without what was sent before it.
+            # After the first prompt, which listing sessions reads from the file's head. In one write with it, so that
+            # there is never a prompt without the context that was sent before it.
             line += self._user_context_lines()
         self._journal.append(line)
         return uuid
@@ -510,7 +511,7 @@ class SessionStore(Store):
         }
 
     def _header(self) -> bytes:
-        """The first lines of a file: what it is, and its name if it has one by now."""
+        """The first lines of a file: the header, and the name if there is one already."""
         fields: Json = {"format": FORMAT}
         if self._forked_from:
             fields["forkedFrom"] = self._forked_from
@@ -525,12 +526,13 @@ class SessionStore(Store):
         return header + encode_line(title)
 
     def _after_loss(self, count: int) -> bytes:
-        """What was counted on as written is not there: later messages have to bring all their parts again."""
+        """Reset after lost lines, so that later messages write all their parts again; returns the lines to write
+        instead."""
         self._reply = None
         self._results.clear()
         self._call_lines.clear()
         gap = self._line("gap", self._workplace.ids.new(), self._leaf, {"lost": count})
-        # The header may be among what was lost.
+        # The header may be among the lost lines.
         again = self._header() + encode_line(gap) + self._user_context_lines()
         front, version = self._front
         if front is not None and version == self._workplace.version:
@@ -539,7 +541,7 @@ class SessionStore(Store):
 
 
 def _choose(content: Iterable[Block], pool: Iterable[_Part], add: Callable[[Block], _Part]) -> list[_Part]:
-    """For each block, its existing line or a new one."""
+    """Choose a line for each block: an existing one, or a new one."""
     unused = list(pool)
     chosen: list[_Part] = []
     for block in content:
@@ -553,7 +555,7 @@ def _choose(content: Iterable[Block], pool: Iterable[_Part], add: Callable[[Bloc
 
 
 def _same(one: Block, other: Block) -> bool:
-    """Equal also as text: to Python 1, 1.0 and True are equal, to the prompt cache they are not."""
+    """Whether two blocks are equal, also as text: 1, 1.0 and True are equal in Python but not for the prompt cache."""
     if one is other:
         return True
     return one == other and encode_line(block_to_dict(one)) == encode_line(block_to_dict(other))
