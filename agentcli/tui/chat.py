@@ -185,7 +185,7 @@ class ChatScreen(Screen[None]):
             dialog.environ, dialog.cwd = self._host.preferences.environ, self._host.preferences.cwd
         dialog.typed = lambda: self.prompt.last_typed
         dialog.unfinished = lambda: not self.prompt.is_empty
-        dialog.covers = self._cover
+        dialog.covers = self._cover_rows
         self._dialog = (event.request_id, dialog)
         title = "the summary" if isinstance(event, ev.CompactionProposed) else event.title
         self._host.call_for_attention(f"Needs your answer: {title}")
@@ -194,7 +194,7 @@ class ChatScreen(Screen[None]):
         def answered(answer: Answer | None) -> None:
             if self._dialog is not None and self._dialog[0] == event.request_id:
                 self._dialog = None
-                self._cover(0)
+                self._cover_rows(0)
                 self._host.surroundings.show_work("working" if self._working else "")
                 self.session.answer(event.request_id, answer)
 
@@ -210,7 +210,7 @@ class ChatScreen(Screen[None]):
         if self._dialog is not None and isinstance(self._dialog[1], PermissionDialog):
             self._dialog[1].show_waiting(count)
 
-    def _cover(self, rows: int) -> None:
+    def _cover_rows(self, rows: int) -> None:
         """Keep the end of the transcript, which shows the reason for a question, above a dialog of `rows` rows."""
         self._covered = rows
         self._make_room()
@@ -227,7 +227,7 @@ class ChatScreen(Screen[None]):
         if self._dialog is not None and self._dialog[0] == request_id:
             _id, dialog = self._dialog
             self._dialog = None
-            self._cover(0)
+            self._cover_rows(0)
             self._host.close_screen(dialog)
 
     @on(PromptBox.Submitted)
