@@ -84,6 +84,9 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"
 
         return await ask_about_trust(state, self._plain.session, may_leave=False) == "t"
 
+    def prefill(self, text: str) -> None:
+        self._plain.session.put_before(text)
+
     def hint(self, text: str) -> None:
         self._plain.session.note(text)
 
