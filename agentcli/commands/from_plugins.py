@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from functools import partial
 from typing import Any
 
@@ -40,8 +40,9 @@ async def _show(owned: Owned, engine: Engine, arguments: str) -> AsyncGenerator[
     work: Any = owned.part.function(engine, arguments)
     try:
         if hasattr(work, "__aiter__"):
-            async for item in work:
-                yield item if isinstance(item, Event) else say(plain_text(str(item)))
+            async with aclosing(work) if hasattr(work, "aclose") else nullcontext():
+                async for item in work:
+                    yield item if isinstance(item, Event) else say(plain_text(str(item)))
         else:
             while (item := await in_thread(next, work, _END)) is not _END:
                 yield item if isinstance(item, Event) else say(plain_text(str(item)))

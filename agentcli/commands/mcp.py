@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual, say
@@ -68,8 +68,9 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
             missing = f"There is no MCP server {plain_line(rest, 80)}. {_names(servers)}"
             raise UsageError(missing if rest.strip() else USAGE)
         if verb == "login":
-            async for event in _login(engine, servers, *found):
-                yield event
+            async with aclosing(_login(engine, servers, *found)) as events:
+                async for event in events:
+                    yield event
         else:
             yield say(await _ACTIONS[verb](engine, servers, *found))
 
