@@ -17,7 +17,7 @@ PROJECT_FILES = frozenset({"settings.json", "settings.local.json", ".gitignore"}
 
 STATE_PARTS = ("sessions", "snapshots", "memory", "quarantine", "history", "drafts", "crashes")
 STATE_FILES = (
-    *("credentials.json", "trust.json", "trust.lock", "plugins.log"),
+    *("auto-mode-offered", "credentials.json", "credentials.lock", "trust.json", "trust.lock", "plugins.log"),
     *("mcp-tokens.json", "mcp-choices.json", "mcp-choices.lock"),
 )
 """Known files in the state folder. Together with `STATE_PARTS` they are protected even before they exist."""

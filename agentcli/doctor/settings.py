@@ -92,9 +92,12 @@ def sessions(context: CheckContext) -> Iterator[Finding]:
 
 
 def _is_cut_off(path: Path) -> bool:
-    with open_regular(path) as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) != b"\n"
+    try:
+        with open_regular(path) as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+    except OSError:
+        return False  # deleted since it was listed, or empty
 
 
 def _unwritable(folder: Path) -> str:

@@ -16,5 +16,5 @@ def test_everything_but_the_worktrees_is_protected_around_a_worktree(tmp_path: P
     worktree.mkdir(parents=True)
     (tmp_path / "something new").mkdir()
     parts = {path.name for path in own_parts(tmp_path, (worktree,))}
-    assert {"sessions", "credentials.json", "trust.json", "something new"} <= parts
+    assert {"sessions", "credentials.json", "credentials.lock", "trust.json", "something new"} <= parts
     assert "worktrees" not in parts
