@@ -1,7 +1,7 @@
 """Inline Markdown (emphasis, code, links) as runs of styled text.
 
-A link is painted as one that the terminal opens only when it is plain printable http or https: nothing of a model's
-text gets into a control sequence. Where a link leads is always to be read.
+Only plain printable http and https addresses become terminal hyperlinks: no text of a model gets into a control
+sequence. The target of a link is always visible.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def inline_runs(children: Sequence[Token], palette: Palette, base: Style) -> lis
             styles.append(style + getattr(palette, _MARKS[kind]))
         elif token.nesting < 0:
             styles.pop()
-        elif token.content:  # HTML and what else there may be: as it is written.
+        elif token.content:  # HTML and anything else: shown as written.
             runs.append((token.content, style + palette.muted))
     return runs
 
