@@ -1,6 +1,6 @@
-"""Connecting a model in the app: when the welcome comes up, and what becomes of the conversation afterwards.
+"""Connecting a model in the app: when the welcome dialog opens, and how the conversation continues afterwards.
 
-It comes by itself where no model can be reached: at the start, and when a prompt is sent, which waits in the box
+The dialog opens automatically if no model is reachable: at the start, and when a prompt is sent, which stays in the box
 meanwhile. `/login` opens it at any time.
 """
 
@@ -28,13 +28,13 @@ class ModelConnection(Reaching):
         self._sent: Draft | None = None
 
     def begin(self, due: list[Draft]) -> None:
-        """At the start, when no model can be reached. `due`: what was sent before that was known."""
+        """Open the dialog at the start, if no model is reachable. `due`: drafts sent before that was known."""
         if due[:-1]:
             self._app.chat.give_back(due[:-1])
         self._app.chat.actions.start(self.open(due[-1] if due else None))
 
     async def open(self, sent: Draft | None = None, key: str = "") -> None:
-        """`sent`: the prompt that wanted an answer, in the box meanwhile. `key`: what was pasted into the box."""
+        """`sent`: the prompt that needs a model and stays in the box. `key`: an API key pasted into the box."""
         if sent is not None:
             self._sent = sent
             self._app.chat.give_back([sent])
