@@ -175,8 +175,7 @@ class Presenter:
         return item, [Replace(item) if known else Add(item)]
 
     def show_beside(self, event: ev.Event, now: float) -> list[Operation]:
-        """Show an event of a shell line that runs beside a submission. The line may outlive the submission, and is
-        shown after an interruption too."""
+        """Show an event of a shell line beside a submission; the line may outlive it, also after an interruption."""
         kept = self.activity, self._halted, self._tools
         self._halted, self._tools = False, self._beside
         try:
