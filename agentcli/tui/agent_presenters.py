@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 ENDED_KEPT = 10
 """Number of ended agents that keep their transcript in memory. Older ones keep only the report."""
-_OF_SESSION = (ev.RulesLearned, ev.ModeChanged)
+_SESSION_EVENTS = (ev.RulesLearned, ev.ModeChanged)
 """Events of a sub-agent that affect the whole session."""
-_BETWEEN = ("", "Working", "Waiting for the model")
+_BRIEF_ACTIVITIES = ("", "Working", "Waiting for the model")
 """Activity texts that do not replace the text of the last tool, which is more informative."""
 
 
 def _update_doing(progress: AgentProgress, event: ev.Event, activity: str) -> None:
     if isinstance(event, ev.PermissionRequested):
         progress.doing, progress.is_doing_brief = plain_line(event.title, 200), False
-    elif activity not in ("", progress.doing) and (activity not in _BETWEEN or progress.is_doing_brief):
+    elif activity not in ("", progress.doing) and (activity not in _BRIEF_ACTIVITIES or progress.is_doing_brief):
         # A call whose input is still streaming may be refused before it starts, so its text is brief.
         progress.doing, progress.is_doing_brief = activity, isinstance(event, ev.BlockStarted)
 
@@ -90,7 +90,7 @@ class AgentPresenters:
         progress.status = "waiting" if run.presenter.activity.phase == "waiting" else "running"
         self._touch(run)
         operations = self._replaced(run) if progress.status != before else []
-        if isinstance(event, _OF_SESSION):
+        if isinstance(event, _SESSION_EVENTS):
             operations += self._session.note_event(event)
         return operations
 

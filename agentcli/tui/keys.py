@@ -49,7 +49,7 @@ SCREEN_KEYS: tuple[ScreenKey, ...] = (
     ScreenKey("suspend", "ctrl+z", "Suspend; fg returns", everywhere=True),
 )
 
-_ON_THE_KEY = {"pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc", "underscore": "_", "slash": "/"}
+_KEY_NAMES = {"pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc", "underscore": "_", "slash": "/"}
 
 FINDING_KEYS = (
     ("Enter, Down", "Next match; Enter keeps it open afterwards"),
@@ -113,5 +113,5 @@ def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
 def shown_keys(keys: str) -> str:
     """Format key names as on the keyboard: `Ctrl+_, PgUp`."""
     names = [name.strip() for name in keys.split(",") if name.strip()]
-    words = ("+".join(_ON_THE_KEY.get(part, part.capitalize()) for part in name.split("+")) for name in names)
+    words = ("+".join(_KEY_NAMES.get(part, part.capitalize()) for part in name.split("+")) for name in names)
     return ", ".join(words) or "(none)"

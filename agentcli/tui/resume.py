@@ -154,7 +154,7 @@ def earlier_items(
     return items
 
 
-class _NobodyWaits(Exception):
+class _NotNeeded(Exception):
     """Stops a thread whose result is no longer needed; the process would wait for that thread before it exits."""
 
 
@@ -204,7 +204,7 @@ class EarlierPast:
             if number % AT_ONCE == 0:
                 time.sleep(PAUSE_BESIDE_WORK if self._engine.running else PAUSE_SECONDS)
                 if self._is_left:
-                    raise _NobodyWaits
+                    raise _NotNeeded
             yield entry
 
     def _read_section(self, sections: Iterator[LoadedSession], number: int) -> tuple[LoadedSession, list[Item]]:

@@ -28,11 +28,11 @@ _MOST_CHARACTERS = 30_000
 """Limit for highlighting: lexers process about 600 KB a second, so more would block the screen."""
 _MOST_LEXED_TWICE = 12_000
 """Size up to which a finished block is lexed again as a whole, because some patterns span lines."""
-_ENDLESS = (("/*", "*/"), ("<!--", "-->"))
+_MULTILINE_COMMENTS = (("/*", "*/"), ("<!--", "-->"))
 """Comments that most lexers match as a whole: an unfinished one is held back instead of being lexed as code."""
 _NAME = re.compile(r"[\s{.]*([A-Za-z0-9][A-Za-z0-9+#_.-]{0,23})")
 _PLAIN_NAMES = frozenset(("", "text", "txt", "plain", "plaintext", "output", "none", "raw"))
-_ALSO_CALLED = {
+_ALIASES = {
     "jsonc": "json",
     "json5": "json",
     "shell": "bash",
@@ -74,7 +74,7 @@ _KINDS = {
 }
 """Palette style by Pygments token. A token uses its closest ancestor in this table, or else `name`."""
 
-_LEXERS_FAULTS = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_LEXER_ERRORS = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 Tokens = Iterator[tuple[Any, str]]
 
@@ -97,7 +97,7 @@ def highlight(code: str, language: str, palette: Palette, base: Style | None = N
         return [paint.plain(line) for line in lines]
     try:
         found = paint.lines(_whole(lexer, code))
-    except _LEXERS_FAULTS:
+    except _LEXER_ERRORS:
         found = []
     if "\n".join(["".join([text for text, _style in line]) for line in found]) != code:
         return [paint.plain(line) for line in lines]
@@ -166,7 +166,7 @@ class Highlighter:
         tokens = _resumed(self._lexer, rest + _ending(rest), list(self._stack))
         try:
             return self._paint.lines(_without_end(tokens, len(rest)))
-        except _LEXERS_FAULTS:
+        except _LEXER_ERRORS:
             self._lexer = None
             return self.open_rows(open_line)
 
@@ -176,7 +176,7 @@ class Highlighter:
             return
         try:
             self._lines += self._paint.lines(_resumed(self._lexer, text, self._stack))[:-1]
-        except _LEXERS_FAULTS:
+        except _LEXER_ERRORS:
             self._lexer = None
             self._settle(text)
 
@@ -255,7 +255,7 @@ def _places() -> Mapping[str, tuple[str, str]]:
 def _place(language: str) -> tuple[str, str] | None:
     if language in _PLAIN_NAMES or language == "diff":
         return None
-    return _places().get(_ALSO_CALLED.get(language, language))
+    return _places().get(_ALIASES.get(language, language))
 
 
 @lru_cache(maxsize=64)
@@ -322,7 +322,7 @@ def _ending(text: str) -> str:
     """Return the terminator of the comment that is open at the end of the text; "" if there is none."""
     if len(text) > _LONGEST_LINE * 4:
         return ""
-    for begin, end in _ENDLESS:
+    for begin, end in _MULTILINE_COMMENTS:
         place = text.rfind(begin)
         if place >= 0 and text.find(end, place + len(begin)) < 0:
             return end

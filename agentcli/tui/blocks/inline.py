@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\^{}\[\]]+")
-_OPENED = re.compile(r"https?://[!-~]{1,2000}").fullmatch
-_BEHIND_ADDRESS = ".,:;!?*_~"
+_CLICKABLE = re.compile(r"https?://[!-~]{1,2000}").fullmatch
+_TRAILING_PUNCTUATION = ".,:;!?*_~"
 _TASK = re.compile(r"\[([ xX])\](?=\s)")
 
 
@@ -68,9 +68,9 @@ def linked(text: str, style: Style, palette: Palette) -> list[Run]:
     runs: list[Run] = []
     place = 0
     for found in _ADDRESS.finditer(text):
-        address = found.group().rstrip(_BEHIND_ADDRESS)
+        address = found.group().rstrip(_TRAILING_PUNCTUATION)
         if address.endswith(")") and address.count(")") > address.count("("):
-            address = address[:-1].rstrip(_BEHIND_ADDRESS)
+            address = address[:-1].rstrip(_TRAILING_PUNCTUATION)
         start, end = found.start(), found.start() + len(address)
         runs += [(text[place:start], style), (address, style + _link_style(address, palette))]
         place = end
@@ -88,7 +88,7 @@ def split_task(runs: Sequence[Run], palette: Palette) -> list[Run]:
 
 
 def _link_style(href: str, palette: Palette) -> Style:
-    return palette.link + Style(link=href) if _OPENED(href) else palette.link
+    return palette.link + Style(link=href) if _CLICKABLE(href) else palette.link
 
 
 def _target(text: str, href: str, style: Style) -> list[Run]:

@@ -21,7 +21,7 @@ from agentcli.tui.theme.palette import Palette
 
 MOST_ROWS = 4_000
 """Maximum number of rows of an expanded block. More would block the screen, and nobody reads them there."""
-_UNSEEN = 4
+_CHARACTERS_PER_CELL = 4
 """Characters read per cell: some have no width, but a line of only those must not be read to its end."""
 
 
@@ -111,7 +111,7 @@ def _cut(lines: list[BlockLine], complete: list[int], total: int, rows: int) -> 
 
 
 def characters(width: int, rows: int) -> int:
-    return max(width, 8) * (rows + 2) * _UNSEEN
+    return max(width, 8) * (rows + 2) * _CHARACTERS_PER_CELL
 
 
 def joined(rows: Rows, width: int, palette: Palette, before: Sequence[Run] = ()) -> list[BlockLine]:
@@ -150,7 +150,7 @@ def filled(line: BlockLine, width: int, style: Style) -> BlockLine:
 
 def shortened(text: str, cells: int) -> str:
     """Cut one line of text to `cells` cells, with an ellipsis if something was cut."""
-    text = text[: max(0, cells) * _UNSEEN + 1]
+    text = text[: max(0, cells) * _CHARACTERS_PER_CELL + 1]
     if cell_len(text) <= cells:
         return text
     return set_cell_size(text, cells - 1).rstrip() + "…" if cells > 0 else ""

@@ -20,7 +20,7 @@ _GAP = 3
 _CONTEXT = 3
 _MOST_COMPARED = 20_000
 """Maximum number of lines on one side that are compared; beyond it the whole changed region is one hunk."""
-_MOST_TOLD = 8_000
+_LONGEST_REPORT = 8_000
 
 LineRanges = tuple[int, int, int, int]
 
@@ -147,8 +147,8 @@ def verdict(hunks: Sequence[ChangeHunk], accepted: Collection[int]) -> str:
             + " Ask what I want instead, or propose another change."
         )
     diff = diff_of(rejected)
-    if len(diff) > _MOST_TOLD:
-        diff = diff[:_MOST_TOLD].rpartition("\n")[0] + "\n… (the rest is left out)"
+    if len(diff) > _LONGEST_REPORT:
+        diff = diff[:_LONGEST_REPORT].rpartition("\n")[0] + "\n… (the rest is left out)"
     count = len(hunks) - len(rejected)
     return f"The user accepted {count} of {counted(len(hunks), 'hunk')}; only those were applied. Rejected:\n{diff}"
 

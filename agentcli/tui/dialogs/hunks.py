@@ -60,7 +60,7 @@ class HunkReview(RequestDialog):
 
     @work(group="hunks")
     async def _load(self) -> None:
-        path = _as_the_tool_takes_it(str(self.event.input.get("file_path", "")), self._cwd or Path.cwd())
+        path = _resolved_path(str(self.event.input.get("file_path", "")), self._cwd or Path.cwd())
         try:
             self._present, hunks = await asyncio.to_thread(_compared, self.event, path)
         except (OSError, ValueError) as error:
@@ -235,7 +235,7 @@ def _compared(event: PermissionRequested, path: Path) -> tuple[str, list[ChangeH
     return present, split(*texts_of(event.name, event.input, present))
 
 
-def _as_the_tool_takes_it(given: str, cwd: Path) -> Path:
+def _resolved_path(given: str, cwd: Path) -> Path:
     home = given == "~" or given.startswith("~/")
     return Path(os.path.normpath(cwd / (Path(given).expanduser() if home else given)))
 

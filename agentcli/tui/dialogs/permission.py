@@ -149,7 +149,7 @@ class PermissionDialog(RequestDialog):
 
     def choices(self) -> Sequence[SheetChoice]:
         if self.event.display.get("kind") == "loop":
-            return _GOING_ON
+            return _LOOP_CHOICES
         locked = self.locked
         # Choices common to all calls come first, so that a digit means the same for a command and an edit.
         found = [
@@ -298,7 +298,7 @@ class PermissionDialog(RequestDialog):
         self.open(HunkReview(self.event, cwd=self._cwd), reviewed)
 
 
-_GOING_ON = (
+_LOOP_CHOICES = (
     SheetChoice("once", "Yes, continue", "y", "Yes"),
     SheetChoice("deny", "No, stop this task", "n", "No"),
     SheetChoice("why", "No, and say what to do instead", "w", "No, and say why"),

@@ -374,7 +374,7 @@ class Dialog(Sheet[T], Generic[T]):
             self._hold_back(key, character)
             return True
         if character and self.unfinished():
-            return self._goes_on(key, character)
+            return self._type_into_prompt(key, character)
         if key == "enter" and self._after_digit.holds():
             self.tell("Press Enter again to confirm")
             return True
@@ -420,7 +420,7 @@ class Dialog(Sheet[T], Generic[T]):
         self.scroller.step(step)
         self.paint()
 
-    def _goes_on(self, key: str, character: str) -> bool:
+    def _type_into_prompt(self, key: str, character: str) -> bool:
         """Handle a character while the prompt has text: a digit selects a choice; anything else, and an Enter right
         after it, goes to the prompt."""
         if character.isdecimal() and 0 < int(character) <= len(self.choices()):

@@ -31,7 +31,7 @@ class Guide:
         self._tour = tour
         self._speed = speed
         self._something_sent = asyncio.Event()
-        self._told: TourStop | None = None
+        self._noted_step: TourStop | None = None
         app.chat.tell_sent = self._sent
         # Before the first frame: keys typed earlier are replayed right after it.
         self._step = self._offer()
@@ -46,9 +46,9 @@ class Guide:
         if engine is not None:
             self._tour.look(engine)
         step = self._tour.next()
-        if step.note and step is not self._told:
+        if step.note and step is not self._noted_step:
             chat.apply(chat.session.presenter.note(step.note))
-        self._told = step
+        self._noted_step = step
         self._something_sent.clear()
         chat.prompt.suggest(step.line)
         return step

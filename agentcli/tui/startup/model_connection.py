@@ -43,20 +43,20 @@ class ModelConnection(Reaching):
         self._is_open = True
         try:
             connecting = await self.ready(self._app.options)
-            welcome = await self._asked(connecting, key, by_itself=sent is None and not key)
+            welcome = await self._ask(connecting, key, automatic=sent is None and not key)
             if welcome is not None:
                 await self._after(connecting, welcome)
         finally:
             self._is_open, self._sent = False, None
 
-    async def _asked(self, connecting: Connecting, key: str, *, by_itself: bool) -> Welcome | None:
+    async def _ask(self, connecting: Connecting, key: str, *, automatic: bool) -> Welcome | None:
         from agentcli.tui.dialogs.welcome import WelcomeDialog
 
         app, chat = self._app, self._app.chat
         waiting = self._sent is not None
         welcome = await asyncio.to_thread(lambda: connecting.begin(demo=app.has_demo, waiting=waiting))
         dialog = WelcomeDialog(welcome, connecting.servers, connecting.do, key=key)
-        if by_itself:
+        if automatic:
             dialog.typed = lambda: chat.prompt.last_typed
             dialog.unfinished = lambda: self._sent is None and not chat.prompt.is_empty
         answer: Welcome | None = await app.ask_on_screen(dialog)

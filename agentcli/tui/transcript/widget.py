@@ -95,7 +95,7 @@ class Transcript(ScrollView):
         self._keeps_start = False
         """Whether the user went to the start: when earlier items arrive, the view stays at the start."""
         self._dirty = True
-        self._told = (True, False)
+        self._reported_following = (True, False)
         self._canvas = Canvas()
         self._base: Style | None = None
         self._thumb = (0, 0)
@@ -296,9 +296,9 @@ class Transcript(ScrollView):
             self._items.unsure = True  # other blocks are near the view now
         self._show_rows(height)
         self._show_thumb(top, height, total)
-        if self._told != (self._view.sees_end, self._view.unseen):
-            self._told = (self._view.sees_end, self._view.unseen)
-            self._post(self.FollowingChanged(*self._told))
+        if self._reported_following != (self._view.sees_end, self._view.unseen):
+            self._reported_following = (self._view.sees_end, self._view.unseen)
+            self._post(self.FollowingChanged(*self._reported_following))
         if self.has_deferred_work:
             self._resume(self._rest)
 
