@@ -1,4 +1,4 @@
-"""What keys and lines from the prompt start on the screen: commands, the palette, going back, copying."""
+"""Actions started by screen keys and prompt lines: local commands, the palette, rewind, copy."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Actions:
         self.front_end = AppFrontEnd(app, chat)
 
     def handle(self, draft: Draft) -> bool:
-        """Start what runs outside of a submission; false for a line that the session takes."""
+        """Start a command that runs outside of a submission. Return False for a line that the session has to send."""
         from agentcli.commands.line import CommandLine, parse_line
 
         if is_lone_key(draft.text):
-            # Pasted into the wrong place: it is no prompt and must not be shown.
+            # An API key pasted into the prompt: never show it or send it to a model.
             self.start(self._app.welcoming.open(key=draft.text))
             return True
         engine = self._chat.session.engine
         line = parse_line(draft.text, engine)
         if needs_model(draft, engine):
-            # While no model can be reached, one has to be connected first.
+            # While no model is reachable, connect one first.
             if self._app.welcoming.nobody_answers:
                 self.start(self._app.welcoming.open(draft))
             return self._app.welcoming.nobody_answers
@@ -119,7 +119,7 @@ class Actions:
             self.front_end.send(f"/{command.name}")
 
     async def _rewind(self) -> None:
-        """Esc Esc on the empty box: edit the last prompt, or undo the latest changes, which may be of an older one."""
+        """Esc Esc on an empty prompt: edit the last prompt, or undo the latest changes (maybe of an older one)."""
         from agentcli.agent.updates.undo_notes import prompts_of_submission
 
         engine = await self._ready()

@@ -1,8 +1,8 @@
-"""Events of sub-agents to what their blocks show. Pure: time comes in, values go out.
+"""Turn events of sub-agents into the state that their blocks display. Pure: takes the time, returns operations.
 
-Each agent has a presenter of its own, so that its transcript is made like that of the session; its items are kept in
-its `AgentProgress`, not in the session's transcript. A block reads the progress whenever it is painted, so most events
-need no operation at all.
+Each agent has its own `Presenter`, so its transcript is built like that of the session; its items are stored in its
+`AgentProgress`, not in the session's transcript. A block reads the progress each time it is painted, so most events
+need no operation.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ if TYPE_CHECKING:
     from agentcli.tui.presenter import Presenter
 
 ENDED_KEPT = 10
-"""Agents that have ended and keep their transcript in memory. Of those before, the report stays."""
-_OF_SESSION = (ev.RulesLearned, ev.ModeChanged)
-"""Events of an agent that concern the whole session."""
-_BETWEEN = ("", "Working", "Waiting for the model")
-"""What an agent does between two things worth showing: the last one says more."""
+"""Number of ended agents that keep their transcript in memory. Older ones keep only the report."""
+_SESSION_EVENTS = (ev.RulesLearned, ev.ModeChanged)
+"""Events of a sub-agent that affect the whole session."""
+_BRIEF_ACTIVITIES = ("", "Working", "Waiting for the model")
+"""Activity texts that do not replace the text of the last tool, which is more informative."""
 
 
 def _update_doing(progress: AgentProgress, event: ev.Event, activity: str) -> None:
     if isinstance(event, ev.PermissionRequested):
         progress.doing, progress.is_doing_brief = plain_line(event.title, 200), False
-    elif activity not in ("", progress.doing) and (activity not in _BETWEEN or progress.is_doing_brief):
-        # A call whose input streams may be refused before it starts.
+    elif activity not in ("", progress.doing) and (activity not in _BRIEF_ACTIVITIES or progress.is_doing_brief):
+        # A call whose input is still streaming may be refused before it starts, so its text is brief.
         progress.doing, progress.is_doing_brief = activity, isinstance(event, ev.BlockStarted)
 
 
 @dataclass(slots=True)
 class _Run:
-    """An agent that has not ended."""
+    """An agent that is still running."""
 
     progress: AgentProgress
     presenter: Presenter
-    """Of its own events."""
+    """Presents the agent's own events."""
     item_id: str
     parent: str
     background: bool
-    """Goes on when the submission ends: it, or the agent that started it, is a background agent."""
+    """Continues after the submission ends: this agent, or one of its ancestors, was started in the background."""
 
 
 class AgentPresenters:
     def __init__(self, session: Presenter, new_presenter: Callable[[str], Presenter]) -> None:
-        """`session`: the presenter of the main conversation. `new_presenter` makes one for an agent, by its id."""
+        """`session`: presenter of the main conversation. `new_presenter(id)` creates the presenter of one agent."""
         self._session = session
         self._new_presenter = new_presenter
         self._runs: dict[str, _Run] = {}
@@ -64,16 +64,17 @@ class AgentPresenters:
 
     @property
     def running_in_foreground(self) -> int:
-        """Agents that the submission waits for."""
+        """Number of running agents that the submission waits for."""
         return sum(run.progress.is_running for run in self._runs.values() if not run.background and not run.parent)
 
     @property
     def waiting(self) -> bool:
-        """Whether an agent that the submission waits for waits for the user's answer."""
+        """Whether an agent that the submission waits for needs an answer from the user."""
         return any(run.progress.status == "waiting" for run in self._runs.values() if not run.background)
 
     def show(self, event: ev.Event, now: float, *, halted: bool = False) -> list[Operation]:
-        """`halted`: the submission was interrupted; of the agents it waits for, only their end still counts."""
+        """Return the operations for an event. `halted`: the submission was interrupted, so of the agents that it waits
+        for only `AgentFinished` still counts."""
         if isinstance(event, ev.AgentStarted):
             return self._start(event, now)
         run = self._runs.get(event.agent)
@@ -89,12 +90,12 @@ class AgentPresenters:
         progress.status = "waiting" if run.presenter.activity.phase == "waiting" else "running"
         self._touch(run)
         operations = self._replaced(run) if progress.status != before else []
-        if isinstance(event, _OF_SESSION):
+        if isinstance(event, _SESSION_EVENTS):
             operations += self._session.note_event(event)
         return operations
 
     def stop_foreground(self, now: float) -> list[Operation]:
-        """The submission was interrupted."""
+        """Stop the agents of an interrupted submission."""
         operations: list[Operation] = []
         for run in self._runs.values():
             if not run.background and run.progress.is_running:
@@ -104,7 +105,7 @@ class AgentPresenters:
         return operations
 
     def end(self, now: float, *, all: bool = False) -> list[Operation]:
-        """The submission is over, or the process (`all`): agents without an end of their own were cut off."""
+        """Stop all agents that have not finished when a submission (or with `all` the process) ends."""
         ended = {id: run for id, run in self._runs.items() if all or not run.background}
         operations: list[Operation] = []
         for id, run in ended.items():
@@ -138,7 +139,7 @@ class AgentPresenters:
             self._touch(run)
             self._forget(event.agent, run)
         if event.background:
-            # Its block may be far up by now.
+            # Its block may have scrolled far up.
             operations += self._session.note_event(event)
         return operations
 
@@ -162,12 +163,12 @@ class AgentPresenters:
             counted = self._runs.get(counted.parent)
 
     def _touch(self, run: _Run) -> None:
-        """Blocks of the agents above show it too."""
+        """Mark the parent agents as changed: their blocks show this agent too."""
         above = self._runs.get(run.parent)
         while above is not None:
             above.progress.version += 1
             above = self._runs.get(above.parent)
 
     def _replaced(self, run: _Run) -> list[Operation]:
-        """Have its block painted now; one inside of another agent's is painted with that one."""
+        """Repaint the agent's block now; a nested one is repainted with its parent's block."""
         return [] if run.parent else [Replace(AgentItem(id=run.item_id, progress=run.progress))]

@@ -1,6 +1,6 @@
-"""What a sub-agent does and has done, as the transcript and `/tasks` show it. No Textual here.
+"""State of a sub-agent as the transcript and `/tasks` show it. No Textual here.
 
-Its own transcript is kept within limits: the last items, each with a limited text. All of it is in its session file.
+Its transcript is bounded: the last items only, each with a limited text. The session file has all of it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from agentcli.core.plaintext import continued_output, plain_line, plain_text
 from agentcli.tui.model import Add, CountLines, Grow, Item, Operation, Remove, Replace, ThinkingItem, ToolItem
 
 KEPT_ITEMS = 100
-"""Items of one agent that are kept."""
+"""Maximum number of items kept for one agent."""
 KEPT_CHARACTERS = 100_000
-"""Characters of all of them together."""
+"""Maximum number of characters in all items of an agent."""
 LONGEST_TEXT = 16_000
-"""Characters of one text; while it grows, up to twice as many."""
+"""Maximum number of characters in one text. A text that is still growing may have twice as many."""
 
 AgentStatus = Literal["running", "waiting", "done", "failed", "stopped"]
 AGENT_SIGNS: dict[AgentStatus, str] = {"running": "●", "waiting": "?", "done": "✓", "failed": "✗", "stopped": "■"}
-"""waiting: for the user's answer."""
+"""waiting: needs an answer from the user."""
 _STATUS: dict[str, AgentStatus] = {"completed": "done", "failed": "failed", "stopped": "stopped"}
 
 
 class AgentProgress:
-    """One agent. Changes while it runs, and then no more; `version` counts the changes."""
+    """State of one agent, final once the agent has ended. `version` counts the changes."""
 
     def __init__(self, started: ev.AgentStarted, now: float) -> None:
         self.id = plain_line(started.agent)
@@ -41,25 +41,25 @@ class AgentProgress:
         self.worktree = plain_line(started.worktree, 500)
         self.status: AgentStatus = "running"
         self.doing = "Starting"
-        """Its last tool or what it does besides, while it runs."""
+        """Its last tool call or other activity while it runs."""
         self.is_doing_brief = True
-        """Whether `doing` is over as soon as it does anything else, also where that is not worth showing."""
+        """Whether any later activity replaces `doing`, even one that is usually not worth showing."""
         self.turns = 0
         self.tokens = 0
-        """Of all its requests so far."""
+        """Input and output tokens of all its requests so far."""
         self.cost_usd: float | None = 0.0
-        """None: the price of a model is unknown."""
+        """None if the price of a model is unknown."""
         self.began = now
         self.seconds = 0.0
-        """How long it took, once it has ended."""
+        """Duration, set when it ends."""
         self.report = ""
-        """Its result; if it failed, why."""
+        """Its result, or the reason for its failure."""
         self.version = 0
         self.dropped = 0
-        """Items that are no longer kept."""
+        """Number of items removed to stay within the limits."""
         self._items: dict[str, Item] = {}
         self._grown: dict[str, list[str]] = {}
-        """Text that was added to an item since it was last read, in pieces."""
+        """Text pieces added to each item since `items()` was last called."""
         self._sizes: dict[str, int] = {}
         self._size = 0
 
@@ -69,18 +69,18 @@ class AgentProgress:
 
     @property
     def title(self) -> str:
-        """Its id and its task: `explore-1: Find the callers`."""
+        """Id and task, as in `explore-1: Find the callers`."""
         return f"{self.id or self.name}: {self.description}" if self.description else self.id or self.name
 
     def items(self) -> list[Item]:
-        """Its transcript, as far as it is kept, as it is now."""
+        """The kept part of its transcript, including text that has just streamed in."""
         for id, pieces in self._grown.items():
             self._items[id] = _with_text(self._items[id], "".join(pieces))
         self._grown.clear()
         return list(self._items.values())
 
     def with_agents_inside(self) -> Iterator[AgentProgress]:
-        """This agent, and those that it has started."""
+        """This agent and the agents that it started, recursively."""
         yield self
         for item in self._items.values():
             if isinstance(item, AgentItem):
@@ -120,14 +120,14 @@ class AgentProgress:
         self.version += 1
 
     def stop(self, now: float) -> None:
-        """It was interrupted; its own end, if it comes, says the rest."""
+        """Mark a running agent as stopped. A later `finish` adds the details."""
         if self.is_running:
             self.status = "stopped"
             self.seconds = max(0.0, now - self.began)
             self.version += 1
 
     def drop_items(self) -> None:
-        """Free the memory of its transcript; the report stays."""
+        """Free the memory of the transcript; keep the report."""
         self.dropped += len(self._items)
         for kept in (self._items, self._grown, self._sizes):
             kept.clear()
@@ -152,15 +152,15 @@ class AgentProgress:
 
 @frozen(kw_only=True)
 class AgentItem(Item):
-    """A sub-agent, in place of the call that started it."""
+    """A sub-agent, shown in place of the call that started it."""
 
     progress: AgentProgress
 
 
 def _shortened(item: Item) -> Item:
-    """The item within the limits of one text."""
+    """Return the item with its texts cut to the limit."""
     if isinstance(item, ToolItem):
-        # Of the input, the block shows no more than the command.
+        # The block shows only the command of the input.
         input: Json = {key: _cut(value) for key in ("command",) if isinstance(value := item.input.get(key), str)}
         display = item.display if sum(len(str(value)) for value in item.display.values()) <= LONGEST_TEXT else {}
         return replace(item, input=input, display=display, output=_cut(item.output))

@@ -1,4 +1,4 @@
-"""Which answer items continue the one before them, because one answer came in several replies."""
+"""Find the answer items that continue an answer of the previous reply (one answer can span several replies)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from agentcli.core.messages import Message, Origin
 
 
 class AnswerPieces:
-    """Follow the conversation with `take`; ask for every text block of a reply with `joint`."""
+    """Call `take` with every message of the conversation, and `joint` for every text block of a reply."""
 
     def __init__(self) -> None:
         self._tracker = AnswerTracker()
@@ -22,7 +22,7 @@ class AnswerPieces:
             self._tail = text[len(text.rstrip("\n")) :]
 
     def joint(self, message_id: str, index: int, text: str) -> str | None:
-        """The line ends between this block and the answer that it continues; None if it continues none."""
+        """Line breaks between this block and the answer it continues; None if it starts a new answer."""
         if not self._tracker.unfinished or not text.strip():
             return None
         if self._first is None or self._first[0] != message_id:

@@ -1,4 +1,4 @@
-"""Message pumps that know whether they are at work, so that a key can skip a queue that nothing is in."""
+"""Message pumps that report whether they are busy, so that a key may bypass an empty message queue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentcli.tui.textual_internals import is_queue_empty
 
 class KnowsItsWork(MessagePump):
     at_work = False
-    """Whether a message is being handled. An asynchronous handler may let other things run meanwhile."""
+    """Whether a message is being handled. While an async handler awaits, other code may run."""
 
     async def _dispatch_message(self, message: Message) -> None:
         self.at_work = True

@@ -1,6 +1,6 @@
-"""The one screen: transcript, activity, prompt, status. It shows what the session says and passes keys on.
+"""The main screen: transcript, activity line, prompt, status line.
 
-What commands and keys do on the screen is in `actions` and `front_end`; what happens to the engine is in `session`.
+Actions of keys and commands on the screen are in `actions` and `front_end`; calls to the engine are in `session`.
 """
 
 from __future__ import annotations
@@ -49,9 +49,11 @@ if TYPE_CHECKING:
     from agentcli.tui.app import AgentApp
 
 SMALLEST = (20, 5)
+"""Minimum usable size of the terminal: columns, rows."""
 CLOSING_SECONDS = 0.003
+"""Delay between an interruption and its repaint, for closing the connection first."""
 TWICE_SECONDS = 2.0
-"""Within this time a second press of the same key means the stronger thing."""
+"""Time within which a second press of the same key counts as a double press."""
 
 
 class ChatScreen(Screen[None]):
@@ -87,7 +89,7 @@ class ChatScreen(Screen[None]):
         self._sent_at = 0.0
         self._working = self._ticks = False
         self._label = ("", "")
-        """The label of the prompt and its style class."""
+        """Prompt label and its style class."""
         self.tell_sent: Callable[[str], object] = lambda _text: None
 
     def compose(self) -> ComposeResult:
@@ -110,13 +112,14 @@ class ChatScreen(Screen[None]):
         self.set_class(event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1], "-too-small")
 
     def _screen_resized(self, size: Size) -> None:
-        """Textual calls this after each first layout and whenever a screen opens above, also for the same size."""
+        """Skip a layout for the current size: Textual calls this after each first layout and whenever a screen opens
+        above, even if the size is the same."""
         if not is_laid_out(self, size):
             super()._screen_resized(size)
 
     def set_focus(self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False) -> None:
-        """The focus moves but never goes, because keys and pastes on their way to nobody would be lost. Textual would
-        take it away while another window has it, and after a click beside everything."""
+        """Never clear the focus, because keys and pastes without a focused widget would be lost. Textual would clear it
+        while another window has the focus and after a click beside all widgets."""
         if widget is None and self.prompt.is_attached:
             kept = self.focused
             widget = kept if kept is not None and kept.focusable else self.prompt.query_one(PromptEditor)
@@ -144,7 +147,7 @@ class ChatScreen(Screen[None]):
     def show_activity(self, activity: Activity) -> None:
         self.activity.show(activity)
         if (ticks := bool(activity.phase) or activity.agents > 0) != self._ticks:
-            # Nothing wakes up by itself while nothing goes on.
+            # No timer runs while nothing is in progress.
             self._ticks = ticks
             if ticks:
                 self._ticking.resume()
@@ -216,7 +219,7 @@ class ChatScreen(Screen[None]):
         self._make_room()
 
     def _make_room(self) -> None:
-        # While a resize is on its way, the transcript may still reach below the screen.
+        # During a resize the transcript may still extend below the screen.
         below = max(0, self.size.height - self.transcript.region.bottom)
         before = self.transcript.styles.padding
         inset = max(0, min(self._covered - below, self.transcript.outer_size.height - 3))
@@ -238,7 +241,7 @@ class ChatScreen(Screen[None]):
     def send(self, draft: Draft, at_once: bool = False) -> None:
         self._pressed = ("", 0.0)
         if draft.is_empty:
-            # Enter on the empty box while prompts wait: they take the place of what runs.
+            # Enter on an empty prompt while prompts are queued: interrupt and send them now.
             if self.session.busy:
                 self.session.steer()
             return
@@ -258,7 +261,7 @@ class ChatScreen(Screen[None]):
             self._put_before(draft)
 
     def _put_before(self, *drafts: Draft) -> None:
-        """Put drafts into the box, before what is typed there. A command stands alone; the rest is in the history."""
+        """Put drafts into the prompt, before the typed text. A command stands alone; the others are in the history."""
         typed = self.prompt.draft
         first, *rest = drafts if typed.is_empty else (*drafts, typed)
         if rest and any(draft.text.startswith(("/", "!")) for draft in (first, *rest)):
@@ -296,7 +299,7 @@ class ChatScreen(Screen[None]):
         return twice
 
     def closes_again(self, name: str) -> bool:
-        """A key that quits the second time was pressed in a dialog; whether this is the second time."""
+        """Record Ctrl+C or Ctrl+D pressed in a dialog. Return whether it is the second press, which quits."""
         twice = self._twice(name)
         self._closed_dialog_at = time.monotonic() if name == "ctrl+c" else -TWICE_SECONDS
         return twice
@@ -319,7 +322,8 @@ class ChatScreen(Screen[None]):
             self.action_interrupt()
 
     def _interrupt(self) -> bool:
-        """Whether anything ran. The connection is closed first; then it is painted without waiting for a frame."""
+        """Return whether anything was interrupted. The connection is closed first, then the screen is painted without
+        waiting for a frame."""
         if not self.session.interrupt():
             return False
         if not self.transcript.following:
@@ -329,7 +333,7 @@ class ChatScreen(Screen[None]):
         return True
 
     def _paint(self) -> None:
-        """Without the detour of widgets that tell the screen, when they are idle, that it shall paint them soon."""
+        """Paint now. The usual way is slower: idle widgets ask the screen, which paints them with a later frame."""
         self.transcript.frame()
         paint_now(self, (self.transcript, self.activity))
 
@@ -344,7 +348,7 @@ class ChatScreen(Screen[None]):
             self.finder.close()
         elif self.session.interrupt():
             self.prompt.busy(False)
-            if self._twice("ctrl+c"):  # what was stopped has not ended yet, and is not waited for
+            if self._twice("ctrl+c"):  # do not wait for the interrupted work to end
                 self._host.leave()
         elif not self.prompt.is_empty:
             self.prompt.clear()
@@ -362,7 +366,7 @@ class ChatScreen(Screen[None]):
         else:
             hint = f"{shown} again quits"
             self.hint(hint)
-            # A key or a paste in between, and it does not.
+            # Any key or paste in between cancels it.
             self.prompt.on_next_edit = partial(self.activity.end_hint, hint)
 
     def action_cycle_mode(self) -> None:

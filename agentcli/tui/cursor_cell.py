@@ -1,6 +1,6 @@
-"""Where the terminal's own cursor belongs. It is hidden, but input methods and screen readers go by it.
+"""Position of the terminal's own cursor. It is hidden, but input methods and screen readers follow it.
 
-Asked for with every frame, since a layout moves the focused widget without a word to it.
+Computed for every frame, since a layout can move the focused widget without notifying it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from agentcli.tui.sheets.sheet import Sheet
 
 
 def cursor_cell(screen: Screen[Any]) -> Offset | None:
-    """The cell of the visible cursor on a laid out screen, or of what is marked in a sheet; None if there is none."""
+    """Cell of the visible cursor, or of the selected row of a sheet, on a laid out screen; None if there is neither."""
     focused = screen.focused
     if isinstance(focused, TextArea):
-        # Its own idea of the place is as old as the last key: a resize wraps the text anew.
+        # The widget's own cursor offset is only updated by keys, and a resize wraps the text again.
         place = focused.wrapped_document.location_to_offset(focused.cursor_location)
         return focused.content_region.offset + place - focused.scroll_offset + Offset(focused.gutter_width, 0)
     if isinstance(focused, Input):
-        # Textual counts one cell more at the end of the text.
+        # Textual adds one cell at the end of the text.
         return focused.cursor_screen_offset - Offset(int(focused.cursor_at_end), 0)
     if isinstance(screen, Sheet):
-        with suppress(NoMatches):  # some of its parts are not there yet, or gone already
+        with suppress(NoMatches):  # some of its widgets are not mounted yet, or already removed
             return screen.cursor_cell
     return None

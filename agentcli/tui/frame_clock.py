@@ -1,7 +1,7 @@
-"""When changes are painted: soon after the first one, and at most 30 times a second.
+"""Schedules repaints: soon after the first change, and at most 30 times a second.
 
 Painting shares its thread with the agent loop. Between the end of a reply and the next request a frame would only delay
-that request, so it waits there, but never for long. No Textual here.
+that request, so frames are put off there, for a bounded time. No Textual here.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 FRAME_SECONDS = 1 / 30
 SETTLE_SECONDS = 0.004
-"""From a change to its frame, at the least: events come in groups, and a request is sent a moment after its event."""
+"""Minimum delay from a change to its frame: events come in groups, and a request is sent just after its event."""
 LONGEST_SECONDS = 0.05
-"""From a change to its frame, at the most, also while a request is being prepared."""
+"""Maximum delay from a change to its frame, even while a request is being prepared."""
 
 
 class FrameClock:
@@ -22,7 +22,7 @@ class FrameClock:
     def __init__(self, paint: Callable[[], None]) -> None:
         self._paint = paint
         self._changed_at: float | None = None
-        """Time of the first change that is not painted; None when there is none."""
+        """Time of the first unpainted change; None if there is none."""
         self._painted_at = -FRAME_SECONDS
         self._held = False
         self._timer: asyncio.TimerHandle | None = None
@@ -34,7 +34,7 @@ class FrameClock:
             self._schedule(self._changed_at)
 
     def hold(self) -> None:
-        """Put the next frame off until `release`, or for as long as a change may wait."""
+        """Delay the next frame until `release`, but no longer than `LONGEST_SECONDS` after the change."""
         if not self._held:
             self._held = True
             self._schedule_again()
@@ -45,7 +45,7 @@ class FrameClock:
             self._schedule_again()
 
     def stop(self) -> None:
-        """Paint nothing until the next change."""
+        """Cancel the pending frame. The next change schedules a new one."""
         self._changed_at, self._held = None, False
         if self._timer is not None:
             self._timer.cancel()

@@ -1,4 +1,4 @@
-"""What slash commands can ask of the app: pages by their kind, the clipboard, another session."""
+"""`AppFrontEnd`: the app's implementation of `FrontEnd` for slash commands (pages by kind, clipboard, sessions)."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class AppFrontEnd(FrontEnd):
         return await self._app.ask_on_screen(ModePicker(engine.permissions.mode))
 
     async def _permissions(self, engine: Engine) -> Any:
-        """The arguments of `/permissions` for the change that the user made."""
+        """Return the arguments for `/permissions` that make the change chosen by the user."""
         from agentcli.tui.pages.permissions import PermissionsPage
 
         page = PermissionsPage(engine.permissions.entries(), engine.permissions.mode.label)

@@ -1,4 +1,4 @@
-"""Every key of the screen, in one table; the editor's are in `prompt/keys.py`. A keymap may change each by its id."""
+"""Table of all key bindings of the screen. The editor's are in `prompt/keys.py`. Keymaps rebind keys by their ids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ScreenKey:
     keys: str
     help: str
     priority: bool = True
-    """Before the editor gets it. Without: only what the editor has no use for."""
+    """Handled before the editor sees the key. If False: only if the editor does not use the key."""
     everywhere: bool = False
 
     @property
@@ -49,7 +49,7 @@ SCREEN_KEYS: tuple[ScreenKey, ...] = (
     ScreenKey("suspend", "ctrl+z", "Suspend; fg returns", everywhere=True),
 )
 
-_ON_THE_KEY = {"pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc", "underscore": "_", "slash": "/"}
+_KEY_NAMES = {"pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc", "underscore": "_", "slash": "/"}
 
 FINDING_KEYS = (
     ("Enter, Down", "Next match; Enter keeps it open afterwards"),
@@ -74,14 +74,14 @@ DIFF_KEYS = (
 
 def app_bindings() -> list[Binding]:
     leave = next(key for key in SCREEN_KEYS if key.action == "leave")
-    # Before the dialog gets it; `check_action` of the app says when.
+    # Handled before the dialog sees the key, when the app's `check_action` allows it.
     in_dialogs = Binding(leave.keys, "leave_dialog", leave.help, show=False, priority=True, id=leave.id)
     return [*(_binding(key) for key in SCREEN_KEYS if key.everywhere), in_dialogs]
 
 
 def screen_bindings() -> list[Binding]:
-    # While something runs, Esc does not go through the editor first: that takes milliseconds when a reply streams as
-    # fast as it can. `check_action` of the screen says when.
+    # While work is running, Esc bypasses the editor, which takes milliseconds during a fast stream. The screen's
+    # `check_action` enables this binding.
     interrupt = next(key for key in SCREEN_KEYS if key.action == "interrupt")
     at_once = Binding(interrupt.keys, "interrupt_work", interrupt.help, show=False, priority=True, id=interrupt.id)
     return [*(_binding(key) for key in SCREEN_KEYS if not key.everywhere), at_once]
@@ -111,7 +111,7 @@ def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
 
 
 def shown_keys(keys: str) -> str:
-    """Keys as they are called on the keyboard: `Ctrl+_, PgUp`."""
+    """Format key names as on the keyboard: `Ctrl+_, PgUp`."""
     names = [name.strip() for name in keys.split(",") if name.strip()]
-    words = ("+".join(_ON_THE_KEY.get(part, part.capitalize()) for part in name.split("+")) for name in names)
+    words = ("+".join(_KEY_NAMES.get(part, part.capitalize()) for part in name.split("+")) for name in names)
     return ", ".join(words) or "(none)"

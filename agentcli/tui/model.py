@@ -1,7 +1,7 @@
-"""What the transcript shows, as values, and the operations that change it.
+"""Values displayed in the transcript, and the operations that change them.
 
-The presenter makes these out of events; the transcript turns them into lines. No Textual and no Rich here. All text in
-an item is already free of control sequences (line breaks and tabs stay); blocks may rely on it.
+The presenter creates them from events; the transcript turns them into lines. No Textual and no Rich here. All text in
+an item is already free of control sequences (line breaks and tabs are kept); blocks rely on this.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agentcli.core.packed import PackableField, packable_field
 class Item:
     id: str
     parent: str = ""
-    """The tool item under which this one is shown, for what a sub-agent does; "" for what stands by itself."""
+    """Id of the tool item under which this item of a sub-agent is shown; "" for a top-level item."""
 
 
 WELCOME = "welcome"
@@ -29,12 +29,12 @@ WELCOME = "welcome"
 class WelcomeItem(Item):
     version: str
     lines: tuple[str, ...] = ()
-    """Active settings and hints, one fact a line."""
+    """Active settings and hints, one per line."""
 
 
 @frozen(kw_only=True)
 class PromptItem(Item):
-    """What the person sent: a prompt, a slash command or a shell line, as it was typed (chips not expanded)."""
+    """Input sent by the user: a prompt, slash command or shell line, as typed (chips not expanded)."""
 
     text: str
     images: int = 0
@@ -42,52 +42,52 @@ class PromptItem(Item):
 
 @frozen(kw_only=True)
 class AnswerItem(Item):
-    """Markdown of the model. Grows with `Grow` until `done`; the replacement at the end usually has the same text."""
+    """Markdown from the model. Grows with `Grow` until `done`; the final replacement usually has the same text."""
 
     text: str = ""
     done: bool = False
     joint: str | None = None
-    """The line ends between the answer before this one and its continuation here; None for an answer of its own."""
+    """Line breaks between the previous answer and its continuation here; None for a new answer."""
 
 
 @frozen(kw_only=True)
 class ThinkingItem(Item):
-    """Grows until `seconds` is known; then it folds. A replacement with the text "" keeps the text that grew."""
+    """Thinking text. Grows until `seconds` is set, then folds. A replacement with empty text keeps the current text."""
 
     text: str = ""
     seconds: float | None = None
-    """None while it goes on."""
+    """Duration; None while thinking."""
 
 
 ToolStatus = Literal["writing", "queued", "waiting", "running", "done", "failed", "denied", "interrupted"]
-"""writing: the model is still spelling out the input; queued: for its turn; waiting: for the person's permission."""
+"""writing: the input is still streaming; queued: waits for its turn; waiting: waits for the user's permission."""
 
 
 @frozen(kw_only=True)
 class ToolItem(Item):
-    """One call. `output` grows with `Grow` while it runs; at its end `display`, `summary` and `duration_ms` come."""
+    """A tool call. `output` grows with `Grow` while it runs; its end sets `display`, `summary` and `duration_ms`."""
 
     name: str
     title: str
     status: ToolStatus
     input: Json = field(default_factory=dict)
     output: str = ""
-    """Live output so far; at the end the text of the result where there is no better display."""
+    """Live output so far; after the call, the text of the result if there is no better display."""
     line_breaks: int = 0
-    """Of the live output, also of what `output` leaves out."""
+    """Line breaks in the live output, including the part that `output` omits."""
     summary: str = ""
     display: Json = field(default_factory=dict)
-    """In the form of `tools.base.Output.display`."""
+    """Same format as `tools.base.Output.display`."""
     result: ToolResultBlock | None = field(default=None, repr=False)
-    """The result in the log, whose text the display mostly repeats."""
+    """The result in the log. `display` mostly repeats its text and is packed as a difference from it."""
     denied_by: str = ""
-    """Who denied the call, which the summary says too; "" if nobody did or nobody was there to ask."""
+    """Who denied the call (also part of the summary); "" if it was not denied or there was nobody to ask."""
     duration_ms: int = 0
     began: float = 0.0
-    """Monotonic time when it began to run, for the live duration."""
+    """Monotonic time at which it started to run, for the live duration."""
     background: bool = False
     learned: str = ""
-    """What the answer to its question allowed from then on."""
+    """Permission rule that the user's answer added."""
 
 
 Level = Literal["info", "warning", "error"]
@@ -102,7 +102,7 @@ class NoticeItem(Item):
 
 @frozen(kw_only=True)
 class OutputItem(Item):
-    """What a slash command or a shell line answered: plain text (`text`), Markdown (`markdown`) or a diff (`diff`)."""
+    """Output of a slash command or shell line: plain text (`text`), Markdown (`markdown`) or a diff (`diff`)."""
 
     text: str
     kind: Literal["text", "markdown", "diff"] = "text"
@@ -129,7 +129,7 @@ _TEXT_FIELDS: Mapping[type[Item], PackableField] = {
 
 
 def pack_item(item: Item) -> None:
-    """Keep the long texts of an item compressed, which is far from what is looked at. It reads as before."""
+    """Compress the long texts of an item far from the visible part. Reading its fields still returns the text."""
     if isinstance(item, ToolItem):
         for packable in _TOOL_FIELDS:
             packable.pack(item, item.result)
@@ -144,7 +144,7 @@ class Add:
 
 @frozen
 class Grow:
-    """Text that follows; that of a call replaces its last row if it begins with a carriage return."""
+    """Append text. Output of a call that begins with a carriage return replaces its last row."""
 
     id: str
     text: str
@@ -152,7 +152,7 @@ class Grow:
 
 @frozen
 class CountLines:
-    """Line breaks in the output of a call so far, also of what never came with `Grow`."""
+    """Set the number of line breaks in a call's output so far, including output that no `Grow` contained."""
 
     id: str
     line_breaks: int
@@ -160,7 +160,7 @@ class CountLines:
 
 @frozen
 class Replace:
-    """The item as it is now; same id. A call can become the agent that it has started, otherwise the kind stays."""
+    """Replace the item with the same id. A tool item may become an agent item; otherwise the kind stays the same."""
 
     item: Item
 
@@ -172,16 +172,16 @@ class Remove:
 
 @frozen
 class Above:
-    """What was before all that is shown, in this order. None of it is shown already."""
+    """Insert items above everything shown, in this order. None of them is shown yet."""
 
     items: tuple[Item, ...]
     is_earlier: bool = False
-    """Whether it is also before the items of the last such operation, which may not all be shown yet."""
+    """Whether they also precede the items of the previous `Above`, some of which may not be shown yet."""
 
 
 @frozen
 class Clear:
-    """Everything goes."""
+    """Remove all items."""
 
 
 Operation = Add | Grow | CountLines | Replace | Remove | Above | Clear
@@ -189,7 +189,7 @@ Operation = Add | Grow | CountLines | Replace | Remove | Above | Clear
 
 @frozen(kw_only=True)
 class Activity:
-    """What goes on right now, for the line above the prompt. `phase` is "" when nothing does."""
+    """Current activity for the line above the prompt. `phase` is "" when idle."""
 
     phase: Literal[
         "",
@@ -205,20 +205,20 @@ class Activity:
         "interrupting",
     ] = ""
     text: str = ""
-    """What to say, e.g. `Thinking`, `Bash: pytest -q`, `529 overloaded, attempt 3 of 10`."""
+    """Text to show, e.g. `Thinking`, `Bash: pytest -q`, `529 overloaded, attempt 3 of 10`."""
     began: float = 0.0
     tool_began: float = 0.0
     tokens_out: int = 0
-    """Estimated tokens that came so far in this submission."""
+    """Estimated output tokens of this submission so far."""
     until: float = 0.0
-    """Monotonic time at which a wait ends; 0 when nothing counts down."""
+    """Monotonic time at which a wait ends; 0 without a countdown."""
     agents: int = 0
-    """Sub-agents that run, also in the background, where they go on while nothing else does."""
+    """Number of running sub-agents, including background ones, which may run while everything else is idle."""
 
 
 @frozen(kw_only=True)
 class Facts:
-    """What the status line shows. None and "" mean: not known yet."""
+    """Data of the status line. None and "" mean: not known yet."""
 
     model: str = ""
     effort: str = ""
@@ -226,13 +226,13 @@ class Facts:
     context_tokens: int = 0
     context_window: int = 0
     compact_at: int = 0
-    """Tokens at which the conversation is compacted by itself; 0 when it is not."""
+    """Token count that triggers auto-compaction; 0 if it is off."""
     cost_usd: float = 0.0
     fully_priced: bool = True
     next_cost_usd: float | None = None
     cache_cold: bool = False
     cached_share: float | None = None
-    """Of the input tokens so far, the share that was read from the cache: 0 to 1."""
+    """Share of the input tokens so far that was read from the cache: 0 to 1."""
     branch: str = ""
     cwd: str = ""
     sandbox: str = ""
@@ -240,8 +240,8 @@ class Facts:
     session: str = ""
     tasks: int = 0
     agents: int = 0
-    """Sub-agents that run."""
+    """Number of running sub-agents."""
     failed_servers: int = 0
-    """MCP servers that failed or need a sign-in."""
+    """Number of MCP servers that failed or need a sign-in."""
     todos_done: int = 0
     todos: int = 0

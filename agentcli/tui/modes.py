@@ -1,4 +1,4 @@
-"""What the permission modes are called on the screen, in one place: each has one name, and one sentence about it."""
+"""Names and descriptions of the permission modes on the screen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ModeWords:
     short: str
     meaning: str
     status: str = ""
-    """For the status line, where there is room: what the mode rests on."""
+    """Longer text for the status line if there is room: what the mode relies on."""
 
 
 MODE_WORDS: Mapping[str, ModeWords] = {

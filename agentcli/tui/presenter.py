@@ -1,7 +1,7 @@
-"""Events to operations on the transcript, and to what the activity line says. Pure: time comes in, values go out.
+"""Turn events into operations on the transcript and into the text of the activity line. Pure: time is an argument.
 
-No Textual here, and no decision about the engine. All untrusted text is cleaned on its way in, once, so that whatever
-is in an item can be painted. State is kept for the submission under way only; what is done is the transcript's.
+No Textual here, and no decision about the engine. Untrusted text is cleaned once, on input, so that everything in an
+item is safe to paint. Only state of the current submission is kept; finished items belong to the transcript.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _STREAMED = (
 )
 
 Titles = Callable[[str, Json], str]
-"""One line for people about a call, by its tool's name and its input; "" where nothing is known."""
+"""One-line title of a call, by tool name and input; "" if unknown."""
 
 RESULT_SHOWN = 64_000
-"""Characters of a result that are kept for the screen; the whole of it is in the session file."""
+"""Maximum number of characters of a result kept for the screen; the session file has all of it."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class _Stream:
 
 class Presenter:
     def __init__(self, title_of: Titles = lambda _name, _input: "", prefix: str = "") -> None:
-        """`prefix`: of the ids of items, where items of several presenters stand in one transcript."""
+        """`prefix` of item ids, for transcripts that contain items of several presenters."""
         self._title_of = title_of
         self._prefix = prefix
         self.activity = Activity()
@@ -86,27 +86,27 @@ class Presenter:
         self._reported: set[str] = set()
         self._echoed = 0
         self._entered: list[str] = []
-        """Commands that were shown as sent: one that sends a prompt is not shown again with it."""
+        """Commands already shown as sent; the prompt that such a command sends is not shown again."""
         self._halted = False
-        """The person has been told of the interruption; what still streams in until the Result is not shown."""
+        """An interruption is already shown; events that still stream in until the Result are not."""
         self._partial = PartialOutput()
-        """Whether the submission has put out something that an interruption keeps."""
+        """Whether the submission has produced output that an interruption keeps."""
         self._characters = 0
         self._tokens = 0
         self._pieces = AnswerPieces()
         self._asked: dict[str, float] = {}
-        """When the open question about a call was asked."""
+        """Time at which the open question about each call was asked."""
         self._agent_calls: set[str] = set()
-        """Calls that an agent works for: its block stands in their place."""
+        """Calls that started an agent, whose block replaces them."""
         self._ended_tasks: dict[str, str] = {}
-        """Items of Task calls that have ended, by call: a background agent may start after that."""
+        """Item ids of ended Task calls, by call id: a background agent may start after its call has ended."""
         self.agents = AgentPresenters(self, lambda agent: Presenter(title_of, f"{prefix}{agent}:"))
 
-    # -------------------------------------------------------------------------------------------- from the person
+    # ---------------------------------------------------------------------------------------------- from the user
 
     def sent(self, text: str, now: float, images: int = 0, command: bool = False) -> PromptItem:
-        """What the person sent, to be shown at once; the engine's word of the same prompt is then not shown again. Of a
-        command it has none."""
+        """Return the item of a prompt or command that the user sent, to show it at once. The engine's later event for
+        the same prompt is not shown again; a command has no such event."""
         self._echoed += not command
         if command:
             self._entered.append(plain_text(text))
@@ -125,10 +125,10 @@ class Presenter:
         self.activity = Activity(phase="starting", text=text, began=now, agents=self.agents.running)
 
     def interrupted(self, now: float, steering: bool = False) -> list[Operation]:
-        """Show it at once; later reports of it change nothing. `steering`: a new prompt is the reason."""
+        """Show an interruption at once; later events about it change nothing. `steering`: caused by a new prompt."""
         calls = dict(self._tools)
         operations = [*self._close(now, "interrupted"), *self.agents.stop_foreground(now)]
-        # What they put out until they have ended is still to come.
+        # Keep the calls: their remaining output until they end is still to come.
         self._tools = {call: replace(item, status="interrupted") for call, item in calls.items()}
         if not self._halted and not steering:
             operations.append(self._interruption())
@@ -145,7 +145,7 @@ class Presenter:
         return [Add(self._notice(text, level, code))]
 
     def note_event(self, event: ev.Event) -> list[Operation]:
-        """The line about an event."""
+        """Add a notice with the wording for an event."""
         text, level = wording.event_line(event)
         return self.note(f"{wording.whose(event)}{text}", level, type(event).__name__)
 
@@ -155,7 +155,7 @@ class Presenter:
         return self._show_agent(event, now) if ev.is_of_subagent(event) else self.show_own(event, now)
 
     def show_own(self, event: ev.Event, now: float) -> list[Operation]:
-        """An event of the agent whose presenter this is."""
+        """Show an event of this presenter's own agent."""
         self._partial.take(event)
         return [] if self._halted and isinstance(event, _STREAMED) else self._show(event, now)
 
@@ -167,7 +167,7 @@ class Presenter:
         return operations
 
     def start_agent(self, call: str, progress: AgentProgress) -> tuple[AgentItem, list[Operation]]:
-        """The agent's item, in the place of the call that has started it."""
+        """Return the agent's item, which replaces that of the call that started it."""
         running = self._tools.pop(call, None)
         known = running.id if running is not None else self._ended_tasks.pop(call, "")
         self._agent_calls.add(call)
@@ -175,7 +175,7 @@ class Presenter:
         return item, [Replace(item) if known else Add(item)]
 
     def show_beside(self, event: ev.Event, now: float) -> list[Operation]:
-        """An event of a shell line beside a submission, which outlives it and is shown after an interruption too."""
+        """Show an event of a shell line beside a submission; the line may outlive it, also after an interruption."""
         kept = self.activity, self._halted, self._tools
         self._halted, self._tools = False, self._beside
         try:
@@ -192,7 +192,7 @@ class Presenter:
         message = event.message
         self._pieces.take(message)
         if message.origin is Origin.TOOL_RESULTS:
-            self._of_reply.clear()  # The reply with these calls is never taken back.
+            self._of_reply.clear()  # A reply whose calls have results is never retracted.
         if message.is_copy:
             return []
         if message.origin is Origin.PROMPT and (typed := plain_text(message.typed)) in self._entered:
@@ -207,7 +207,7 @@ class Presenter:
         return [Add(item), *self._expansion(message)] if item is not None else []
 
     def _expansion(self, message: Message) -> list[Operation]:
-        """The prompt of a command from a file, folded under the command."""
+        """The prompt produced by a command file, folded under the command."""
         if not (title := wording.expansion_line(message)):
             return []
         return [Add(OutputItem(id=self._new("output"), text=plain_text(message.text), title=title))]
@@ -259,7 +259,7 @@ class Presenter:
     def _(self, event: ev.ReplyStarted, now: float) -> list[Operation]:
         self._phase("thinking", "Working")
         retry, self._retry = self._retry, None
-        # It went well in the end: no reason to look alarming any longer.
+        # The retry succeeded: show it as information, no longer as a warning.
         return [Replace(replace(retry, level="info"))] if retry is not None else []
 
     @_show.register
@@ -399,7 +399,7 @@ class Presenter:
         if isinstance(event, ev.CompactionFailed):
             self._reported.add(event.text)
         if isinstance(event, ev.RulesLearned) and event.tool_use_id in self._tools:
-            # Below the call that asked: other calls may be there already.
+            # Show it below the call that asked: other calls may follow already.
             return self._tool(event.tool_use_id, learned=plain_line(wording.event_line(event)[0], 500))
         return self.note_event(event)
 
@@ -430,13 +430,13 @@ class Presenter:
 
     @_show.register
     def _(self, event: ev.PermissionResolved, now: float) -> list[Operation]:
-        # A server may ask while nothing runs.
+        # An MCP server may ask while nothing runs.
         if self.activity.phase:
             self._phase("tools", "Working")
         asked, item = self._asked.pop(event.tool_use_id, now), self._tools.get(event.tool_use_id)
         if item is None or not item.began or event.behavior != "allow":
             return []
-        # A command that runs again with network: its time goes on without the wait.
+        # A command that runs again with network access: its duration excludes the wait for the answer.
         began = item.began + now - asked
         if self.activity.phase:
             self._phase("tools", plain_line(item.title, 80), tool_began=began)
@@ -447,11 +447,11 @@ class Presenter:
         title = plain_line(event.title, 2_000)
         self._phase("tools", plain_line(event.title, 80), tool_began=now)
         if (item := self._tools.get(event.tool_use_id)) is None:
-            # A command that the person typed: there was no call of the model before it.
+            # A command typed by the user: the model made no call before it.
             item = ToolItem(id=self._new("call"), name=plain_line(event.name), title=title, status="running", began=now)
             self._tools[event.tool_use_id] = item
             return [Add(item)]
-        given = item.input if item.input == event.input else event.input  # mostly a copy of what the log has
+        given = item.input if item.input == event.input else event.input  # keep the object that the log shares
         return self._tool(event.tool_use_id, status="running", title=title, input=given, began=now)
 
     @_show.register
@@ -476,9 +476,9 @@ class Presenter:
             summary=" · ".join(filter(None, (plain_line(event.summary), wording.accepted_hunks(event)))),
             denied_by=plain_line(event.denied_by),
             display=display,
-            # Of what an agent did no log stays.
+            # No log is kept for a sub-agent.
             result=None if event.agent else event.result,
-            # Where the display has the text, nothing shows the one for the model.
+            # If the display has the text, the model's version of it is never shown.
             output="" if status == "done" and display.get("text") else plain_text(event.result.text[:RESULT_SHOWN]),
             duration_ms=event.duration_ms,
             background=bool(event.display.get("background")),
@@ -491,7 +491,7 @@ class Presenter:
         return operations
 
     def _show_running(self) -> None:
-        """Say what the submission waits for: a call, or agents."""
+        """Set the activity to what the submission waits for: a call or agents."""
         if self.activity.phase not in ("tools", "agents", "waiting"):
             return
         running = [item for item in self._tools.values() if item.status == "running"]
@@ -510,7 +510,7 @@ class Presenter:
             self.activity = replace(self.activity, agents=running)
 
     def _planned(self, call: str) -> Json:
-        """A plan that was not approved stays readable: one wants to say what to change about it."""
+        """Display of a plan that was not approved: the user still needs to read it to request changes."""
         item = self._tools.get(call)
         plan = item.input.get("plan") if item is not None and item.name == "ExitPlanMode" else None
         return {"kind": "plan", "plan": plain_text(plan)} if isinstance(plan, str) else {}
@@ -537,7 +537,7 @@ class Presenter:
         return operations + self.settled(now)
 
     def settled(self, now: float) -> list[Operation]:
-        """The submission is over, however: also one that was cut off and had no Result."""
+        """End the submission, with or without a Result."""
         operations = [*self._close(now, "interrupted"), *self.agents.end(now)]
         self._of_reply.clear()
         self._retry, self._halted, self._partial = None, False, PartialOutput()
@@ -547,15 +547,15 @@ class Presenter:
         return operations
 
     def closed(self, now: float) -> list[Operation]:
-        """The process is over: nothing runs any more, not even in the background."""
+        """End the session in this process: stop everything, including background agents."""
         return [*self.settled(now), *self.agents.end(now, all=True)]
 
     def _close(self, now: float, status: str) -> list[Operation]:
-        """Nothing stays open: thinking folds, calls that did not end say so, half-written ones were never made."""
+        """Close everything open: fold thinking, mark unfinished calls with `status`, remove half-written calls."""
         operations: list[Operation] = []
         for (message_id, index), stream in self._streams.items():
             if stream.shown and isinstance(stream.item, ThinkingItem):
-                # The text is the transcript's by now; an item without it folds what was there.
+                # The transcript has the text by now; an empty one keeps it and folds the item.
                 operations.append(Replace(replace(stream.item, text="", seconds=max(0.0, now - stream.began))))
                 self._belongs(message_id, self._of(message_id, index))
         operations += [Remove(item.id) for item in self._spelling.values()]
@@ -585,7 +585,7 @@ class Presenter:
         self.activity = replace(self.activity, **changes)  # type: ignore[arg-type]
 
     def _count(self, text: str) -> None:
-        """Tokens are known only at the end of a response; until then about four characters are one."""
+        """Estimate output tokens at four characters each; the exact number is known only at the end of a response."""
         self._characters += len(text)
         self.activity = replace(self.activity, tokens_out=self._tokens + self._characters // 4)
 

@@ -1,4 +1,4 @@
-"""A stored conversation on the screen: its items, and its end long before the rest is read."""
+"""Show a stored conversation: replay its events as items, with its end shown long before the rest is read."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ Pace = Callable[[Iterable[Any]], Iterator[Any]]
 
 NEAR_THE_END = 12
 RECENT_EVENTS = 2_000
-"""Events at the end of a conversation that are on the screen before its first request; the others follow."""
+"""Events at the end of a conversation that are shown before its first request; the others follow."""
 PREVIEW_LINES = 100
-"""Last lines of a session that are shown before it is chosen."""
+"""Maximum number of lines in the preview of a session."""
 AT_ONCE = 50
-"""Events without a pause, about a millisecond: the event loop waits so long for the interpreter lock."""
+"""Events replayed between two pauses, about 1 ms: the event loop waits that long for the interpreter lock."""
 PAUSE_SECONDS = 0.001
 PAUSE_BESIDE_WORK = 0.01
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)+ *([A-Za-z0-9_+#.-]+)", re.MULTILINE)
 
 
 def replayed(history: Iterable[ev.Event], title_of: Titles, prefix: str = "past-") -> list[Item]:
-    """The items that these events made. Pure, for a thread. `prefix`: of the ids that the session file lacks."""
+    """Return the items that these events produce. Pure; may run in a thread. `prefix` of ids missing in the file."""
     presenter = Presenter(title_of, prefix)
     items: dict[str, Item] = {}
     beside = _ShellLinesBeside()
@@ -59,12 +59,12 @@ def replayed(history: Iterable[ev.Event], title_of: Titles, prefix: str = "past-
         show = presenter.show_beside if beside.has(event) else presenter.show
         _apply(items, show(event, 0.0))
     _apply(items, presenter.closed(0.0))
-    # A shell line that ran when the program was closed has no end.
+    # A shell line that was running when the process ended has no finish event.
     return [replace(item, status="interrupted") if _runs(item) else item for item in items.values()]
 
 
 class _ShellLinesBeside:
-    """Tells the user's shell lines that ran beside a submission from those that were one themselves."""
+    """Tells the user's shell lines that ran beside a submission from those that were submissions themselves."""
 
     def __init__(self) -> None:
         self._model_works = False
@@ -101,13 +101,13 @@ def _apply(items: dict[str, Item], operations: Iterable[Operation]) -> None:
             case Remove(id):
                 items.pop(id, None)
             case Grow() | CountLines():
-                pass  # streamed text is in no session file; the whole of it is
+                pass  # streamed text is not in session files; the complete text is
 
 
 def past_of(engine: Engine) -> tuple[list[Item], list[ev.Event]]:
-    """What a conversation shows, to be opened with, and the events of what was before that, for `earlier_items`; what
-    was before those is the engine's `earlier_part`. For a thread: it also prepares the first request, which otherwise
-    holds up the screen, and loads the languages that will be in view."""
+    """Return the items to open a conversation with, and the events before them (for `earlier_items`). Anything even
+    earlier is the engine's `earlier_part`. Run it in a thread: it also prepares the first request, which would block
+    the screen otherwise, and loads the highlighters of the languages that will be visible."""
     from agentcli.tui.blocks.highlight import warm
 
     earlier, recent = split_history(engine.take_recent_history(), RECENT_EVENTS)
@@ -118,9 +118,9 @@ def past_of(engine: Engine) -> tuple[list[Item], list[ev.Event]]:
 
 
 def split_history(history: list[ev.Event], recent: int) -> tuple[list[ev.Event], list[ev.Event]]:
-    """The events of a long conversation before and from one of its prompts on, with at least `recent` of them at the
-    end. No agent and no shell line of the user runs across that place: what is shown of both parts is what is shown of
-    the whole."""
+    """Split the events of a long conversation at a prompt, with at least `recent` events in the second part. No agent
+    and no shell line of the user runs across the split, so replaying both parts shows the same as replaying the
+    whole."""
     cut = 0
     running: set[str] = set()
     for place in range(len(history) - recent + 1):
@@ -146,24 +146,24 @@ def _with_pauses(entries: Iterable[T]) -> Iterator[T]:
 def earlier_items(
     earlier: list[ev.Event], title_of: Titles, prefix: str = "earlier-", pace: Pace = _with_pauses
 ) -> list[Item]:
-    """The items of what was before the end of a long conversation, already packed. For a thread: it pauses often, since
-    the first request is prepared meanwhile."""
+    """Return the packed items of the events before the end of a long conversation. Run it in a thread: it pauses often,
+    because the first request is prepared at the same time."""
     items = replayed(pace(earlier), title_of, prefix)
     for item in pace(items):
         pack_item(item)
     return items
 
 
-class _NobodyWaits(Exception):
-    """Ends a thread whose result is not needed: the program waits for it before it ends."""
+class _NotNeeded(Exception):
+    """Stops a thread whose result is no longer needed; the process would wait for that thread before it exits."""
 
 
 class EarlierPast:
-    """What a long conversation showed before what it is opened with, piece by piece from its end. The messages that its
-    engine has not read are handed to it when all are there."""
+    """Loads the earlier part of a long conversation, section by section from its end. When all sections are read,
+    passes the messages that the engine had not read to the engine."""
 
     def __init__(self, engine: Engine, earlier: list[ev.Event]) -> None:
-        """`earlier` as returned by `past_of`."""
+        """`earlier`: the events returned by `past_of`."""
         self._engine = engine
         self._earlier = earlier
         self._is_left = False
@@ -189,7 +189,7 @@ class EarlierPast:
             try:
                 section, items = await asyncio.to_thread(self._read_section, sections, number)
             except OSError:
-                # The engine keeps what it has.
+                # The engine keeps the messages that it has.
                 return
             yield _above(items)
             messages.append(section.messages)
@@ -199,16 +199,16 @@ class EarlierPast:
             yield Add(NoticeItem(id="earlier-lines", text=unreadable_lines(skipped), level="warning"))
 
     def _paced(self, entries: Iterable[T]) -> Iterator[T]:
-        """Entries with pauses, longer ones while a submission runs: its requests come first."""
+        """Yield entries with pauses, longer ones while a submission runs because its requests have priority."""
         for number, entry in enumerate(entries, 1):
             if number % AT_ONCE == 0:
                 time.sleep(PAUSE_BESIDE_WORK if self._engine.running else PAUSE_SECONDS)
                 if self._is_left:
-                    raise _NobodyWaits
+                    raise _NotNeeded
             yield entry
 
     def _read_section(self, sections: Iterator[LoadedSession], number: int) -> tuple[LoadedSession, list[Item]]:
-        """The next section, with its blocks compressed, and its items. Raises OSError."""
+        """Read the next section, compress its blocks and build its items. Raises OSError."""
         section = next(sections)
         items = earlier_items(section.history, self._engine.title_of, f"earlier-{number}-", self._paced)
         for block in self._paced(block for message in section.messages for block in message.content):
@@ -221,9 +221,9 @@ def _above(items: list[Item]) -> Above:
 
 
 def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:
-    """Of the session that `--resume` means, or with "" of the latest one; nothing if it is not clear which that is. For
-    a thread: it also loads what the items are laid out with. Answers look as if they were being written: code in them
-    does not wait for its colours, which take 50 ms to load."""
+    """Return the last items of the session named by `--resume`, or with "" of the latest one; empty if that is
+    ambiguous. Run it in a thread: it also loads the modules for laying out the items. Answers are marked as still
+    streaming, so that their code does not wait for syntax highlighting, which takes 50 ms to load."""
     from agentcli.session.find import find, latest
     from agentcli.session.load import load_end_of_history
     from agentcli.tui.blocks.markdown import load_parser
@@ -242,10 +242,10 @@ def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:
 
 
 def last_lines_of(session: SessionInfo) -> list[str]:
-    """The last prompt of a session and what followed: the first line and the last ones of it. For a thread."""
+    """Return the first line and the last lines of a session's last prompt and its answers. Run it in a thread."""
     from agentcli.session.load import load_end_of_history, load_session
 
-    # The last answer alone may be longer than the end that is read.
+    # The last answer alone may be longer than the part of the file that is read first.
     items = replayed(load_end_of_history(session.path), _title) or replayed(load_session(session.path).history, _title)
     lines: list[str] = []
     for item in items:

@@ -1,7 +1,7 @@
-"""The app's session: the driver of the engine, with a view that shows its reports as operations on the transcript.
+"""The app's session: the session driver, and a view that shows the driver's reports as operations on the transcript.
 
-Events of a submission are only noted when they arrive and shown with the next frame: the loop does not wait for that.
-All other reports are shown at once, after the events that came before them. No Textual here.
+Events of a submission are queued when they arrive and shown with the next frame, so that the agent loop never waits for
+painting. All other reports are shown at once, after the events before them. No Textual here.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _CHANGES_STATUS = (
     ev.Result,
 )
 _AGENT_CHANGES_STATUS = (ev.UsageReported,)
-"""The same for events of a sub-agent."""
+"""The same, for events of a sub-agent."""
 _CHANGES_BRANCH = (ev.ToolFinished, ev.DirectoryChanged, ev.Result)
 _REQUEST_FOLLOWS = (ev.BlockFinished, ev.ToolFinished)
-"""Events after which the loop is likely to prepare the next request."""
+"""Events after which the loop probably prepares the next request."""
 _NOTHING_PREPARED = (ev.RequestStarted, ev.BlockStarted)
-"""Events after which it is not: the request is on its way, or the reply goes on."""
+"""Events after which it does not: the request has been sent, or the reply continues."""
 MOST_WAITING = 200
-"""Events that wait for a frame; more than that are shown without one, so that no frame takes long."""
+"""Maximum number of events queued for a frame; then they are shown without one, so that no frame takes long."""
 
 
 class SessionScreen(Protocol):
@@ -63,11 +63,11 @@ class SessionScreen(Protocol):
     def show_queued(self, texts: list[str]) -> None: ...
 
     def ask(self, event: Question, waiting: int) -> None:
-        """Open the dialog of a question; its answer goes to `TuiSession.answer`."""
+        """Open the dialog for a question; its answer goes to `TuiSession.answer`."""
         ...
 
     def show_waiting(self, count: int) -> None:
-        """Show how many questions wait behind the open one."""
+        """Show the number of questions queued behind the open one."""
         ...
 
     def withdraw(self, request_id: str) -> None:
@@ -94,7 +94,7 @@ class TranscriptView:
         self.presenter = Presenter(self._title_of)
         self._frames = FrameClock(self._paint)
         self._waiting: list[tuple[ev.Event, float]] = []
-        """Events that are not shown yet, each with the time at which it came."""
+        """Events that are not shown yet, with their arrival times."""
         self.facts = FactsFeed(screen.show_facts, read_branch, self._frames.request)
         self.past: Sequence[Item] | None = None
 
@@ -102,7 +102,7 @@ class TranscriptView:
         return self._engine.title_of(name, input) if self._engine is not None else ""
 
     def show_queued(self, texts: list[str]) -> None:
-        self.catch_up()  # a prompt that the loop has taken in is in the transcript before it leaves the queue
+        self.catch_up()  # a prompt picked up by the loop must be in the transcript before it leaves the queue
         self._screen.show_queued(texts)
 
     def give_back(self, drafts: list[Draft]) -> None:
@@ -119,7 +119,7 @@ class TranscriptView:
         self._screen.withdraw(request_id)
 
     def catch_up(self) -> None:
-        """Show all events that wait for a frame."""
+        """Show all events that are queued for a frame."""
         if self._waiting:
             self._apply(self._operations())
 
@@ -129,7 +129,7 @@ class TranscriptView:
         self._screen.paint(operations, self.presenter.activity)
 
     def _operations(self) -> list[Operation]:
-        """What the events that wait change in the transcript; the status line is updated with them."""
+        """Turn the queued events into operations, and update the status line for them."""
         waiting, self._waiting = self._waiting, []
         operations: list[Operation] = []
         changes_status = changes_branch = False
@@ -154,7 +154,7 @@ class TranscriptView:
         self._screen.show_activity(self.presenter.activity)
 
     def preview(self, items: Sequence[Item]) -> None:
-        """Show the end of the conversation that is about to be opened."""
+        """Show the end of the conversation that is about to open."""
         self._previewed = [item.id for item in items]
         self._screen.apply([Above(tuple(items))])
 
@@ -226,7 +226,7 @@ class TranscriptView:
         self._show_agents()
 
     def _show_agents(self) -> None:
-        """Show in the status line how many agents run."""
+        """Update the number of running agents in the status line."""
         if self.facts.agents != self.presenter.activity.agents:
             self.facts.agents = self.presenter.activity.agents
             self.facts.refresh()
@@ -241,7 +241,7 @@ class TranscriptView:
         self.facts.refresh()
 
     def stop_frames(self) -> None:
-        """Show what waits and paint nothing until the next event."""
+        """Show the queued events; paint nothing more until the next event."""
         self.catch_up()
         self._frames.stop()
 
@@ -258,16 +258,16 @@ class TuiSession(SessionDriver):
 
     @property
     def presenter(self) -> Presenter:
-        """The presenter, which has seen all events so far."""
+        """The presenter, after all events so far."""
         self.catch_up()
         return self._transcript.presenter
 
     def catch_up(self) -> None:
-        """Put all events so far into the transcript, also those that wait for a frame."""
+        """Put all events so far into the transcript, including those queued for a frame."""
         self._transcript.catch_up()
 
     def preview(self, items: Sequence[Item]) -> None:
-        """Show the end of the conversation that is about to be opened."""
+        """Show the end of the conversation that is about to open."""
         self._transcript.preview(items)
 
     def refresh_facts(self) -> None:

@@ -1,4 +1,4 @@
-"""From the command line to a running app: what must be set before Textual is imported, and what is left afterwards."""
+"""Run the app: set up the environment that Textual reads at import, run it, print its last message."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from agentcli.tui.terminal.instant import Instant
 
 FRAMES_A_SECOND = "240"
-"""How soon after a key the screen may be painted. Textual waits for the next of 60 frames a second otherwise, which is
-up to 16 ms; what streams is held to 30 frames elsewhere, so this costs nothing."""
+"""Maximum frame rate, which limits the delay between a key and its repaint. Textual's default of 60 adds up to 16 ms.
+Streaming is limited to 30 frames a second elsewhere, so this costs nothing."""
 
 SWITCH_SECONDS = 0.001
-"""How long the thread that reads keys may wait for the one that paints. Python's 5 ms would be felt."""
+"""Maximum wait of the thread that reads keys for the one that paints. Python's default of 5 ms would be noticeable."""
 
 DEMO_WANTED = -1
-"""In place of an exit code: the person wants the tour instead of the app."""
+"""Returned instead of an exit code: the user wants the tour instead of the app."""
 
 
 @frozen(kw_only=True)
 class Start:
     make_options: Callable[[], Options]
-    """Checks the flags and imports the engine, so it is called after the first frame. Raises `UsageError`."""
+    """Checks the flags and imports the engine, so call it only after the first frame. Raises `UsageError`."""
     cwd: Path
     environ: Mapping[str, str]
     settings: str | None = None
@@ -40,18 +40,18 @@ class Start:
     resume: str = ""
     continue_latest: bool = False
     tour: Tour | None = None
-    """Somebody to be shown around, in a session that is thrown away."""
+    """The guided tour to show, in a temporary session."""
     has_demo: bool = False
-    """Whether whoever starts the app takes `DEMO_WANTED` for an answer."""
+    """Whether the caller of `run` supports `DEMO_WANTED`."""
     playing: float = 0.0
-    """How fast the tour is played without a person; 0: by the person."""
+    """Playback speed of the tour without user input; 0: the user plays it."""
 
 
 def run(start: Start, early: Instant | None = None) -> int:
-    """The exit code. Raises what ended the app, once the terminal is as it was."""
+    """Run the app and return its exit code. Raises the error that ended it, after the terminal is restored."""
     _check_terminal(start.environ)
     if os.environ.get("NO_COLOR") == "":
-        # By its own rules an empty variable says nothing; Textual goes by whether it is there.
+        # By its specification an empty variable has no effect; Textual only checks whether it is set.
         os.environ.pop("NO_COLOR")
     os.environ["TEXTUAL_FPS"] = FRAMES_A_SECOND
     from textual import constants  # noqa: F401 -- reads the variable now; children must not inherit it

@@ -1,6 +1,6 @@
-"""The private names of Textual that the app needs, each with its reason; a test finds uses that are not named here.
+"""All private Textual names that the app uses, each with the reason. A test reports uses that are not listed here.
 
-Functions wrap what can be called from outside. `INHERITED` names what only a subclass can reach.
+Functions wrap names that can be called from outside. `INHERITED` lists names that only a subclass can use.
 """
 
 from __future__ import annotations
@@ -78,59 +78,59 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
         "_on_mouse_scroll_down _on_mouse_scroll_up _on_scroll_down _on_scroll_to _on_scroll_up": "no animation",
     },
 }
-"""By module of `agentcli.tui`: private names that a subclass takes or overrides, and why."""
+"""By module of `agentcli.tui`: private names that a subclass calls or overrides, and why."""
 
 
 def mark_forwarded(event: events.Key) -> None:
-    """Mark a key that is posted straight to a screen: else the app would pass it to a screen again."""
+    """Mark a key that is posted directly to a screen; otherwise the app would forward it to a screen again."""
     event._set_forwarded()
 
 
 def forward(widget: Widget, event: events.Key | events.Paste) -> None:
-    """Give input to a widget of a screen that is covered by another one; the app only gives it to the top screen."""
+    """Send input to a widget of a screen below the top one; the app only forwards it to the top screen."""
     widget._forward_event(event)
 
 
 def key_of(character: str) -> str:
-    """The name of the key that types a character; only the parser of the terminal's bytes has it otherwise."""
+    """Return the name of the key that types a character; otherwise only Textual's input parser has this mapping."""
     return _character_to_key(character)
 
 
 def is_closing(pump: MessagePump) -> bool:
-    """Whether callbacks that wait in its queue will not be called."""
+    """Whether the pump will ignore the callbacks in its queue."""
     return pump._closing or pump._closed
 
 
 def is_queue_empty(pump: MessagePump) -> bool:
-    """Whether no message waits for a pump, not even the one that it has looked at already."""
+    """Whether a pump has no message to handle, including one that it has already taken from its queue."""
     return not pump.message_queue_size and pump._pending_message is None
 
 
 def driver_of(app: App[Any]) -> Driver | None:
-    """The driver, to write to the terminal; None before the start."""
+    """The driver, for writing to the terminal; None before the start."""
     return app._driver
 
 
 def end_with(app: App[Any], error: Exception) -> None:
-    """End the app because of an error outside of its handlers."""
+    """End the app with an error raised outside of its handlers."""
     app._handle_exception(error)
 
 
 def repaint(app: App[Any]) -> None:
-    """Write the whole screen again, with the screens below: `refresh` leaves out what it thinks is there already."""
+    """Write the whole screen again, including the screens below; `refresh` skips cells that it believes are there."""
     screen = app.screen
     app._display(screen, screen._compositor.render_update(full=True, screen_stack=app._background_screens))
 
 
 def paint_now(screen: Screen[Any], widgets: Iterable[Widget]) -> None:
-    """Paint these widgets without waiting until they are idle."""
+    """Paint these widgets now, without waiting until they are idle."""
     screen._dirty_widgets |= set(widgets)
     screen._on_timer_update()
 
 
 def repaint_soon(widget: Widget, *regions: Region) -> None:
-    """Paint a widget, or regions of it, with the screen's next frame. `refresh` sends four messages for that; this is
-    for changes of the content only, not of styles or the size."""
+    """Paint a widget, or regions of it, with the screen's next frame. `refresh` sends four messages for that. Only for
+    changes of the content, not of styles or the size."""
     if not widget.is_mounted or not widget.display or (screen := widget.screen) not in screen._compositor:
         widget.refresh(*regions)
         return
@@ -140,7 +140,7 @@ def repaint_soon(widget: Widget, *regions: Region) -> None:
 
 
 def paint_at_once(widget: Widget) -> bool:
-    """Paint a widget in this turn, as it would be in its next idle moment; False if a layout or styles come first."""
+    """Paint a widget immediately instead of when it is idle. Return False if a layout or style update is due first."""
     if widget._layout_required or widget._scroll_required or widget._refresh_styles_required:
         return False
     widget._repaint_required = False
@@ -149,12 +149,13 @@ def paint_at_once(widget: Widget) -> bool:
 
 
 def may_display(app: App[Any]) -> bool:
-    """Whether frames go to the terminal now: what Textual's own `_display` asks."""
+    """Whether frames are written to the terminal now; the same condition as in Textual's `_display`."""
     return app._running and not app._closed and not app.is_headless and not app._batch_count
 
 
 def strips_of(update: object) -> list[tuple[int, int, Strip]] | None:
-    """Column, row and strip of what Textual's compositor would write; None for anything else. Ours has them anyway."""
+    """Column, row and strip of everything in a compositor update; None if it is not an update of Textual's own
+    compositor. (Our compositor provides the strips itself.)"""
     placed: list[tuple[int, int, Strip]] = []
     if isinstance(update, LayoutUpdate):
         for y, strips in enumerate(update.strips, update.region.y):
@@ -178,28 +179,28 @@ def use_compositor(screen: Screen[Any], compositor: Compositor) -> None:
 
 
 def rows_of(screen: Screen[Any]) -> list[Strip]:
-    """What a screen shows, also while it is covered by another one."""
+    """Rows that a screen shows, even while another screen covers it."""
     return screen._compositor.render_strips()
 
 
 def is_laid_out(screen: Screen[Any], size: Size) -> bool:
-    """Whether the last layout was for this size, and nothing has asked for another one since."""
+    """Whether the last layout was for this size and no new layout has been requested since."""
     return screen._compositor.size == size and not screen._layout_required and not screen._layout_widgets
 
 
 def end_screen_selection(screen: Screen[Any]) -> None:
-    """Take back a selection of text on the screen, also one that has only begun; costs nothing without one."""
+    """Clear a text selection on the screen, including one that has only begun; costs nothing without one."""
     if screen.selections or screen._select_state is not None:
         screen.clear_selection()
 
 
 def refresh_colour_filter(app: App[Any]) -> None:
-    """What the watcher of `theme` does besides reading the style sheets."""
+    """Do what the watcher of `theme` does, apart from reading the style sheets."""
     app._refresh_truecolor_filter(app.ansi_theme)
 
 
 def extend_selection(widget: Widget) -> None:
-    """End a selection that is being made at what is under the mouse now; Textual waits until the mouse moves."""
+    """Extend the selection in progress to the content now under the mouse; Textual waits until the mouse moves."""
     screen, pointer = widget.screen, widget.app.mouse_position
     state = screen._select_state
     if state is None or state.end is None or not screen._selecting or state.start.content_widget is not widget:

@@ -1,1 +1,1 @@
-"""Renderers of what the transcript shows, one file per kind of item. They are not widgets: items in, lines out."""
+"""Renderers of transcript items, one file per kind of item. They are not widgets: they turn items into lines."""

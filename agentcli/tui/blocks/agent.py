@@ -1,4 +1,4 @@
-"""A sub-agent: two rows that say what it does and what it took, and below them its own transcript when opened."""
+"""Block of a sub-agent: two rows with its activity and its costs, plus its own transcript when expanded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agentcli.tui.model import AnswerItem, Item, ThinkingItem
 from agentcli.tui.theme.palette import Palette
 
 _LEAST_TITLE = 12
-"""Cells of a title that facts behind it leave free."""
+"""Minimum number of cells for a title, reserved before the details behind it."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class AgentBlock(Block):
         super().__init__(item)
         self._seconds = 0
         self._shown: object = None
-        """What the last layout showed, as far as it changes while the agent runs."""
+        """Values shown by the last layout that can change while the agent runs."""
         self._children: dict[str, _Child] = {}
 
     @property
@@ -62,7 +62,7 @@ class AgentBlock(Block):
 
     @property
     def source(self) -> str:
-        """Without its transcript, which is the agent's own."""
+        """Title and report, without the agent's transcript."""
         return "\n".join(part for part in (self.progress.title, self.progress.report) if part)
 
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
@@ -71,7 +71,7 @@ class AgentBlock(Block):
             self._children.clear()
         header = self._header(width, palette)
         below = self._transcript(width, palette) if self.expanded else []
-        # Blank rows set an open block apart from the next one.
+        # A blank row separates an expanded block from the next one.
         return [header, *self._summary(width, palette), *below, *([decoration([], width)] if below else [])]
 
     def _state(self) -> object:
@@ -80,7 +80,7 @@ class AgentBlock(Block):
         return (*figures, progress.version) if self.expanded else figures
 
     def _header(self, width: int, palette: Palette) -> BlockLine:
-        """Who works on what, the state and the time."""
+        """Row with the agent, its task, status and duration."""
         progress = self.progress
         mark = f"{AGENT_SIGNS[progress.status]} " if width >= 8 else ""
         name, about = progress.id or progress.name, progress.description
@@ -101,7 +101,7 @@ class AgentBlock(Block):
         return BlockLine(decoration(runs, width).strip, title, cell_len(mark))
 
     def _summary(self, width: int, palette: Palette) -> list[BlockLine]:
-        """What it does now, or the beginning of its report, and what it took so far."""
+        """Row with the current activity, or the beginning of the report, and the tokens and cost so far."""
         progress = self.progress
         text = progress.doing if progress.is_running else ""
         if progress.status in ("done", "failed"):
@@ -139,7 +139,7 @@ class AgentBlock(Block):
         child = self._children.get(item.id)
         if child is None or type(child.item) is not type(item):
             child = _Child(make_block(item), item)
-            # An agent inside of this one is opened with it.
+            # A nested agent is expanded together with this one.
             child.block.expanded = isinstance(item, AgentItem)
         elif child.item is not item:
             _update(child.block, child.item, item)
@@ -147,7 +147,7 @@ class AgentBlock(Block):
         return child
 
     def _lines(self, child: _Child, width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
-        """The rows of one block behind the gutter; made again only if it has changed."""
+        """Rows of one child block behind the gutter, laid out again only if the child has changed."""
         live, look = isinstance(child.item, AgentItem), (width, palette, before[-1:])
         if child.lines is None or child.look != look or live:
             inner = max(1, width - size(before))
@@ -159,7 +159,7 @@ class AgentBlock(Block):
 
 
 def _fitted(text: str, facts: Sequence[str], room: int, least: int) -> tuple[str, str]:
-    """Text and the facts behind it in one row. The last facts give way if they left less than `least` cells."""
+    """Fit text and the facts behind it into one row. Drops facts from the end until `text` has `least` cells."""
     kept = list(facts)
     wanted = min(cell_len(text), max(least, room // 2))
     while kept and sum(cell_len(fact) + 3 for fact in kept) + wanted > room:
@@ -173,7 +173,7 @@ def _first_line(text: str) -> str:
 
 
 def _update(block: Block, before: Item, now: Item) -> None:
-    """Text that only grew is not laid out again from its beginning."""
+    """Replace the item of a block. If its text only grew, the beginning is not laid out again."""
     if isinstance(now, AnswerItem | ThinkingItem) and isinstance(before, AnswerItem | ThinkingItem):
         text = before.text
         if now.text.startswith(text) and replace(now, text=text) == before:
@@ -184,7 +184,7 @@ def _update(block: Block, before: Item, now: Item) -> None:
 
 
 def _about(progress: AgentProgress, has_items: bool) -> Iterator[str]:
-    """What is not in the transcript below."""
+    """Lines about things that the transcript below does not contain."""
     if progress.worktree:
         yield f"Works in {progress.worktree}" if progress.is_running else f"Its changes are in {progress.worktree}"
     where = f"session {progress.session_id}" if progress.session_id else "its session file"
@@ -195,7 +195,7 @@ def _about(progress: AgentProgress, has_items: bool) -> Iterator[str]:
 
 
 def _report(progress: AgentProgress, items: Sequence[Item]) -> list[Item]:
-    """The report, unless the transcript ends with it; of an agent that did not finish, why."""
+    """The report, unless the transcript ends with it; for an agent that did not finish, the reason."""
     text = progress.report
     if any(isinstance(item, AnswerItem) for item in items):
         text = "" if progress.status == "done" else _first_line(text)

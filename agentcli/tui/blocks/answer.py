@@ -1,4 +1,4 @@
-"""The model's answer: Markdown that grows while it is shown."""
+"""Block of the model's answer: Markdown that may grow while it is shown."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from agentcli.tui.model import AnswerItem, Item
 from agentcli.tui.theme.palette import Palette
 
 AT_ONCE = 5_000
-"""New characters that one look takes in, some 15 ms of work. A reply that comes in one go takes several."""
+"""New characters processed by one layout, about 15 ms of work. A reply that arrives at once takes several layouts."""
 
 
 def warm_up() -> None:
-    """Load what the first answer needs: the parser and the usual languages. Meant for a thread."""
+    """Load the parser and the most common languages for the first answer. Run it in a thread."""
     load_parser()
     warm()
 
 
 class AnswerBlock(Block):
-    """What has been laid out is kept while the width and the palette stay the same."""
+    """An answer. Finished lines are kept while the width and the palette stay the same."""
 
     item: AnswerItem
 
     def __init__(self, item: AnswerItem) -> None:
         super().__init__(item)
         self._parts: list[str] | None = None
-        """Text that has grown; None if the item has all of it."""
+        """The whole text in pieces if it has grown; None if `item.text` is complete."""
         self._flow: Flow | None = None
         self._new: list[str] | None = None
-        """What of it is not laid out yet."""
+        """Pieces of the text that are not laid out yet."""
         self._was_shown = False
 
     def grow(self, text: str) -> None:
@@ -46,8 +46,8 @@ class AnswerBlock(Block):
     def replace(self, item: Item) -> None:
         before = self._text
         self.item = item if isinstance(item, AnswerItem) else self.item
-        # An interruption brings an item without text: what was seen stays. At the end of an answer it is only blank
-        # lines around it that go, which is no reason to lay all of it out again.
+        # After an interruption the item has no text: keep the shown one. At the end of an answer only blank lines
+        # around it are dropped, so it need not be laid out again.
         if not self.item.text:
             self._parts = [before]
         elif self.item.text.strip("\n") != before.strip("\n"):
@@ -82,7 +82,7 @@ class AnswerBlock(Block):
         done = self.item.done and not self.behind
         lines = flow.lines(done=done)
         if flow.is_stale or (done and flow.defined_late):
-            # Colours that had to wait, or links whose targets came after them: both only now are known.
+            # Only now available: a highlighter that had to be loaded, or link targets defined after the links.
             flow = self._begin(Flow(width, palette, flow.references))
             lines = flow.lines(done=done)
         missing = flow.take_missing()
@@ -100,7 +100,7 @@ class AnswerBlock(Block):
         self.behind = bool(self._new)
 
     def _begin(self, flow: Flow) -> Flow:
-        """What was shown once is shown again at once, and all the rest with it."""
+        """Feed a new flow. If the block was shown before, feed all of the text at once."""
         if self._was_shown:
             self._new = None
         text = self._text

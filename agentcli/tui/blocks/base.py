@@ -1,7 +1,7 @@
-"""What every block is: an item, and its lines at a width.
+"""Base class of all blocks: an item, and its lines at a given width.
 
-A block is asked for its lines again only when it changed, the width changed or its lines were dropped to save memory,
-so `layout` may cost something; what is painted on every frame are the lines' strips. Nothing here knows the screen.
+`layout` is called again only when the block or the width changed, or when the lines were dropped to save memory, so it
+may be expensive; each frame only paints the lines' strips. Blocks know nothing of the screen.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from agentcli.tui.theme.palette import Palette
 
 @dataclass(frozen=True, slots=True)
 class BlockLine:
-    """One row. `strip` is what is painted and is never wider than the width asked for; the rest is for copying."""
+    """One row. `strip` is painted and is never wider than the requested width; the other fields are for copying."""
 
     strip: Strip
     text: str = ""
-    """What copying the whole row gives: source text without gutter, padding and decoration."""
+    """Text copied for the whole row: source text without gutter, padding and decoration."""
     indent: int = 0
     joint: str = "\n"
-    """Text between this row and the next in the source: a line break, or the blank that wrapping swallowed."""
+    """Source text between this row and the next: a line break, or the blank at which the line was wrapped."""
 
 
 class Block(ABC):
-    """Owned by the transcript. `expanded` shows all of what is otherwise folded."""
+    """A block of the transcript, which owns it. `expanded` shows the parts that are otherwise folded."""
 
     foldable = False
-    """Whether expanding shows more than is shown now; a click on a foldable block toggles it."""
+    """Whether expanding shows more; a click on a foldable block toggles it."""
 
     behind = False
-    """Whether `layout` left some of the text for the next time, because all at once would take too long."""
+    """Whether the last `layout` left part of the text to the next call, because all at once would take too long."""
 
     def __init__(self, item: Item) -> None:
         self.item = item
@@ -43,8 +43,8 @@ class Block(ABC):
 
     @abstractmethod
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
-        """All lines at this width. Called again after a change; what did not change may be kept. May return the same
-        list, changed in place. Never raises for any text and any width from 1 up."""
+        """Return all lines at this width. Called again after a change; unchanged parts may be cached, and the returned
+        list may be the same one, changed in place. Never raises for any text and any width from 1 up."""
 
     def replace(self, item: Item) -> None:
         self.item = item
@@ -53,18 +53,19 @@ class Block(ABC):
     def grow(self, text: str) -> None:
         raise NotImplementedError
 
-    def count_lines(self, line_breaks: int) -> None:  # noqa: B027 -- only calls have output that is left out
-        """Line breaks of all that `grow` should have shown, also of what was left out."""
+    def count_lines(self, line_breaks: int) -> None:  # noqa: B027 -- only calls have output that `grow` omits
+        """Set the number of line breaks of the whole output, including the part that never came with `grow`."""
 
-    def forget(self) -> None:  # noqa: B027 -- most blocks keep nothing
-        """Drop everything that `layout` can make again."""
+    def forget(self) -> None:  # noqa: B027 -- most blocks cache nothing
+        """Drop everything that `layout` can compute again."""
 
     def pack(self) -> None:
-        """Keep long texts compressed and once: the block is far above what is looked at. It reads as before."""
+        """Compress and deduplicate long texts, for a block far above the visible part. Its fields read as before."""
         pack_item(self.item)
 
     def tick(self, now: float) -> bool:
-        """Called a few times a second while visible and busy (live durations); whether it looks different now."""
+        """Update live values such as durations. Called a few times a second while the block is visible and active.
+        Return whether its lines change."""
         return False
 
     @property

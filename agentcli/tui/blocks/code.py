@@ -1,6 +1,7 @@
-"""Blocks of code: a thin line at the left, the ground of `code_block`, the language faint at the right end of row one.
+"""Code blocks: an edge line at the left, the background of `code_block`, and the language at the right of the first
+row.
 
-Copying gives the code exactly: the line, the ground and the language are decoration.
+Copying gives the code exactly: edge, background and language are decoration.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def code_lines(rows: Sequence[Sequence[Run]], width: int, palette: Palette, befo
 
 
 def labelled(line: BlockLine, language: str, width: int, palette: Palette) -> BlockLine:
-    """The first row with the name of the language at its right end, if it has room for that."""
+    """Add the name of the language at the right end of the first row, if there is room."""
     used = line.indent + width_of(line.text)
     cells = width_of(language)
     if not language or line.joint != "\n" or used + cells + 3 > width:
@@ -45,7 +46,7 @@ def labelled(line: BlockLine, language: str, width: int, palette: Palette) -> Bl
 
 
 def marked(line: BlockLine, mark: Sequence[Run]) -> BlockLine:
-    """The row with something else in its first cells: where a block begins a list item or an answer."""
+    """Replace the first cells of a row, for a code block that begins a list item or an answer."""
     cells = sum([width_of(text) for text, _style in mark])
     if not cells or cells > line.indent:
         return line

@@ -1,7 +1,7 @@
-"""A unified diff as rows: one column of lines, or the old beside the new.
+"""Rows of a unified diff, in one column or with old and new lines side by side.
 
-Pure, and robust against text that is no diff at all. Copying a row gives the code, without numbers and signs; where
-old and new stand side by side it gives the new.
+Pure, and robust against text that is not a diff. Copying a row gives the code without line numbers and signs; of a
+side-by-side row it gives the new line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BETWEEN = " │ "
 
 
 def fits_side_by_side(hunks: Sequence[Hunk], width: int) -> bool:
-    """Whether two columns say more than one: something was replaced, and no line would have to be wrapped."""
+    """Whether two columns are better than one: a line was replaced, and no line would have to be wrapped."""
     if width < SIDE_BY_SIDE_FROM:
         return False
     room = (width - len(BETWEEN)) // 2 - digits_of(hunks) - 3
@@ -39,8 +39,8 @@ def fits_side_by_side(hunks: Sequence[Hunk], width: int) -> bool:
 def diff_groups(
     hunks: Sequence[Hunk], width: int, palette: Palette, path: str = "", *, two_columns: bool = False
 ) -> Iterator[list[BlockLine]]:
-    """The rows of each line; in two columns where there is room for them. Of two lines side by side one is an empty
-    group, so that lines can be counted."""
+    """Yield the rows of each diff line, in two columns if there is room. Two lines side by side yield their rows and
+    one empty group, so that the number of groups is the number of lines."""
     two_columns = two_columns and width >= NARROWEST_BESIDE
     digits, quiet = digits_of(hunks), not two_columns and is_new_file(hunks)
     left = (width - len(BETWEEN)) // 2
@@ -101,7 +101,7 @@ def line_rows(
     style = base if line.sign in "+-" else palette.faint
     first: list[Run] = []
     if width >= len(columns) + 4:
-        # Where only the columns are coloured, the blank after the sign belongs to the code.
+        # If only the columns are coloured, the blank after the sign belongs to the code.
         first = [(columns[:-1], style), (" ", palette.text if quiet else style)]
     elif width >= 3:
         first = [(line.sign, style)]

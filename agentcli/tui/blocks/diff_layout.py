@@ -1,7 +1,7 @@
-"""Diffs of several files laid out in rows, of which only those that are asked for are painted.
+"""Layout of diffs of several files, which paints only the requested rows.
 
-Owns which row shows what: measuring looks at the length of lines, painting (code colours, changed words) happens line
-by line when a row is asked for. The rows themselves are made by `diff`. Pure; nothing here knows the screen.
+Maps rows to diff lines: measuring uses only the length of lines; painting (code colours, changed words) happens line by
+line on request. The rows themselves are made by `diff`. Pure, without access to the screen.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from agentcli.tui.blocks.wrap import Run, clip, wrap
 from agentcli.tui.theme.palette import Palette
 
 _PIECE = 8_000
-"""Characters of a line that are painted together: endless lines are laid out in pieces."""
+"""Characters of a line painted together: very long lines are laid out in pieces."""
 _LONG = 2_000
-"""Lines of a hunk from which on painting is prepared with the layout, not when its first row is asked for."""
+"""Lines from which on a hunk's line pairs are computed during the layout, not with its first painted row."""
 _MOST_KEPT = 2_000
-"""Entries whose rows are kept after they were painted."""
+"""Maximum number of entries whose painted rows are cached."""
 
 Kind = Literal["listed", "blank", "text", "file", "header", "note", "hunk", "line", "pair"]
 
@@ -69,7 +69,7 @@ class Side:
 
 class DiffLayout:
     def __init__(self, files: Sequence[FileView], look: DiffLook) -> None:
-        """Takes some microseconds for each line; for very many, call it in a thread."""
+        """Takes a few microseconds per line; run it in a thread for large diffs."""
         self.files = files
         self.look = look
         self.entries: list[DiffEntry] = []
@@ -190,7 +190,7 @@ class DiffLayout:
             for at in range(len(file.diff.before)):
                 add(DiffEntry("text", number, old=at))
             if not file.diff.path and not file.diff.hunks:
-                continue  # only text, after the last file
+                continue  # only text after the last file
             if look.listed:
                 add(DiffEntry("blank", number - 1))
             add(DiffEntry("file", number))

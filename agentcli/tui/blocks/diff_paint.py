@@ -1,4 +1,4 @@
-"""The colours inside the lines of a hunk: code, changed words, and the change itself. Made as lines are asked for."""
+"""Colours inside the lines of a hunk: syntax, changed words, and the change itself. Computed on demand."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from agentcli.tui.theme.palette import Palette
 
 _FIRST_COLOURED = 30
 _MOST_COLOURED = 200
-"""Kept lines of a hunk that get code colours: lexing is most of the cost, and what is folded needs few."""
+"""Maximum number of kept lines of a hunk with code colours: lexing is most of the cost, and folded diffs show few."""
 _CHUNK = 32
-"""Kept lines that are coloured together where all of them are: a screen of them takes some milliseconds."""
+"""Kept lines coloured together if all of them are coloured: a screenful takes a few milliseconds."""
 
 
 def base_style(sign: str, palette: Palette) -> Style:
@@ -30,12 +30,12 @@ class PaintedHunk:
     def __init__(
         self, hunk: Hunk, palette: Palette, path: str = "", *, quiet: bool = False, whole: bool = False
     ) -> None:
-        """`whole`: all lines get code colours, in chunks as they are asked for."""
+        """`whole`: give all lines code colours, in chunks on demand."""
         self.lines = hunk.lines
         self._palette = palette
         self._path = path or hunk.path
         self._quiet = quiet
-        """Leave out the colour of the change: where everything is new it tells nothing."""
+        """Omit the colour of the change, which is redundant in a new file."""
         self._kept = [index for index, line in enumerate(self.lines) if line.sign in (" ", "+")]
         self._rank = {index: rank for rank, index in enumerate(self._kept)} if whole else {}
         self._chunks: set[int] = set()
@@ -49,7 +49,7 @@ class PaintedHunk:
         self._words: dict[int, Spans] = {}
 
     def prepare(self) -> None:
-        """Find out which lines belong together in all of the hunk: in a long one that takes longer than a frame."""
+        """Pair the old and new lines of the whole hunk in advance: for a long hunk this takes longer than a frame."""
         for index, (removed, added) in self._stretch_of.items():
             if index not in self._pair_of:
                 self._pair(removed, added)
@@ -61,7 +61,7 @@ class PaintedHunk:
                     self._pair_of[place] = pair
 
     def runs(self, index: int) -> list[Run]:
-        """A line of the hunk as it is painted, without its columns."""
+        """Styled text of a line, without the columns before it."""
         line, palette = self.lines[index], self._palette
         base = palette.text if self._quiet else base_style(line.sign, palette)
         runs = [(text, self._over(base, style)) for text, style in self._colours(index) or [(line.text, Style.null())]]
@@ -70,7 +70,7 @@ class PaintedHunk:
         return runs
 
     def _over(self, base: Style, style: Style) -> Style:
-        # Comments are faint by intent; on the colour of a change they could not be read.
+        # Comments are faint by design, which would be unreadable on the background of a change.
         if base.bgcolor and style == self._palette.syntax.get("comment"):
             return base
         return base + style
@@ -88,7 +88,7 @@ class PaintedHunk:
         return self._words.get(index, [])
 
     def _colours(self, index: int) -> list[Run]:
-        """Code colours of what is there after the change; what goes stays in one colour."""
+        """Code colours of a line that exists after the change; removed lines have a single colour."""
         if self.lines[index].sign not in (" ", "+") or not self._palette.colours:
             return []
         if self._rank:
@@ -115,9 +115,9 @@ class PaintedHunk:
 
 
 def stretches(lines: Sequence[DiffLine]) -> Iterator[tuple[str, list[int], list[int]]]:
-    """Changes as (removed lines, added lines that follow them), all else line by line.
+    """Yield changes as (removed lines, added lines that follow them) and all other lines one by one.
 
-    A note between the two sides ("No newline at end of file") does not tear them apart: it comes after them."""
+    A note between the two sides ("No newline at end of file") does not split a change: it is yielded after it."""
     place = 0
     while place < len(lines):
         if lines[place].sign not in ("-", "+"):
@@ -144,12 +144,12 @@ def stretches(lines: Sequence[DiffLine]) -> Iterator[tuple[str, list[int], list[
 
 
 def partners(lines: Sequence[DiffLine], removed: Sequence[int], added: Sequence[int]) -> list[Pair]:
-    """Places of lines that belong together."""
+    """Indexes of removed and added lines that correspond to each other."""
     return pairs([lines[at].text for at in removed], [lines[at].text for at in added], removed, added)
 
 
 def _marked(runs: Sequence[Run], spans: Spans, word: Style) -> Iterator[Run]:
-    """The runs, with another style over the spans (which are in order)."""
+    """Apply a style to the spans of the runs. The spans are in order."""
     start = 0
     for text, style in runs:
         end, place = start + len(text), start
@@ -166,30 +166,30 @@ def _marked(runs: Sequence[Run], spans: Spans, word: Style) -> Iterator[Run]:
 
 
 Spans = list[tuple[int, int]]
-"""Stretches of characters, in order."""
+"""Character ranges (start, end), in order."""
 Pair = tuple[int | None, int | None]
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _LONGEST = 500
 _MOST_COMPARED = 40
-"""Lines on one side: comparing each with each grows with the square."""
+"""Maximum number of lines on one side that are compared pairwise: the cost is quadratic."""
 _ALIKE = 0.4
 _MOST_CHANGED = 0.7
-"""A line of which more than this changed is new: marking all of it marks nothing."""
+"""A line of which a larger share has changed counts as new: marking all of it would be useless."""
 
 
 def pairs(old: Sequence[str], new: Sequence[str], old_places: Sequence[int], new_places: Sequence[int]) -> list[Pair]:
-    """Places that belong together, in order; None where a line has no partner.
+    """Pair corresponding lines, in order; None for a line without a partner.
 
-    Lines that are alike are partners. Where several pairings are possible the one with the most alike lines wins;
-    what is left between two pairs stands removed first, then added.
+    Similar lines are partners. If several pairings are possible, the one with the highest total similarity wins. The
+    unpaired lines between two pairs share rows.
     """
     chosen = _alike(old, new)
     found: list[Pair] = []
     at_old = at_new = 0
     for left, right in [*chosen, (len(old), len(new))]:
         if at_old < left or at_new < right:
-            # Lines that are not alike share rows where they can: half as much to scroll.
+            # Lines that are not similar share rows where possible: half as much to scroll.
             found += zip_longest(old_places[at_old:left], new_places[at_new:right])
         if left < len(old):
             found.append((old_places[left], new_places[right]))
@@ -227,7 +227,7 @@ def _likeness(one: Counter[str], other: Counter[str]) -> float:
 
 
 def changed_words(old: str, new: str) -> tuple[Spans, Spans]:
-    """The stretches of both lines that differ; none where the lines have little in common."""
+    """Ranges of both lines that differ; none if the lines have little in common."""
     if len(old) > _LONGEST or len(new) > _LONGEST:
         return [], []
     before, after = _WORD.findall(old), _WORD.findall(new)
@@ -243,7 +243,7 @@ def changed_words(old: str, new: str) -> tuple[Spans, Spans]:
 
 
 def _extend(spans: Spans, words: Sequence[str], first: int, last: int) -> None:
-    """Add the words from first to last; a single blank between two stretches belongs to them."""
+    """Add the words from first to last, merged with the previous range if only one blank separates them."""
     if first == last:
         return
     start = sum(map(len, words[:first]))

@@ -1,7 +1,7 @@
-"""What tools show of their results, by the kind of display that they give (`tools.base.Output.display`).
+"""Render tool results by the kind of their display (`tools.base.Output.display`).
 
-Displays come out of session files too, so nothing about their values is taken for granted. Each function gives the
-rows below a tool's header and how much they leave out; kinds that are not known are shown as text.
+Displays are also read from session files, so their values are not trusted to have the right types. Each function
+returns the rows below a tool's header and how much they omit. Unknown kinds are shown as text.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _PAGE_ROWS = 5
 _PLAN_ROWS = 24
 _PLUGIN_ROWS = 12
 _MOST_COLOURED = 400
-"""Lines of code: lexing costs some 0.1 ms each, and the screen waits for it."""
+"""Maximum number of highlighted lines: lexing takes about 0.1 ms per line and blocks the screen."""
 _MOST_LISTED = 1_000
 SHELLS = ("Bash", "BashOutput", "KillShell", "!")
 _SILENT = ("Read", "NotebookRead")
-"""Tools whose summary says enough: the person knows the file, or can open it here."""
+"""Tools whose summary is enough: the user knows the file, or can expand the block."""
 
 
 @frozen
@@ -79,7 +79,7 @@ def _entries(values: Mapping[str, Any], key: str) -> list[Json]:
 
 
 def text(value: str, view: DisplayView, total: int = 0) -> Rows:
-    """`total`: lines of the text that this one is the beginning and the end of; 0: it is all of it."""
+    """`total`: line count of the full text if `value` is only its beginning and end; 0 if it is complete."""
     if view.name in _SILENT and not view.expanded and not view.failed:
         return Rows(hidden=int(bool(value.strip())))
     if view.name in SHELLS and is_unified_diff(value):
@@ -131,7 +131,7 @@ def diff_rows(value: str, view: DisplayView, path: str) -> Rows:
 
 
 def _diff_output(value: str, view: DisplayView) -> Rows:
-    """What a command wrote, with unified diffs in it. Headers are shown as names of files, and whole when opened."""
+    """Output of a command that contains unified diffs. Headers are shown as file names, and in full when expanded."""
     files = [replace(file, hunks=[_shortened(hunk, view) for hunk in file.hunks]) for file in parse_files(value)]
     views = [_file_view(file) for file in files]
     hunks = [hunk for file in files for hunk in file.hunks]
@@ -147,7 +147,7 @@ def _file_view(file: FileDiff) -> FileView:
 
 
 def _shortened(hunk: Hunk, view: DisplayView) -> Hunk:
-    """The hunk without what of endless lines could not be shown anyway."""
+    """Cut off the part of very long lines that could not be shown anyway."""
     most = characters(view.width, view.rows(_DIFF_ROWS))
     if all(len(line.text) <= most for line in hunk.lines):
         return hunk
@@ -180,7 +180,7 @@ def _found(entries: Sequence[Json], view: DisplayView) -> Iterator[list[BlockLin
 
 
 def markdown(value: str, view: DisplayView, rows: int) -> Rows:
-    """Markdown, of which no more is read than can be shown."""
+    """Render Markdown, parsing no more of it than can be shown."""
     from agentcli.tui.blocks.markdown import render_markdown
 
     value = value.strip("\n")
@@ -276,7 +276,7 @@ def _answers(display: Json, view: DisplayView) -> Rows:
     palette, lines = view.palette, list[BlockLine]()
     answers = _entries(display, "answers")
     for answer in answers:
-        if len(answers) > 1:  # a single one stands in the title
+        if len(answers) > 1:  # a single question is in the title
             lines += wrap([(_string(answer, "question"), palette.muted)], view.width, view.before, view.before)
         said = _string(answer, "answer")
         runs = [(said, palette.text)] if said else [("(not answered)", palette.faint)]
@@ -285,7 +285,7 @@ def _answers(display: Json, view: DisplayView) -> Rows:
 
 
 def _lines(display: Json, view: DisplayView) -> Rows:
-    """Lines of a plugin's renderer: spans of text with the names of styles."""
+    """Lines of a plugin's renderer: spans of text with style names."""
 
     def rendered() -> Iterator[list[BlockLine]]:
         for line in lines:
@@ -312,7 +312,7 @@ _KINDS: Mapping[str, Callable[[Json, DisplayView], Rows]] = {
     "diff": lambda display, view: diff_rows(_string(display, "diff"), view, _string(display, "path")),
     "fetch": _fetch,
     "lines": _lines,
-    "image": lambda _display, _view: Rows(),  # the summary says it
+    "image": lambda _display, _view: Rows(),  # the summary is enough
     "markdown": _page,
     "matches": _matches,
     "mode": lambda _display, _view: Rows(),

@@ -1,8 +1,8 @@
-"""An answer that grows, laid out piece by piece: what is finished is laid out once, only the open end again.
+"""Incremental layout of a growing answer: finished pieces are laid out once, only the open end again.
 
-The cost of a look follows the size of the open piece, not of the answer. An open block of code is not even parsed: its
-lines are taken as they come. A piece that grows very long (a list item or a table of many kilobytes) is parsed again
-only when it has grown by a share of itself, so that nothing here is quadratic.
+The cost of a layout depends on the size of the open piece, not of the answer. An open code block is not even parsed:
+its lines are taken as they arrive. A very long piece (a list item or a table of many kilobytes) is parsed again only
+after it has grown by a fraction of its size, so that nothing here is quadratic.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from agentcli.tui.theme.palette import Palette
 MARK = "◆ "
 _LONG = 6_000
 _LINE = 40
-"""What an open piece weighs that is too long to be parsed at every look. A line costs as much as so many characters."""
+"""Weight of an open piece (`_LONG`) above which it is not parsed at every layout. A line weighs `_LINE` characters."""
 _SHARE = 8
-"""A long piece is parsed again when it has grown by this part of itself."""
+"""A long piece is parsed again when it has grown by one part in this many."""
 _HUGE = 16_000
-"""What is parsed at once. A piece that weighs more is laid out in parts, each as a piece of its own."""
+"""Maximum weight parsed at once. A heavier piece is laid out in parts, each as a separate piece."""
 _LONGEST_LINE = 12_000
-"""Characters of a line that are laid out together; what follows goes on below, as a piece of its own."""
+"""Maximum number of characters of a line laid out together; the rest continues below, as a separate piece."""
 _MOST_KNOWN = 8
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
 _FENCE = re.compile(r"( {0,3})(?:(`{3,}+)([^`\n]*+)|(~{3,}+)([^\n]*+))\n")
@@ -43,17 +43,17 @@ class Flow:
         self.palette = palette
         self.references: dict[str, Any] = {} if references is None else references
         self.defined_late = False
-        """Whether a link's target was defined after something was laid out that could have used it."""
+        """Whether a link target was defined after text that might refer to it had been laid out."""
         self._codes = _Codes(palette)
         wide = width >= 8
         self._margin = Margin([(MARK, palette.faint)] if wide else [], [("  ", Style.null())] if wide else [])
         self._writer = MarkdownWriter(width, palette, self._codes.rows)
         self._tail = ""
-        """What is not laid out for good; inside of a fence, what is not even taken."""
+        """Text that is not laid out finally; inside a fence, text that is not consumed yet."""
         self._fence: _Fence | None = None
         self._kept = 0
         self._kept_fresh = True
-        """Whether the margin's first row is still to be taken, after what is kept."""
+        """Whether the margin's first row is still unused after the kept lines."""
         self._last: MarkdownPiece | None = None
         self._apart = False
         self._parsed = _Parsed()
@@ -82,12 +82,12 @@ class Flow:
 
     @property
     def is_stale(self) -> bool:
-        """Whether something finished is plain only because its language was not loaded, and could be coloured now."""
+        """Whether finished code is uncoloured only because its language was not loaded, and could be coloured now."""
         return self._codes.stale and (self._codes.patient or all(map(is_ready, self._codes.waiting)))
 
     @property
     def can_be_coloured(self) -> bool:
-        """Whether something is shown plain although its language is loaded by now."""
+        """Whether uncoloured code is shown whose language has been loaded since."""
         return any(map(is_ready, self._codes.waiting))
 
     def _skip_blank_lines(self) -> None:
@@ -97,7 +97,7 @@ class Flow:
             self._apart = True
 
     def _grow_blocks(self, *, done: bool) -> bool:
-        """Keep what is finished and show the rest. Whether there is more to do."""
+        """Keep the finished pieces and show the rest. Return whether there is more to do."""
         parsed = self._parsed
         if not done and parsed.size and _weight(self._tail) < parsed.weight + parsed.weight // _SHARE:
             self._show_unparsed()
@@ -132,7 +132,7 @@ class Flow:
         return False
 
     def _take_part(self) -> bool:
-        """Lay out the beginning of what is too much for one look. False where that would tear code apart."""
+        """Lay out the beginning of a tail that is too long for one layout. Return False if that would split code."""
         text = as_lines(self._tail)
         size = _part_of(text)
         if size == len(text):
@@ -159,7 +159,7 @@ class Flow:
         return True
 
     def _learn(self, document: MarkdownDocument, *, done: bool) -> None:
-        """Targets of links, once their line is whole, and the next one too: that may be a title or spoil them."""
+        """Collect link targets whose line is complete, and the next line too: it may be a title or invalidate them."""
         whole = len(document.rows) - (0 if done else 2)
         found: dict[str, Any] = document.environment["references"]
         known = {
@@ -170,7 +170,8 @@ class Flow:
         self.references = known
 
     def _cut(self, document: MarkdownDocument, line: int) -> None:
-        """Go on at a line of the document. It is what is shown, not the tail, but they differ in the last line only."""
+        """Continue at a line of the document. The document is the shown text, which differs from the tail only in the
+        last line."""
         self._apart = document.is_blank_before(line)
         start = sum([len(row) + 1 for row in document.rows[:line]])
         self._tail = as_lines(self._tail)[start:]
@@ -193,7 +194,7 @@ class Flow:
         self._margin.fresh = self._kept_fresh
 
     def _show_unparsed(self) -> None:
-        """Behind a long piece, what has come since it was parsed: plain, or not at all where that would look broken."""
+        """Show the text that arrived since a long piece was parsed: plain, or not at all if that would look broken."""
         lines, before = self._writer.lines, self._margin.rest
         del lines[self._parsed.lines :]
         if not self._parsed.hidden:
@@ -258,7 +259,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """Of a long open piece: how much of the tail its lines show, and up to which line of the page."""
+    """State of a long open piece: how much of the tail its lines show, and the number of lines up to its end."""
 
     size: int = 0
     weight: int = 0
@@ -267,8 +268,8 @@ class _Parsed:
 
 
 def _finished(document: MarkdownDocument) -> int:
-    """How many pieces nothing can change that is still to come. The last one is open; so is the one before it if the
-    last began in the line that is being written: that line may turn out to belong to it."""
+    """Number of pieces that later text cannot change. The last one is open; so is the one before it if the last began
+    in the line being written, since that line may still turn out to belong to it."""
     pieces = document.pieces
     if not pieces:
         return 0
@@ -278,13 +279,13 @@ def _finished(document: MarkdownDocument) -> int:
 
 
 def _part_of(text: str) -> int:
-    """How much of a long text is parsed at once: up to a line between blocks, and at least three lines (a table)."""
+    """Length of the first part of a long text to parse: up to a line between blocks, at least 3 lines (a table)."""
     *lines, last = text.split("\n")
     weight = size = best = 0
     least = len(text)
     for number, line in enumerate([*lines, last]):
         if len(line) > _LONGEST_LINE:
-            # Also one that has not ended: it may never.
+            # Also if the line has not ended: it may never end.
             return best or size + (line.rfind(" ", _LONGEST_LINE // 2, _LONGEST_LINE) + 1 or _LONGEST_LINE)
         if number == len(lines):
             break
@@ -329,7 +330,7 @@ class _Fence:
         return last, False
 
     def is_same_long_line(self, text: str) -> bool:
-        """Whether nothing has come but a little more of a line that is very long."""
+        """Whether the only new text is a small addition to a very long line."""
         long = len(self.open_line)
         return long > _LONG and "\n" not in text[long:] and len(text) < long + long // _SHARE
 
@@ -347,9 +348,10 @@ class _Fence:
 
 
 class _Codes:
-    """Colours of code: lexed as a whole when its piece is finished, and as it grows before that.
+    """Syntax colours: code is lexed as a whole when its piece is finished, and incrementally before that.
 
-    A language that is not loaded is not waited for (unless `patient`): its code is plain until it has arrived."""
+    Code in a language that is not loaded stays plain until it is; only with `patient` the language is loaded at
+    once."""
 
     def __init__(self, palette: Palette) -> None:
         self.final = False

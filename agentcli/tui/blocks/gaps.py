@@ -1,4 +1,4 @@
-"""The blank rows between blocks."""
+"""Blank rows between blocks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from agentcli.tui.model import Item, NoticeItem, OutputItem, PromptItem, ToolIte
 
 
 def gap(before: Item, after: Item) -> int:
-    """Blank rows between two blocks that follow each other."""
+    """Number of blank rows between two consecutive blocks."""
     if after.parent:
         return 0
     if before.parent:

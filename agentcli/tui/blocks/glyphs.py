@@ -1,8 +1,8 @@
-"""What of a text is painted as one piece, how it is painted and how many cells that takes.
+"""Split text into glyphs: the characters painted together, what is painted for them, and their width in cells.
 
-Terminals and Rich agree on the width of whole glyphs only: a base with its marks, an emoji with its joiners. What is
-invisible but changes what people read (bidirectional controls, tags, joiners where nothing joins) is spelled out or
-left away here, so that the width counted is the width painted.
+Terminals and Rich agree on the width of whole glyphs only: a base character with its marks, an emoji with its joiners.
+Invisible characters that change how text reads (bidirectional controls, tags, joiners that join nothing) are spelled
+out or dropped here, so that the counted width is the painted width.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from rich.cells import cell_len, get_character_cell_size
 from agentcli.core.plaintext import TAB, visible_text
 
 Glyph = tuple[str, str, int]
-"""The source characters, what is painted for them, and its cells. A tab is `("\\t", " ", 1)`: who paints it knows the
-column."""
+"""Source characters, painted text, and its width in cells. A tab is `("\\t", " ", 1)`: its width depends on the column,
+which only the painter knows."""
 
 EVEN = re.compile(
     "[^\n -~\u00a0-\u00ac\u00ae-\u02ff\u0370-\u0377\u0384-\u038a\u0390-\u03a1\u03a3-\u0482\u048a-\u052f"
     "\u1e00-\u1f15\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2190-\u2319\u2460-\u25fc\u2713-\u2717\u2800-\u28ff]"
 ).search
-"""Finds nothing where every character is one glyph of one cell."""
+"""Returns None if every character is one glyph of one cell."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _JOINER, _EMOJI_STYLE, _TEXT_STYLE, _BLACK_FLAG = "\u200d", "\ufe0f", "\ufe0e", "\U0001f3f4"
 _UNSEEN = frozenset((_JOINER, _EMOJI_STYLE, _TEXT_STYLE, "\u200c", "\u00ad"))
-"""Not painted where they do nothing; harmless."""
+"""Harmless invisible characters, not painted where they have no effect."""
 _MOST_MARKS = 8
-"""Marks on one base that are painted: more is no language, but covers the lines above and below."""
+"""Maximum number of marks painted on one base: no language uses more, and they would cover the lines around it."""
 _LONGEST = 64
-"""Characters of one glyph: several times the longest emoji. Without a limit a text of joiners takes quadratic time."""
+"""Maximum length of a glyph, several times the longest emoji. Without it a text of joiners takes quadratic time."""
 _ASCII = {character: (character, character, 1) for character in map(chr, range(0x20, 0x7F))} | {"\t": ("\t", " ", 1)}
 
 
 def clean(text: str) -> str:
-    """The text with symbols for control characters (line breaks and tabs stay) and for lone surrogates."""
+    """Replace control characters (except line breaks and tabs) and lone surrogates by symbols."""
     if text.isascii():
         return visible_text(text)
     return _SURROGATE.sub("\ufffd", visible_text(text))
 
 
 def width_of(text: str) -> int:
-    """The cells of one line of text as `wrap` paints it (tabs from the text's beginning)."""
+    """Width in cells of one line of text as `wrap` paints it (tab stops count from the beginning of the text)."""
     if EVEN(text) is None:
         return len(text)
     cells = 0
@@ -117,7 +117,7 @@ def _joins(glyph: Glyph, following: str) -> bool:
 
 
 def _attaches(glyph: Glyph, character: str) -> bool:
-    """Whether a character without width is a part of the glyph before it, and painted."""
+    """Whether a zero-width character is part of the glyph before it, and painted."""
     base = glyph[1][:1]
     if not base:
         return False

@@ -1,8 +1,8 @@
-"""Code as runs of styled text, line by line, also while it still grows.
+"""Syntax highlighting: code as runs of styled text, line by line, including code that is still growing.
 
-Pygments is imported at the first use and one language at a time (5 to 50 ms each): `warm` does that in a thread, and
-`is_ready` says whether asking now would stall. Only the names that Pygments itself knows are looked up: it would search
-all installed packages for others.
+Pygments is imported at the first use, one language at a time (5 to 50 ms each). `warm` does that in a thread, and
+`is_ready` tells whether highlighting now would block. Only built-in lexer names are looked up: for other names Pygments
+would search all installed packages.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.theme.palette import Palette
 
 COMMON = ("python", "bash", "javascript", "typescript", "json", "diff", "html", "yaml", "toml", "sql", "go", "rust")
-"""What answers are mostly written in, the most likely first."""
+"""Languages common in answers, the most likely first."""
 
 _MOST_LINES = 2_000
 _LONGEST_LINE = 2_000
 _MOST_CHARACTERS = 30_000
-"""Lexers do some 600 KB a second: more than this would hold the screen up."""
+"""Limit for highlighting: lexers process about 600 KB a second, so more would block the screen."""
 _MOST_LEXED_TWICE = 12_000
-"""A block that has just ended is lexed again as a whole, for some patterns reach over lines; not when it is long."""
-_ENDLESS = (("/*", "*/"), ("<!--", "-->"))
-"""Comments that most lexers match as a whole: until the end has come they are held back, not lexed as code."""
+"""Size up to which a finished block is lexed again as a whole, because some patterns span lines."""
+_MULTILINE_COMMENTS = (("/*", "*/"), ("<!--", "-->"))
+"""Comments that most lexers match as a whole: an unfinished one is held back instead of being lexed as code."""
 _NAME = re.compile(r"[\s{.]*([A-Za-z0-9][A-Za-z0-9+#_.-]{0,23})")
 _PLAIN_NAMES = frozenset(("", "text", "txt", "plain", "plaintext", "output", "none", "raw"))
-_ALSO_CALLED = {
+_ALIASES = {
     "jsonc": "json",
     "json5": "json",
     "shell": "bash",
@@ -72,9 +72,9 @@ _KINDS = {
     "Operator": "operator",
     "Operator.Word": "keyword",
 }
-"""Of a Pygments token, its nearest name in here says the kind; everything else is a name."""
+"""Palette style by Pygments token. A token uses its closest ancestor in this table, or else `name`."""
 
-_LEXERS_FAULTS = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_LEXER_ERRORS = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 Tokens = Iterator[tuple[Any, str]]
 
@@ -85,7 +85,7 @@ def language_name(info: str) -> str:
 
 
 def highlight(code: str, language: str, palette: Palette, base: Style | None = None) -> list[list[Run]]:
-    """The runs of every line, in the palette's styles on `base`. Unknown or too long code is plain. Never raises."""
+    """Runs of every line, in the palette's styles on `base`. Unknown or too long code stays plain. Never raises."""
     paint = _Paint(palette, base)
     lines = code.split("\n")
     if len(code) > _MOST_CHARACTERS or len(lines) > _MOST_LINES or max(map(len, lines)) > _LONGEST_LINE:
@@ -97,7 +97,7 @@ def highlight(code: str, language: str, palette: Palette, base: Style | None = N
         return [paint.plain(line) for line in lines]
     try:
         found = paint.lines(_whole(lexer, code))
-    except _LEXERS_FAULTS:
+    except _LEXER_ERRORS:
         found = []
     if "\n".join(["".join([text for text, _style in line]) for line in found]) != code:
         return [paint.plain(line) for line in lines]
@@ -111,13 +111,13 @@ def is_ready(language: str) -> bool:
     place = _place(language)
     if place is None:
         return True
-    # A module is listed while another thread still imports it.
+    # A module is in `sys.modules` while another thread still imports it.
     kind = getattr(sys.modules.get(place[0]), place[1], None)
     return kind is not None and ("_tokens" in kind.__dict__ or not hasattr(kind, "tokens"))
 
 
 def warm(languages: Iterable[str] = COMMON) -> None:
-    """Load languages. Meant for a thread: nothing here touches the screen."""
+    """Load languages. Run it in a thread: it does not touch the screen."""
     for language in languages:
         lexer = None if is_ready(language) else _lexer(language)
         if lexer is not None:
@@ -126,7 +126,7 @@ def warm(languages: Iterable[str] = COMMON) -> None:
 
 
 class Highlighter:
-    """Code that grows at its end. Lines that ended are lexed once; the open line is lexed for every look."""
+    """Highlights growing code. Complete lines are lexed once; the open line is lexed at every call."""
 
     def __init__(self, language: str, palette: Palette, base: Style | None = None) -> None:
         self.language = language
@@ -134,7 +134,7 @@ class Highlighter:
         self._lexer = None if language == "diff" else _lexer(language)
         self._stack = ["root"]
         self._held = ""
-        """Ended lines that are not lexed for good: a comment began in them and has not ended."""
+        """Complete lines that are not lexed finally: a comment began in them and has not ended."""
         self._lines: list[list[Run]] = []
         self._taken = 0
         self._characters = 0
@@ -153,20 +153,20 @@ class Highlighter:
             self._held = ""
 
     def take(self) -> list[list[Run]]:
-        """The lines that will not change any more and were not taken yet."""
+        """Return the final lines that were not returned before."""
         found = self._lines[self._taken :]
         self._taken = len(self._lines)
         return found
 
     def open_rows(self, open_line: str) -> list[list[Run]]:
-        """The lines behind those as they look now; the open line is the last of them."""
+        """Return the lines after the final ones in their current state; the open line is the last."""
         rest = self._held + open_line
         if self._lexer is None or self._is_full(open_line):
             return [self._line(line) for line in rest.split("\n")]
         tokens = _resumed(self._lexer, rest + _ending(rest), list(self._stack))
         try:
             return self._paint.lines(_without_end(tokens, len(rest)))
-        except _LEXERS_FAULTS:
+        except _LEXER_ERRORS:
             self._lexer = None
             return self.open_rows(open_line)
 
@@ -176,7 +176,7 @@ class Highlighter:
             return
         try:
             self._lines += self._paint.lines(_resumed(self._lexer, text, self._stack))[:-1]
-        except _LEXERS_FAULTS:
+        except _LEXER_ERRORS:
             self._lexer = None
             self._settle(text)
 
@@ -209,7 +209,7 @@ class _Paint:
         return [(line, self._styles.get(kind, self._name))] if line else []
 
     def lines(self, tokens: Tokens) -> list[list[Run]]:
-        """Neighbours of one style become one run, with the blanks between them: fewer segments, faster painting."""
+        """Merge neighbours of one style into one run, with the blanks between them: fewer segments paint faster."""
         lines: list[list[Run]] = []
         line: list[Run] = []
         text, style = "", self._name
@@ -247,7 +247,7 @@ def _kind(token: Any) -> str:
 
 @lru_cache(maxsize=1)
 def _places() -> Mapping[str, tuple[str, str]]:
-    """Module and class of every lexer by its names. A table inside Pygments: reading it loads no lexer."""
+    """Module and class of every lexer by alias. Reads a table inside Pygments, which loads no lexer."""
     table = import_module("pygments.lexers._mapping").LEXERS
     return {alias: (entry[0], name) for name, entry in reversed(table.items()) for alias in entry[2]}
 
@@ -255,7 +255,7 @@ def _places() -> Mapping[str, tuple[str, str]]:
 def _place(language: str) -> tuple[str, str] | None:
     if language in _PLAIN_NAMES or language == "diff":
         return None
-    return _places().get(_ALSO_CALLED.get(language, language))
+    return _places().get(_ALIASES.get(language, language))
 
 
 @lru_cache(maxsize=64)
@@ -267,14 +267,14 @@ def _lexer(language: str) -> Any:
 
 
 def _whole(lexer: Any, code: str) -> Tokens:
-    """`get_tokens` would clean the text up first, and lines would not be where they are in the source."""
+    """Tokens of the whole code. `get_tokens` would normalise the text first, which moves lines."""
     for _place, token, value in lexer.get_tokens_unprocessed(code):
         yield token, value
 
 
 def _resumed(lexer: Any, text: str, stack: list[str]) -> Tokens:
-    """The tokens of text that goes on where the last one ended: `stack` is the lexer's state before and, afterwards,
-    behind it. Lexers that are no tables of patterns see each piece for itself."""
+    """Tokens of text that continues earlier text. `stack` is the lexer's state before it, and is updated to the state
+    after it. Lexers that are not tables of patterns lex each text separately."""
     kinds = import_module("pygments.lexer")
     if not isinstance(lexer, kinds.RegexLexer) or isinstance(lexer, kinds.ExtendedRegexLexer):
         yield from _whole(lexer, text)
@@ -297,7 +297,7 @@ def _resumed(lexer: Any, text: str, stack: list[str]) -> Tokens:
             if change is not None:
                 _move(stack, change)
             break
-        else:  # No pattern: the lexers expect that a line's end brings them back to the beginning.
+        else:  # No pattern matched: lexers expect to return to the root state at the end of a line.
             if text[place] == "\n":
                 stack[:] = ["root"]
             yield unknown, text[place]
@@ -305,7 +305,7 @@ def _resumed(lexer: Any, text: str, stack: list[str]) -> Tokens:
 
 
 def _move(stack: list[str], change: Any) -> None:
-    """What Pygments lets a pattern do to the state: go deeper, come back, stay."""
+    """Apply a pattern's state change, as Pygments does: push, pop or stay."""
     for step in change if isinstance(change, tuple) else (change,):
         if step == "#pop":
             if len(stack) > 1:
@@ -319,10 +319,10 @@ def _move(stack: list[str], change: Any) -> None:
 
 
 def _ending(text: str) -> str:
-    """What would end the comment that is open at the end of the text; "" if none is."""
+    """Return the terminator of the comment that is open at the end of the text; "" if there is none."""
     if len(text) > _LONGEST_LINE * 4:
         return ""
-    for begin, end in _ENDLESS:
+    for begin, end in _MULTILINE_COMMENTS:
         place = text.rfind(begin)
         if place >= 0 and text.find(end, place + len(begin)) < 0:
             return end

@@ -1,7 +1,7 @@
 """Inline Markdown (emphasis, code, links) as runs of styled text.
 
-A link is painted as one that the terminal opens only when it is plain printable http or https: nothing of a model's
-text gets into a control sequence. Where a link leads is always to be read.
+Only plain printable http and https addresses become terminal hyperlinks: no text of a model gets into a control
+sequence. The target of a link is always visible.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\^{}\[\]]+")
-_OPENED = re.compile(r"https?://[!-~]{1,2000}").fullmatch
-_BEHIND_ADDRESS = ".,:;!?*_~"
+_CLICKABLE = re.compile(r"https?://[!-~]{1,2000}").fullmatch
+_TRAILING_PUNCTUATION = ".,:;!?*_~"
 _TASK = re.compile(r"\[([ xX])\](?=\s)")
 
 
@@ -56,7 +56,7 @@ def inline_runs(children: Sequence[Token], palette: Palette, base: Style) -> lis
             styles.append(style + getattr(palette, _MARKS[kind]))
         elif token.nesting < 0:
             styles.pop()
-        elif token.content:  # HTML and what else there may be: as it is written.
+        elif token.content:  # HTML and anything else: shown as written.
             runs.append((token.content, style + palette.muted))
     return runs
 
@@ -68,9 +68,9 @@ def linked(text: str, style: Style, palette: Palette) -> list[Run]:
     runs: list[Run] = []
     place = 0
     for found in _ADDRESS.finditer(text):
-        address = found.group().rstrip(_BEHIND_ADDRESS)
+        address = found.group().rstrip(_TRAILING_PUNCTUATION)
         if address.endswith(")") and address.count(")") > address.count("("):
-            address = address[:-1].rstrip(_BEHIND_ADDRESS)
+            address = address[:-1].rstrip(_TRAILING_PUNCTUATION)
         start, end = found.start(), found.start() + len(address)
         runs += [(text[place:start], style), (address, style + _link_style(address, palette))]
         place = end
@@ -88,7 +88,7 @@ def split_task(runs: Sequence[Run], palette: Palette) -> list[Run]:
 
 
 def _link_style(href: str, palette: Palette) -> Style:
-    return palette.link + Style(link=href) if _OPENED(href) else palette.link
+    return palette.link + Style(link=href) if _CLICKABLE(href) else palette.link
 
 
 def _target(text: str, href: str, style: Style) -> list[Run]:

@@ -1,11 +1,11 @@
-"""Which language a file is written in, by its name. A table of our own: asking Pygments would load its registry."""
+"""Language of a file by its name. Our own table: asking Pygments would load its registry."""
 
 from __future__ import annotations
 
 from pathlib import PurePosixPath
 
 _SAME_SUFFIX = "cmake css dart go java jsx less lua nix php r rst scss sql swift toml tsx zig"
-"""Languages whose files end in the language's own name."""
+"""Languages whose name is also the file suffix."""
 _SUFFIXES = {suffix: suffix for suffix in _SAME_SUFFIX.split()} | {
     suffix: language
     for language, suffixes in {
@@ -51,7 +51,7 @@ _SUFFIXES = {suffix: suffix for suffix in _SAME_SUFFIX.split()} | {
 
 
 def language_of(path: str) -> str:
-    """A name that `highlight` knows, or "" for what is not known to be code."""
+    """A language name for `highlight`, or "" if the file is not known to be code."""
     name = PurePosixPath(path.replace("\\", "/")).name.lower()
     if name.startswith(("dockerfile.", "containerfile.")):
         return "docker"

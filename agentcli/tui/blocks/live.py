@@ -1,4 +1,4 @@
-"""The end of text that grows without bound, such as the output of a command that runs."""
+"""Text that grows without bound, such as the output of a running command, kept and shown from its end."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from agentcli.tui.blocks.rows import Rows, tail
 from agentcli.tui.blocks.wrap import Run, wrap
 
 KEPT = 64_000
-"""Characters that are always kept unless somebody wants more; twice as many may be, so that cutting is rare."""
+"""Characters kept by default. Up to twice as many are held, so that the text is rarely cut."""
 _OPEN_ROWS = 200
-"""Of a line that has not ended yet: it is wrapped again at every look."""
+"""Maximum number of rows of the last, unfinished line, which is wrapped again at every layout."""
 
 
 class LiveText:
@@ -40,7 +40,7 @@ class LiveText:
             self.forget()
 
     def count_lines(self, line_breaks: int) -> None:
-        """`line_breaks`: of all the text so far, also of what was never added; a smaller number is not believed."""
+        """Set the number of line breaks of all text so far, including text never added. It never decreases."""
         self._dropped = max(self._dropped, line_breaks - self.text.count("\n"))
 
     def forget(self) -> None:

@@ -1,4 +1,4 @@
-"""Which block shows which item."""
+"""Create the block for an item."""
 
 from __future__ import annotations
 

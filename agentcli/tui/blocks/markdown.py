@@ -1,9 +1,9 @@
-"""Markdown as lines. Parsing is markdown-it's (imported at the first use); how it looks is decided here.
+"""Markdown rendered to lines. markdown-it (imported at the first use) parses; this module decides the appearance.
 
-A document is cut into pieces (a top-level block, or one item of a top-level list) that look the same whatever comes
-after them: that is what lets an answer grow without being laid out again (see `flow`). Two deliberate departures from
-CommonMark follow from it: lists are numbered as written, and a line of dashes under text is a rule, not a heading.
-Line breaks inside a paragraph are kept.
+A document is split into pieces (a top-level block, or one item of a top-level list) whose rendering does not depend on
+later text, so that a growing answer need not be laid out again (see `flow`). This requires two deviations from
+CommonMark: lists are numbered as written, and a line of dashes under text is a rule, not a heading. Line breaks inside
+a paragraph are kept.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 Code = Callable[[str, str], Sequence[Sequence[Run]]]
 
 _DEEPEST = 40
-"""Levels of nesting; markdown-it leaves out what is deeper, so such a piece is shown as it is written."""
+"""Maximum nesting; markdown-it omits deeper content, so such a piece is shown as written."""
 _LONGEST_INLINE = 16_000
 _MOST_BRACKETS = 300
 _MOST_MARKS = 1_500
-"""Of one paragraph that is searched for emphasis and links: hostile text makes that quadratic."""
+"""Limits for a paragraph that is searched for emphasis and links, which takes quadratic time for hostile text."""
 _SPECIAL = re.compile(r"[\\`*_~\[\]<&]|://|\n[ \t]|[ \t]\n")
 _BULLETS = "•◦▪"
 _LEAST_ROOM = 10
-"""Cells that indentation leaves for text: nesting that is deeper is not indented further."""
+"""Cells that indentation has to leave for text; deeper nesting is not indented further."""
 
 
 def render_markdown(text: str, width: int, palette: Palette) -> list[BlockLine]:
@@ -62,12 +62,12 @@ def render_markdown(text: str, width: int, palette: Palette) -> list[BlockLine]:
 
 
 def load_parser() -> None:
-    """Import markdown-it (some 50 ms) before it is needed."""
+    """Import markdown-it (about 50 ms) before it is needed."""
     MarkdownDocument("*x*\n\n- y").inline(_paragraph("*x*")[1], Palette(), Style.null())
 
 
 def as_lines(text: str) -> str:
-    """What the parser wants to have: one kind of line break, and no zero."""
+    """Normalise text for the parser: line breaks to `\\n`, NUL to the replacement character."""
     return (
         text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd") if "\r" in text or "\0" in text else text
     )
@@ -79,7 +79,7 @@ class MarkdownPiece:
     end: int
     line: int
     item: str = ""
-    """For an item of a list its marker's sign: neighbours with the same sign are one list."""
+    """Marker character of a list item: consecutive items with the same marker are one list."""
     table: bool = False
 
 
@@ -113,9 +113,9 @@ class MarkdownDocument:
 
 @dataclass(slots=True)
 class Margin:
-    """What stands before the rows of a container. `first` is for its first row, and taken once.
+    """Prefix of the rows of a container. `first` is for its first row and is used once.
 
-    Copying gives for it what stands in the source at the same width: `- ` for a bullet, `> ` for a quote."""
+    Copying replaces it by the source text of the same width: `- ` for a bullet, `> ` for a quote."""
 
     first: list[Run] = field(default_factory=list)
     rest: list[Run] = field(default_factory=list)
@@ -209,7 +209,7 @@ class _Blocks:
         self._text = writer.palette.text
 
     def container(self, start: int, end: int, margin: Margin, *, depth: int, loose: bool) -> None:
-        """Sibling blocks. `loose`: always a blank line between them, else only where the source has one."""
+        """Write sibling blocks. `loose`: always a blank line between them, else only where the source has one."""
         place = start
         while place < end:
             stop = _end_of(self._tokens, place)
@@ -256,7 +256,7 @@ class _Blocks:
             writer.table(self._table(place, end), margin)
         elif kind == "hr":
             writer.rule(margin)
-        else:  # HTML: shown as it is written.
+        else:  # HTML: shown as written.
             writer.text([(token.content.rstrip("\n"), palette.muted)], margin)
 
     def _table(self, start: int, end: int) -> Table:
@@ -285,7 +285,7 @@ class _Blocks:
 
 
 def _heading(tag: str, palette: Palette) -> Style:
-    """Levels differ without colour too: underlined, bold, and bold in the colour of text."""
+    """Heading levels differ without colour too: underlined, bold, and bold in the text colour."""
     if tag == "h1":
         return palette.heading + Style(underline=True)
     if tag == "h2":
@@ -294,7 +294,7 @@ def _heading(tag: str, palette: Palette) -> Style:
 
 
 def _with_margin_copied(lines: Sequence[BlockLine], first: str, rest: str) -> list[BlockLine]:
-    """Rows that begin a line of the source are copied with the source's own margin."""
+    """Add the source's own margin to the copied text of rows that begin a source line."""
     found: list[BlockLine] = []
     prefix = first
     for line in lines:
@@ -333,7 +333,8 @@ def _pieces(tokens: Sequence[Token]) -> list[MarkdownPiece]:
 
 
 def _paragraph(text: str) -> list[Token]:
-    """One line that begins with a letter can be nothing else, and is what mostly grows: not worth a parser."""
+    """Tokens of a single line that begins with a letter: always a paragraph, and the common case of growing text, so
+    the parser is skipped."""
     from markdown_it.token import Token
 
     inline = Token("inline", "", 0, content=text, level=1, map=[0, 1])
@@ -364,7 +365,7 @@ def _parser() -> MarkdownIt:
 
 
 def _reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A footnote's text is no definition of a link: it is shown."""
+    """Show the text of a footnote, which markdown-it would take for a link definition."""
     from markdown_it.rules_block import reference
 
     place = state.bMarks[start] + state.tShift[start]

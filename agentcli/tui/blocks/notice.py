@@ -1,4 +1,4 @@
-"""Quiet lines: notices, what commands answered, rules across the transcript, and how a submission ended."""
+"""Blocks for notices, command output, separator lines, and the end of a submission."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class BoundaryBlock(Block):
 
 
 class OutputBlock(Block):
-    """The answer to a command. A long text shows both ends: a listing's first lines, a shell line's last."""
+    """Output of a command. Long text shows both ends: the start matters in listings, the end in shell output."""
 
     item: OutputItem
 

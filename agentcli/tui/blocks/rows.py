@@ -1,6 +1,6 @@
-"""Rows out of text that may be long: only what is shown is looked at.
+"""Cut long text to rows, reading only the part that is shown.
 
-Owns how folding counts and what it says. Everything here is pure; what a row looks like besides is the caller's.
+Defines how folding counts hidden lines and how it reports them. Pure; any further styling is the caller's.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from agentcli.tui.blocks.wrap import Run, clip, wrap
 from agentcli.tui.theme.palette import Palette
 
 MOST_ROWS = 4_000
-"""Rows that an opened block shows. More would hold up the screen, and nobody reads them there."""
-_UNSEEN = 4
-"""Characters looked at per cell: some take no cell at all, but a line of only those must not be read to its end."""
+"""Maximum number of rows of an expanded block. More would block the screen, and nobody reads them there."""
+_CHARACTERS_PER_CELL = 4
+"""Characters read per cell: some have no width, but a line of only those must not be read to its end."""
 
 
 @frozen
@@ -30,9 +30,9 @@ class Rows:
     lines: list[BlockLine] = field(default_factory=list)
     hidden: int = 0
     opens: bool = False
-    """Whether there is more to see when opened although no row is missing."""
+    """Whether expanding shows more although no row is missing."""
     above: bool = False
-    """Whether what is hidden stands before the rows, not after them."""
+    """Whether the hidden lines are before the rows instead of after them."""
 
 
 def gutter(width: int, style: Style) -> list[Run]:
@@ -50,7 +50,7 @@ def size(runs: Iterable[Run]) -> int:
 
 
 def head(text: str, width: int, rows: int, style: Style, before: Sequence[Run] = ()) -> Rows:
-    """The first rows. One row more is given where that is all there is: a line that says so would be as long."""
+    """The first rows. Includes one extra row if that completes the text: a "1 more line" note takes as much room."""
     text = text.rstrip("\n")
     if not text.strip():
         return Rows()
@@ -76,7 +76,7 @@ def tail(text: str, width: int, rows: int, style: Style, before: Sequence[Run] =
     most, end, taken = characters(width, rows), len(text), 0
     while taken <= rows + 1 and end >= 0:
         start = text.rfind("\n", 0, end) + 1
-        # In steps: a beginning that moves with every character would wrap differently each time.
+        # Skip in whole steps: a start that moves with every character would wrap differently each time.
         skipped = max(0, (end - start) // most - 1) * most
         part = wrap([(text[start + skipped : end], style)], width, before, before)
         parts.append(part)
@@ -90,7 +90,7 @@ def tail(text: str, width: int, rows: int, style: Style, before: Sequence[Run] =
 
 
 def folded(groups: Iterable[Sequence[BlockLine]], total: int, rows: int) -> Rows:
-    """The first rows of groups, made only as far as shown. A group is a line of the source; `total` counts them."""
+    """The first rows of groups, consumed only as far as shown. A group is a source line; `total` is their number."""
     lines: list[BlockLine] = []
     complete: list[int] = []
     for group in groups:
@@ -102,7 +102,7 @@ def folded(groups: Iterable[Sequence[BlockLine]], total: int, rows: int) -> Rows
 
 
 def _cut(lines: list[BlockLine], complete: list[int], total: int, rows: int) -> Rows:
-    """At the end of a line of the source if there is one not too far up."""
+    """Cut the rows, at the end of a source line if there is one in the lower half."""
     if len(lines) <= rows + 1 and len(complete) == total:
         return Rows(lines)
     whole = [count for count in complete if count <= rows]
@@ -111,7 +111,7 @@ def _cut(lines: list[BlockLine], complete: list[int], total: int, rows: int) -> 
 
 
 def characters(width: int, rows: int) -> int:
-    return max(width, 8) * (rows + 2) * _UNSEEN
+    return max(width, 8) * (rows + 2) * _CHARACTERS_PER_CELL
 
 
 def joined(rows: Rows, width: int, palette: Palette, before: Sequence[Run] = ()) -> list[BlockLine]:
@@ -141,7 +141,7 @@ def beside(lines: Iterable[BlockLine], before: Sequence[Run]) -> list[BlockLine]
 
 
 def filled(line: BlockLine, width: int, style: Style) -> BlockLine:
-    """The line with the background of a style up to the edge, if the style has one."""
+    """Fill the row up to the width with the background of a style, if the style has one."""
     missing = width - line.strip.cell_length
     if missing <= 0 or not (style.bgcolor or style.reverse):
         return line
@@ -149,8 +149,8 @@ def filled(line: BlockLine, width: int, style: Style) -> BlockLine:
 
 
 def shortened(text: str, cells: int) -> str:
-    """The beginning of one line of text that fits, with a sign where it was cut."""
-    text = text[: max(0, cells) * _UNSEEN + 1]
+    """Cut one line of text to `cells` cells, with an ellipsis if something was cut."""
+    text = text[: max(0, cells) * _CHARACTERS_PER_CELL + 1]
     if cell_len(text) <= cells:
         return text
     return set_cell_size(text, cells - 1).rstrip() + "…" if cells > 0 else ""

@@ -1,7 +1,6 @@
-"""Tables: columns as wide as their content where that fits, narrower ones with wrapped cells where it does not, and
-one field a line where no column would be readable.
+"""Tables: natural column widths if they fit, else narrower columns with wrapped cells, else one field per line.
 
-Rows are copied with `|` and `-` for the lines, which is Markdown again.
+Rows are copied with `|` and `-` for the lines, so that the copy is valid Markdown.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from agentcli.tui.theme.palette import Palette
 
 Cell = Sequence[Run]
 _NARROWEST = 6
-"""Cells that a column has at least before the table is shown as fields instead."""
+"""Minimum width of a column in cells; below it the table is shown as fields."""
 _BETWEEN = 3
 MOST_COLUMNS = 60
-"""More than any screen has room for; as fields below each other nobody reads so many either."""
+"""Maximum number of columns shown; no screen has room for more, and a longer list of fields is unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ def _cell_width(cell: Cell) -> int:
 
 
 def _fit(natural: Sequence[int], room: int) -> list[int] | None:
-    """The widest columns give way first, down to a common width; None when that is too little to read."""
+    """Shrink the widest columns first, down to a common width; None if that is too narrow to read."""
     if sum(natural) <= room:
         return list(natural)
     least = sum(min(cells, _NARROWEST) for cells in natural)
@@ -133,7 +132,7 @@ def _rule(widths: Sequence[int], palette: Palette, *, copied: bool = True) -> Bl
 
 
 def _fields(table: Table, width: int, palette: Palette) -> list[BlockLine]:
-    """Each row as `header: value` lines, a thin line between rows."""
+    """Show each row as `header: value` lines, with a rule between rows."""
     lines: list[BlockLine] = []
     for number, row in enumerate(table.rows):
         if number:

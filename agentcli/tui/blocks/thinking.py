@@ -1,4 +1,4 @@
-"""What the model thought: its end while it goes on, one line when it is over."""
+"""Block of the model's thinking: its last rows while it streams, one line afterwards."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ThoughtsBlock(Block):
         if _is_whole(self.item):
             self._grown = None
         elif self.item.text or self._grown is None:
-            # An interruption brings an item without text: what was seen stays.
+            # After an interruption the item has no text: keep the shown one.
             self._grown = LiveText(self.item.text or before, _KEPT)
 
     def forget(self) -> None:
@@ -61,7 +61,7 @@ class ThoughtsBlock(Block):
             return joined(head(self.source.strip("\n"), width, MOST_ROWS, style, before), width, palette, before)
         if self.expanded:
             return self._grown.all(width, style, before).lines
-        # Without "… more lines above": the header says that it goes on.
+        # No "… more lines above" here: the header already shows that it is in progress.
         return self._grown.tail(width, _ROWS, style, before).lines
 
 

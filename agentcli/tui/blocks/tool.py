@@ -1,4 +1,4 @@
-"""One call of a tool: a header that says what and how it went, and below it what it shows."""
+"""Block of a tool call: a header with title, status and duration, and its output below."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _WORDS: dict[ToolStatus, str] = {
     "interrupted": "interrupted",
 }
 _COMMANDS = ("Bash", "!")
-_SAID = ("path", "text", "title", "url", "content", "question", "answer")
+_TEXT_KEYS = ("path", "text", "title", "url", "content", "question", "answer")
 _MOST_SEARCHED = 1_000
 
 
@@ -52,7 +52,7 @@ class ToolBlock(Block):
     def __init__(self, item: ToolItem) -> None:
         super().__init__(item)
         self._live: LiveText | None = None
-        """Output of a call that runs, or ended without a better display."""
+        """Output of a call that is running, or that ended without a better display."""
         if item.status in _OPEN and (item.output or item.line_breaks):
             self._live = LiveText(item.output, line_breaks=item.line_breaks)
         self._seconds = 0
@@ -113,14 +113,14 @@ class ToolBlock(Block):
 
     def _header(self, width: int, palette: Palette) -> tuple[list[BlockLine], bool]:
         item = self.item
-        sign = "&" if _goes_on(item) else _SIGNS.get(item.status, "·")
+        sign = "&" if _runs_in_background(item) else _SIGNS.get(item.status, "·")
         mark = [(f"{sign} ", _mark_style(item, palette))] if width >= 8 else []
         name, rest = _split(item)
         after = "".join(f" · {part}" for part in self._facts())
         room = width - 2
         if self.expanded or room < 12:
             return wrap([(name, palette.tool), (rest, palette.text), (after, palette.muted)], width, mark), False
-        # A little less than the rows hold: words are not cut where they wrap.
+        # Slightly less than the rows hold, because wrapping at words leaves gaps.
         most = max(room // 2, room * _HEADER_ROWS - cell_len(name) - cell_len(after) - room // 6)
         title = shortened(rest, most)
         lines = wrap([(name, palette.tool), (title, palette.text), (after, palette.muted)], width, mark)
@@ -128,8 +128,8 @@ class ToolBlock(Block):
 
     def _facts(self) -> list[str]:
         item = self.item
-        in_body = item.status in ("failed", "denied") and _told(item).startswith(item.summary)
-        # Without an error and not in the background, a command has ended with exit code 0.
+        in_body = item.status in ("failed", "denied") and _result_text(item).startswith(item.summary)
+        # A finished foreground command without an error has exit code 0, so its summary is redundant.
         exited = item.name in _COMMANDS and item.status == "done" and not item.background
         is_shown = not (in_body or exited or item.status == "interrupted" or item.title.endswith(item.summary))
         facts = [text] if (text := item.summary if is_shown else _WORDS.get(item.status, "")) else []
@@ -147,8 +147,8 @@ class ToolBlock(Block):
         item, display = self.item, self.item.display  # read once: it may be packed
         if item.status in _OPEN or (self._live and self._live.text and not display and item.status != "failed"):
             return self._live_rows(width, palette, before)
-        # The header says who denied the call: the result is advice for the model then, and only a detail.
-        text = "" if item.denied_by and not self.expanded else _told(item)
+        # If the call was denied, the header says by whom and the result is advice for the model: only a detail.
+        text = "" if item.denied_by and not self.expanded else _result_text(item)
         if not display and not text:
             return self._live_rows(width, palette, before)
         from agentcli.tui.blocks import displays
@@ -182,11 +182,11 @@ def _texts(display: Json) -> Iterator[str]:
     for found in display.values():
         for entry in found[:_MOST_SEARCHED] if isinstance(found, list) else ():
             if isinstance(entry, dict):
-                yield from (value for key, value in entry.items() if isinstance(value, str) and key in _SAID)
+                yield from (value for key, value in entry.items() if isinstance(value, str) and key in _TEXT_KEYS)
 
 
-def _told(item: ToolItem) -> str:
-    """The result as people read it: not in the wrapping that the model gets, and not what the header says already."""
+def _result_text(item: ToolItem) -> str:
+    """Result text for the user: without the wrapping for the model, and "" if the header already contains it."""
     text = unwrapped(item.output).strip()
     return "" if item.status == "interrupted" or text == item.summary else text
 
@@ -198,13 +198,13 @@ def _long_command(item: ToolItem) -> str:
     return plain_text(command)
 
 
-def _goes_on(item: ToolItem) -> bool:
+def _runs_in_background(item: ToolItem) -> bool:
     return item.background and item.status == "done" and item.name == "Bash"
 
 
 def _mark_style(item: ToolItem, palette: Palette) -> Style:
     if item.status == "done":
-        return palette.running if _goes_on(item) else palette.success
+        return palette.running if _runs_in_background(item) else palette.success
     styles: dict[ToolStatus, Style] = {"running": palette.running, "failed": palette.error, "denied": palette.error}
     styles |= {"waiting": palette.warning, "interrupted": palette.warning}
     return styles.get(item.status, palette.faint)

@@ -1,7 +1,7 @@
-"""The end of Markdown that is still being written, made such that it looks like what it will become.
+"""Complete Markdown that is still streaming, so that it renders as it will look when finished.
 
-Pure text to text, for showing only: emphasis that has begun is closed, a line that could still become anything is not
-shown yet, and a table comes row by row. What is hidden here is at most one line, and only until it is decided.
+Pure text to text, for display only: open emphasis is closed, a line whose kind is still undecided is hidden, and a
+table appears row by row. At most one line is hidden, and only until its kind is known.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 _UNDECIDED = re.compile(r"[-=*_+#~`:|]*|\d{1,9}[.)]?|`{3,}[^`]*|~{3,}.*|(?:[-*+]|\d{1,9}[.)])[ \t]*\[?[ xX]?\]?")
-"""The beginning of a list item, heading, rule, fence or quote without anything in it."""
+"""Beginning of a list item, heading, rule, fence or quote without any content."""
 _TABLE_ROW = re.compile(r"[ \t>]*\|")
 _FIRST_ROW = re.compile(r"( {0,3})\|.*\|\s*")
 _DELIMITER = re.compile(r"[ \t>]*[-:|][-:| ]*")
@@ -24,7 +24,7 @@ def presentable(text: str) -> str:
     start = text.rfind("\n") + 1
     line = text[start:]
     if len(_FENCE.findall(text, 0, start)) % 2:
-        # Inside of code; what may become the fence's end is not shown as code.
+        # Inside code: do not show a possible closing fence as code.
         return text[:start] if line and not line.strip(" `~>") else text
     if not line:
         return text + _delimiter_below(text)
@@ -40,7 +40,7 @@ def _is_half_delimiter(text: str, start: int) -> bool:
 
 
 def _delimiter_below(text: str) -> str:
-    """The line that makes a table out of a first row that has no other below it yet."""
+    """Return the delimiter line that turns a lone first row into a table; "" if there is none."""
     above, _break, row = text.removesuffix("\n").rpartition("\n")
     found = _FIRST_ROW.fullmatch(row)
     if found is None or above.rpartition("\n")[2].strip():

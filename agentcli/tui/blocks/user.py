@@ -1,4 +1,4 @@
-"""What the person sent."""
+"""Block of a prompt, command or shell line sent by the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first thing in a new session: the name, active settings and hints."""
+"""Block at the start of a new session: product name, active settings and hints."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class WelcomeBlock(Block):
 
 
 def _packed(fact: str, room: int) -> list[str]:
-    """A fact of several parts broken between them, so that no row begins or ends with the dot."""
+    """Break a fact of several parts between the parts, so that no row begins or ends with the dot."""
     rows: list[str] = []
     for part in fact.split(_DOT):
         if rows and cell_len(rows[-1] + _DOT + part) <= room:

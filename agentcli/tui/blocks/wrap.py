@@ -1,8 +1,8 @@
-"""Runs of styled text wrapped into lines: the one place where text becomes cells.
+"""Wrap runs of styled text into lines: the only place where text becomes cells.
 
-Whatever control character still comes here is replaced by a symbol, so nothing that a terminal would obey can be in a
-strip. Widths are those of Rich, which the compositor counts with too; what Rich and terminals would count differently
-(a joiner between letters, a skin tone without an emoji) is not painted as it is (see `glyphs`).
+Remaining control characters are replaced by symbols, so a strip never contains anything that a terminal would obey.
+Widths are those of Rich, which the compositor uses too. Text whose width Rich and terminals disagree on (a joiner
+between letters, a skin tone without an emoji) is painted differently (see `glyphs`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agentcli.tui.blocks.glyphs import EVEN, Glyph, clean, glyphs, width_of
 
 Run = tuple[str, Style]
 RowBounds = tuple[int, int, int]
-"""Of a text: where a row begins, where it ends, where the next one begins. Between the two stand swallowed blanks."""
+"""Indexes in a text: start of a row, its end, start of the next row. Blanks between the last two are dropped."""
 
 _TOO_WIDE = "▯"
 _CLOSING = frozenset("、。，．！？：；）」』】〉》〕］｝ー々…—ぁぃぅぇぉっゃゅょァィゥェォッャュョ")
@@ -31,18 +31,18 @@ _OPENING = frozenset("（「『【〈《〔［｛")
 def wrap(
     runs: Sequence[Run], width: int, first: Sequence[Run] = (), rest: Sequence[Run] | None = None
 ) -> list[BlockLine]:
-    """Wrap at blanks (and between ideographs); a word that is wider than a line is cut. Line breaks break lines.
+    """Wrap at blanks and between ideographs; cut a word wider than a line. Line breaks start a new line.
 
-    `first` stands before the first line and `rest` (default: blanks of the same width) before all others; both are
-    decoration, which copying leaves out. Joining the `text` of the lines by their `joint` gives the text back exactly,
-    but for control characters and lone surrogates, which come back as what stands for them. A tab stays a tab in
-    `text` and is painted up to the next multiple of `TAB` cells from the row's beginning.
+    `first` precedes the first line and `rest` (default: blanks of the same width) all others; both are decoration that
+    copying omits. Joining the `text` of the lines by their `joint` restores the text exactly, except that control
+    characters and lone surrogates stay replaced. A tab stays a tab in `text` and is painted up to the next multiple of
+    `TAB` cells from the beginning of the row.
     """
     runs = [(clean(text), style) for text, style in runs if text]
     text = runs[0][0] if len(runs) == 1 else "".join([part for part, _style in runs])
     head = _Margin(first, width)
     even = EVEN(text) is None
-    if even and len(text) <= width - head.cells and "\n" not in text:  # What most lines of code and output are.
+    if even and len(text) <= width - head.cells and "\n" not in text:  # fast path for most code and output
         cells = head.cells + len(text)
         return [BlockLine(Strip([*head.segments, *(Segment(*run) for run in runs)], cells), text, head.cells)]
     body = _Margin(first if rest is None else rest, width, blank=rest is None)
@@ -60,7 +60,7 @@ def wrap(
 
 
 def clip(runs: Sequence[Run], width: int) -> BlockLine:
-    """One line; what does not fit is replaced by an ellipsis. Line breaks and tabs become blanks. `text` is whole."""
+    """One line, cut with an ellipsis if it does not fit. Line breaks and tabs become blanks. `text` is complete."""
     flat = [(clean(text).replace("\n", " ").replace("\t", " "), style) for text, style in runs if text]
     whole = "".join([text for text, _style in flat])
     if len(whole) <= 8 * width and width_of(whole) <= width:
@@ -149,7 +149,7 @@ class _Painter:
         return found
 
     def _paint(self, row: Sequence[Glyph], place: int, room: int) -> tuple[list[Segment], int]:
-        """A glyph has the style of its first character: marks of another style do not tear it apart."""
+        """Paint glyphs. A glyph has the style of its first character, so marks of another style do not split it."""
         found: list[Segment] = []
         if not row:
             return found, 0
@@ -175,13 +175,14 @@ class _Painter:
 
 
 def _even_rows(text: str, start: int, end: int, room: int, rest: int) -> Iterator[RowBounds]:
-    """`following` beyond `end` marks the last row, whose blanks may stick out of the painted part."""
+    """Row bounds where every character is one cell. A `following` beyond `end` marks the last row, whose trailing
+    blanks may exceed the painted part."""
     while end - start > room:
         place = text.rfind(" ", start, start + room + 1)
         stop = place
         while stop > start and text[stop - 1] == " ":
             stop -= 1
-        if place < 0 or stop == start:  # One long word, perhaps behind an indentation.
+        if place < 0 or stop == start:  # one long word, possibly after an indentation
             blanks = start
             while blanks < end and text[blanks] == " ":
                 blanks += 1
@@ -209,7 +210,7 @@ def _even_rows(text: str, start: int, end: int, room: int, rest: int) -> Iterato
 def _uneven_rows(line: Sequence[Glyph], room: int, rest: int) -> Iterator[RowBounds]:
     start = place = cells = 0
     opportunity = 0
-    """Where the next row could begin; `start` when there is no such place yet."""
+    """Index where the next row could begin; `start` if there is no such place yet."""
     inked = False
     while place < len(line):
         source, _shown, width = line[place]

@@ -1,1 +1,1 @@
-"""Dialogs that ask something. Each takes plain data, returns one value and has no side effect."""
+"""Dialogs for questions. Each takes plain data, returns one value and has no side effects."""

@@ -1,4 +1,4 @@
-"""Which dialog asks a question of the engine."""
+"""Choose the dialog for a question of the engine."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _BY_KIND: dict[object, Callable[[PermissionRequested], Dialog[Answer | None]]] =
     "mcp_url": ServerAddressDialog,
     "mcp_sampling": SamplingDialog,
 }
-"""By the kind of the question's display; everything else asks for a permission."""
+"""Dialog by the `kind` of the question's display; any other question asks for permission."""
 
 
 def dialog_for(
     event: PermissionRequested | CompactionProposed, waiting: int, cwd: Path | None
 ) -> Dialog[Answer | None]:
-    """`waiting`: further questions after this one. `cwd`: what paths of the call are relative to."""
+    """`waiting`: number of further questions after this one. `cwd`: base of relative paths in the call."""
     if isinstance(event, CompactionProposed):
         return CompactPreview(event)
     make = _BY_KIND.get(event.display.get("kind"))

@@ -1,7 +1,7 @@
-"""A change in hunks of which a person takes some and leaves others. Pure: no files, no screen.
+"""Split a change into hunks of which the user accepts some. Pure: no files, no screen.
 
-A hunk is a place where the file's text and what it would become differ; merging takes the new side of those accepted
-and the old side of all others. `narrowed` turns that into the input of the tool that makes the change.
+A hunk is a place where the file's text and the new text differ. Merging takes the new side of accepted hunks and the
+old side of all others. `narrowed` turns the result into input for the tool that makes the change.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from agentcli.tools.files.diff import equal_lines_at_start
 
 REVIEWABLE = ("Edit", "MultiEdit", "Write")
 _GAP = 3
-"""So many equal lines part two hunks; what is nearer is one change to whoever reads it."""
+"""Number of equal lines that separate two hunks; closer changes belong to one hunk."""
 _CONTEXT = 3
 _MOST_COMPARED = 20_000
-"""Lines on one side beyond which the whole middle is one hunk."""
-_MOST_TOLD = 8_000
+"""Maximum number of lines on one side that are compared; beyond it the whole changed region is one hunk."""
+_LONGEST_REPORT = 8_000
 
 LineRanges = tuple[int, int, int, int]
 
 
 @frozen
 class ChangeHunk:
-    """`removed` gives way to `added`; what is equal between two near changes is in both. Lines have their line ends."""
+    """Replaces `removed` by `added`; equal lines between two close changes are in both. Lines include line ends."""
 
     number: int
     old_start: int
@@ -37,7 +37,7 @@ class ChangeHunk:
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     rows: tuple[tuple[str, str], ...] = ()
-    """The same with `removed` and `added` line by line: a sign and a line."""
+    """`removed` and `added` interleaved for display: sign and line."""
 
     @property
     def old_end(self) -> int:
@@ -45,12 +45,12 @@ class ChangeHunk:
 
 
 def texts_of(name: str, input: Json, present: str) -> tuple[str, str]:
-    """The file's text as it is compared, and what a call of `Edit`, `MultiEdit` or `Write` makes of it.
+    """The file's text for the comparison, and the text that a call of `Edit`, `MultiEdit` or `Write` turns it into.
 
-    ValueError, with the reason, when an edit does not find its place.
+    Raises ValueError with the reason when an edit does not find its place.
     """
     if name == "Write":
-        # Read shows no line ends and Write keeps the file's own, so they are no difference.
+        # Read hides line ends and Write keeps the file's own, so they do not count as a difference.
         return _plain(present), _plain(str(input["content"]))
     text = present
     for edit in input["edits"] if name == "MultiEdit" else [input]:
@@ -59,14 +59,14 @@ def texts_of(name: str, input: Json, present: str) -> tuple[str, str]:
 
 
 def split(old: str, new: str) -> list[ChangeHunk]:
-    """The hunks that lead from old to new, in order. None if the texts are equal. No line is in two of them."""
+    """The hunks that turn old into new, in order; empty if the texts are equal. No line is in two hunks."""
     left, right = lines_of(old), lines_of(new)
     places = _differences(left, right)
     starts, ends = [place[0][0] for place in places], [place[-1][1] for place in places]
     hunks = []
     for number, place in enumerate(places):
         (a, _, c, _), (_, b, _, d) = place[0], place[-1]
-        # What is between two hunks is shown once: half of it with each if it is short.
+        # Lines between two hunks are shown once: if they are few, half of them with each hunk.
         above = a - ends[number - 1] if number else 2 * a
         below = starts[number + 1] - b if number + 1 < len(places) else 2 * (len(left) - b)
         before = tuple(left[a - min(_CONTEXT, above // 2) : a])
@@ -77,7 +77,7 @@ def split(old: str, new: str) -> list[ChangeHunk]:
 
 
 def has_several(diff: str) -> bool:
-    """Whether a change has more than one hunk, by the unified diff that the question shows."""
+    """Whether a change has more than one hunk, judged by the unified diff shown in the question."""
     count, equal = 0, _GAP
     for line in diff.split("\n"):
         if line.startswith("@@"):
@@ -96,9 +96,10 @@ def merge(old: str, new: str, accepted: Collection[int]) -> str:
 def narrowed(
     name: str, input: Json, present: str, hunks: Sequence[ChangeHunk], accepted: Collection[int]
 ) -> Json | None:
-    """The input with which only the accepted hunks happen: the same if all are, None if nothing is left to do.
+    """Return the tool input that makes only the accepted hunks: unchanged if all are accepted, None if none is.
 
-    `hunks` are those of `split` for the result of `texts_of`. ValueError if it cannot be said by this tool's input.
+    `hunks` are the result of `split` for the texts of `texts_of`. Raises ValueError if this tool's input cannot express
+    the selection.
     """
     if all(hunk.number in accepted for hunk in hunks):
         return input
@@ -111,7 +112,7 @@ def narrowed(
     if name == "Edit":
         return {**input, **(_same_place(input, present, wanted) or _piece(present, wanted, kept[0], kept[-1]))}
     edits = []
-    # From the last to the first, so that the lines of those that are still to come keep their numbers.
+    # From the last to the first, so that the line numbers of the remaining hunks stay valid.
     for number in range(len(kept) - 1, -1, -1):
         before = _merged(present, hunks, {hunk.number for hunk in kept[number + 1 :]})
         after = _merged(present, hunks, {hunk.number for hunk in kept[number:]})
@@ -146,14 +147,14 @@ def verdict(hunks: Sequence[ChangeHunk], accepted: Collection[int]) -> str:
             + " Ask what I want instead, or propose another change."
         )
     diff = diff_of(rejected)
-    if len(diff) > _MOST_TOLD:
-        diff = diff[:_MOST_TOLD].rpartition("\n")[0] + "\n… (the rest is left out)"
+    if len(diff) > _LONGEST_REPORT:
+        diff = diff[:_LONGEST_REPORT].rpartition("\n")[0] + "\n… (the rest is left out)"
     count = len(hunks) - len(rejected)
     return f"The user accepted {count} of {counted(len(hunks), 'hunk')}; only those were applied. Rejected:\n{diff}"
 
 
 def lines_of(text: str) -> list[str]:
-    """With their line ends, which are those that the diff of the question goes by."""
+    """Split into lines with line ends, by the same line end as the diff in the question."""
     end = "\n" if "\n" in text else "\r"
     lines = text.split(end)
     return [line + end for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
@@ -174,7 +175,7 @@ def _edited(text: str, edit: Json) -> str:
 
 
 def _same_place(input: Json, present: str, wanted: str) -> Json | None:
-    """Another new text for the same old one, if that is enough."""
+    """The same edit with another new text, if that is sufficient; else None."""
     old = str(input["old_string"])
     start = present.find(old)
     if start < 0 or input.get("replace_all"):
@@ -185,7 +186,7 @@ def _same_place(input: Json, present: str, wanted: str) -> Json | None:
 
 
 def _piece(present: str, wanted: str, first: ChangeHunk, last: ChangeHunk) -> Json:
-    """An edit that replaces the lines of these hunks and all between them, with as many around as make them unique."""
+    """An edit that replaces the lines from the first to the last hunk, with enough lines around to make it unique."""
     left, right = lines_of(present), lines_of(wanted)
     start, end = first.old_start, last.old_end
     reach = 0
@@ -201,9 +202,10 @@ def _piece(present: str, wanted: str, first: ChangeHunk, last: ChangeHunk) -> Js
 
 
 def _makes(present: str, edit: Json, wanted: str) -> bool:
-    """Whether it leads there. In a file with several kinds of line ends the tool says which a new line gets."""
+    """Whether an edit produces the wanted text. Line ends are ignored: in a file with several kinds of them the tool
+    chooses the one for a new line."""
     try:
-        # What is no text in the file cannot be in an input either.
+        # Text that cannot be encoded cannot be in a tool input either.
         edit["old_string"].encode()
         return _plain(_edited(present, edit)) == _plain(wanted)
     except ValueError:
@@ -226,7 +228,7 @@ def _plain(text: str) -> str:
 
 
 def _differences(left: list[str], right: list[str]) -> list[list[LineRanges]]:
-    """Places where left[a:b] became right[c:d], near ones together. Compared as the question's diff is."""
+    """Places where left[a:b] became right[c:d], close ones grouped. Compared like the diff in the question."""
     start = equal_lines_at_start(left, right)
     end = equal_lines_at_start(left[start:][::-1], right[start:][::-1])
     before, after = left[start : len(left) - end], right[start : len(right) - end]

@@ -1,5 +1,5 @@
-"""The dialog that shows what a compaction would do, before it does: what stays, what goes, the summary to read and to
-change, tokens and prices. Esc leaves the conversation as it was.
+"""Preview of a compaction before it is applied: what is kept and dropped, the editable summary, tokens and prices. Esc
+keeps the conversation unchanged.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from agentcli.tui.sheets.sheet import Keys
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
 _EDGE = re.compile(r"(?<![\w\\])_+(?=\w)|(?<=[^\W_])_+(?!\w)")
 _MOST_LINES = 12
-"""Of what stays and of what goes: each is one line, but files may be many."""
+"""Maximum number of kept and of dropped items that are listed, one per line; files may be many."""
 
 
 class CompactPreview(EditableDialog):
-    """Answers `allow`, with the summary if it was changed, or `deny`."""
+    """Answers `allow`, with the summary if it was edited, or `deny`."""
 
     declined = Answer("deny")
 
@@ -105,7 +105,7 @@ class CompactPreview(EditableDialog):
 
 
 def _literal_underscores(text: str) -> str:
-    """Escape underscores at the edges of words, outside code: in a summary `__init__` is a name and no emphasis."""
+    """Escape underscores at the edges of words outside code: in a summary, `__init__` is a name, not emphasis."""
     lines, fenced = text.split("\n"), False
     for place, line in enumerate(lines):
         if _FENCE.match(line):

@@ -1,5 +1,5 @@
-"""Questions of agentcli itself, about something that it is about to do. Unlike a question of the model's, leaving one
-stops no work: it is a no.
+"""Confirmations asked by agentcli itself, not by the model. Closing such a dialog means no and does not stop the
+running work.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ConfirmDialog(RequestDialog):
 
 
 class UndoChoice(RequestDialog):
-    """Which version to keep of lines that the user and the undone prompt both changed; closing keeps the file."""
+    """Asks which version to keep of lines that both the user and the undone prompt changed. Closing keeps the file."""
 
     body_varies = True
     declined = Answer("deny")

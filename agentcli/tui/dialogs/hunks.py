@@ -1,4 +1,4 @@
-"""The review of a change hunk by hunk. The answer lets happen what was accepted and tells the model what was not."""
+"""Review of a change hunk by hunk. The answer applies the accepted hunks and reports the rejected ones to the model."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _LARGEST_FILE = 64 * 1024 * 1024
 
 
 class HunkReview(RequestDialog):
-    """Everything is accepted to begin with, as it was proposed; Esc goes back without effect."""
+    """Reviews hunks. All are accepted at first, as proposed; Esc returns without effect."""
 
-    guarded = False  # opened by a key of the user's
+    guarded = False  # opened by a key press of the user
     marks_choice = False
 
     def __init__(self, event: PermissionRequested, *, cwd: Path | None = None) -> None:
@@ -51,16 +51,16 @@ class HunkReview(RequestDialog):
         self._places: list[tuple[int, int]] = []
 
     def on_mount(self) -> None:
-        # The base class does its own part of this: Textual calls both.
+        # Textual also calls the `on_mount` of the base class.
         self._load()
 
     def on_resize(self, event: events.Resize) -> None:
-        # The base class lays out the rows for the new size after this.
+        # After this, the base class lays out the rows for the new size.
         self.call_after_refresh(lambda: self._set(self.accepted, self.current))
 
     @work(group="hunks")
     async def _load(self) -> None:
-        path = _as_the_tool_takes_it(str(self.event.input.get("file_path", "")), self._cwd or Path.cwd())
+        path = _resolved_path(str(self.event.input.get("file_path", "")), self._cwd or Path.cwd())
         try:
             self._present, hunks = await asyncio.to_thread(_compared, self.event, path)
         except (OSError, ValueError) as error:
@@ -86,7 +86,7 @@ class HunkReview(RequestDialog):
         return [*rest, ("↑↓", "hunk"), ("Enter", "confirm"), ("y", "accept"), ("n", "reject"), ("Esc", "back")]
 
     def set_palette(self, palette: Palette) -> None:
-        # In this order: a thread may lay out the body meanwhile.
+        # In this order, because a thread may be laying out the body.
         self.palette, self._painted = palette, {}
         super().set_palette(palette)
 
@@ -103,7 +103,7 @@ class HunkReview(RequestDialog):
         return PAINTED * self._characters
 
     def extra_head(self, width: int) -> list[Runs]:
-        """All hunks at a glance, with a sign for what becomes of each; a click turns one over."""
+        """Overview of all hunks, each with a sign for accepted or rejected; a click toggles one."""
         runs = []
         for hunk in self.hunks or ():
             sign, style = self._sign(hunk)
@@ -111,7 +111,7 @@ class HunkReview(RequestDialog):
             style = (style + Style(reverse=True)) if here else style
             runs += [(f" {hunk.number + 1}{sign} ", style + Style(meta={"hunk": hunk.number})), (" ", Style.null())]
         line = Strip([Segment(" "), *(Segment(text, style) for text, style in runs)])
-        # Of many only those around the current one: they are all in the body.
+        # If there are too many, show only those around the current one: the body has all of them.
         first = max(0, sum(len(text) for text, _style in runs[: 2 * self.current + 2]) + 1 - width)
         return [runs_of(line.crop(first, first + width))] if runs else []
 
@@ -123,7 +123,7 @@ class HunkReview(RequestDialog):
             return paragraph(self._problem or "Nothing would change.", width, palette.warning)
         lines: list[BlockLine] = []
         places: list[tuple[int, int]] = []
-        # All hunks alike, so that the eye need not change between them.
+        # The same layout for all hunks, so that they are easy to compare.
         in_columns = self._fit_in_columns(width)
         for hunk in self.hunks:
             start = len(lines)
@@ -235,7 +235,7 @@ def _compared(event: PermissionRequested, path: Path) -> tuple[str, list[ChangeH
     return present, split(*texts_of(event.name, event.input, present))
 
 
-def _as_the_tool_takes_it(given: str, cwd: Path) -> Path:
+def _resolved_path(given: str, cwd: Path) -> Path:
     home = given == "~" or given.startswith("~/")
     return Path(os.path.normpath(cwd / (Path(given).expanduser() if home else given)))
 

@@ -1,4 +1,4 @@
-"""The dialog that asks whether a call may run. Shows all that would happen, and what "always" would save and where."""
+"""Dialog that asks whether a tool call may run. Shows the whole call, and the rule that "always" would save."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _PLACES: tuple[tuple[Place, str, str], ...] = (
     ("user", "all projects", "in your own settings, for every project"),
 )
 _SHORT_RULE = 60
-"""Characters up to which a rule stands in the choice and not in the body."""
+"""Maximum length of a rule shown in the choice; a longer one is shown in the body."""
 _LONG_PART = 60
-"""Characters of a part of a command that are said again with what was found about it."""
+"""Characters of a command part that are repeated with the finding about it."""
 _EDITS = (*REVIEWABLE, "NotebookEdit")
 _Entry = Literal["why", "rule", "confirm"]
 
@@ -51,9 +51,9 @@ class PermissionDialog(RequestDialog):
         self._rule_number = 0
         self._entry: _Entry = "why"
         self._typed_rules: list[str] = []
-        """Of the rules that are being edited, those that are done."""
+        """Rules already entered while several are being edited."""
         self._subject: dict[int, list[BlockLine]] = {}
-        # The hunks beyond the end of a diff that was cut are not known.
+        # If the diff was truncated, its remaining hunks are unknown.
         has_hunks = event.display.get("truncated") or has_several(str(event.display.get("diff", "")))
         self._is_reviewable = event.name in REVIEWABLE and bool(has_hunks)
 
@@ -100,7 +100,7 @@ class PermissionDialog(RequestDialog):
         return whole * (PAINTED if display.get("kind") in ("markdown", "plan") else 1)
 
     def set_palette(self, palette: Palette) -> None:
-        # In this order: a thread may lay out the body meanwhile.
+        # In this order, because a thread may be laying out the body.
         self.palette, self._subject = palette, {}
         super().set_palette(palette)
 
@@ -144,14 +144,14 @@ class PermissionDialog(RequestDialog):
         always = self._always
         if always is None or len(always.rules) != 1 or always.note or always.risk:
             return False
-        # A body that is laid out in a thread does not know how much room the choices will have.
+        # A body that is laid out in a thread does not know how much room the choices will get.
         return len(always.rules[0]) <= _SHORT_RULE and not self.compact and self.size_of_body <= LONG
 
     def choices(self) -> Sequence[SheetChoice]:
         if self.event.display.get("kind") == "loop":
-            return _GOING_ON
+            return _LOOP_CHOICES
         locked = self.locked
-        # The choices of every call come first, so that a digit means the same for a command and an edit.
+        # Choices common to all calls come first, so that a digit means the same for a command and an edit.
         found = [
             SheetChoice("once", "Allow once", "y", locked=locked),
             self._always_choice(),
@@ -237,7 +237,7 @@ class PermissionDialog(RequestDialog):
             self._reason = text
 
     def _show_choice(self, number: int) -> None:
-        """Offer another choice. What was read of the call stays read, but the new rules have to be on the screen."""
+        """Switch to another rule choice and scroll to its rules. The call does not have to be read again."""
         was_read = not self.locked
         self._rule_number = number
         self.update()
@@ -293,21 +293,21 @@ class PermissionDialog(RequestDialog):
             if answer is not None:
                 self.dismiss(answer)
 
-        # Two questions one above the other would be read as two.
+        # Two dialogs on top of each other would look like two questions.
         sheet.display = False
         self.open(HunkReview(self.event, cwd=self._cwd), reviewed)
 
 
-_GOING_ON = (
+_LOOP_CHOICES = (
     SheetChoice("once", "Yes, continue", "y", "Yes"),
     SheetChoice("deny", "No, stop this task", "n", "No"),
     SheetChoice("why", "No, and say what to do instead", "w", "No, and say why"),
 )
-"""Whether a model that repeats itself may go on: no rule is about that, and nothing is allowed by it."""
+"""Choices when a model repeats itself. No rule covers this, and "yes" grants no permission."""
 
 
 def _shortened(finding: PartFinding) -> str:
-    """The finding without most of its part, which is shown above in full."""
+    """The finding with its command part shortened; the part is shown above in full."""
     part, *more = finding.part.split("\n")
     if more or len(part) > _LONG_PART:
         finding = replace(finding, part=f"{part[:_LONG_PART].rstrip()} …")

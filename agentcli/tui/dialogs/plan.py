@@ -1,4 +1,4 @@
-"""The dialog that shows a plan for approval. The user may change the plan first; what they approve is what counts."""
+"""Dialog that shows a plan for approval. The user may edit the plan first; the edited version is the approved one."""
 
 from __future__ import annotations
 

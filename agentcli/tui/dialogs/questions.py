@@ -1,4 +1,4 @@
-"""The dialog for the model's questions: a page for each, free text where no option fits, a last look before sending."""
+"""Dialog for the model's questions: a page for each, free text if no option fits, and a review page before sending."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OTHER = "other"
 @frozen
 class _Question:
     key: str
-    """Its text as the model wrote it, by which the tool finds the answer."""
+    """Text exactly as the model wrote it; the tool finds the answer by it."""
     text: str
     header: str
     options: tuple[tuple[str, str], ...]
@@ -35,7 +35,8 @@ class _Question:
 
 
 class QuestionsDialog(RequestDialog):
-    """One question with one answer is answered by choosing; otherwise the last page shows all answers first."""
+    """Asks the model's questions. A single question with one answer is answered by choosing it; otherwise the last page
+    shows all answers first."""
 
     body_varies = True
 
@@ -74,7 +75,7 @@ class QuestionsDialog(RequestDialog):
             style = self.palette.accent + Style(reverse=True, bold=True) if here else self.palette.muted
             sign = "✓ " if done else "→ " if number == len(self.questions) else "○ "
             segments += [Segment(f" {sign}{name} ", style + Style(meta={"page": number})), Segment(" ")]
-        # The page that is shown stays in sight, however many there are.
+        # Keep the current page visible, however many there are.
         end = sum(segment.cell_length for segment in segments[: 2 * self.page + 2])
         first = max(0, end - width)
         return [runs_of(Strip(segments).crop(first, first + width))]
@@ -127,7 +128,7 @@ class QuestionsDialog(RequestDialog):
         elif name == "change":
             self._go(0)
         elif name == _OTHER:
-            # Who offers an answer of one's own has said what it should be like.
+            # A question that offers a free answer describes it in `other`.
             self.ask(
                 one_line(str(self.event.display.get("other") or "Your answer")), self._said[self.page], "empty: none"
             )

@@ -1,6 +1,6 @@
-"""The form of an MCP server: a row for each field, typed in a line or an editor, picked from a list, or switched.
+"""Form requested by an MCP server: one row per field, which is typed (line or editor), picked from a list, or toggled.
 
-Everything in it is the server's text and untrusted. Leaving the form cancels the request, which stops no work.
+All text in it comes from the server and is untrusted. Closing the form cancels the request, but not the running work.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class ServerFormDialog(EditableDialog):
         self._server = plain_line(str(event.display.get("server", "")), 80)
         self._message = plain_text(str(event.display.get("message", "")))
         self._texts: dict[str, str] = {}
-        """What was typed into texts and numbers, also where it is wrong."""
+        """Typed text of text and number fields, including invalid text."""
         self._picked: dict[str, FieldValue] = {}
         self._problems: dict[str, str] = {}
         self._rows: list[SheetChoice] = []
-        """As they are painted; empty: to be made again."""
+        """Rows as painted; empty if they have to be built again."""
         for field in self._form.fields:
             value = self._form.defaults().get(field.name)
             if field.kind in _TYPED:
@@ -97,7 +97,7 @@ class ServerFormDialog(EditableDialog):
         return self._rows
 
     def _foot(self, width: int) -> list[Runs]:
-        """Of many fields a part is shown, so that the message keeps its room."""
+        """Show only some of many fields, so that the message keeps its room."""
         rows, most = super()._foot(width), max(_LEAST_ROWS, self.area.height - 6)
         return rows if self.asking or not self.compact or len(rows) <= most else self._fitting(rows, most)
 
@@ -137,7 +137,7 @@ class ServerFormDialog(EditableDialog):
 
     @property
     def _field(self) -> FormField | None:
-        """The field under the mark."""
+        """The selected field."""
         return self._form.fields[self.index] if self.index < len(self._form.fields) else None
 
     def pressed(self, key: str, character: str | None) -> bool:
@@ -214,7 +214,7 @@ class ServerFormDialog(EditableDialog):
         self._texts[field.name] = text
         self._problems.pop(field.name, None)
         try:
-            # What is still empty is wrong only when the form is sent.
+            # An empty field is checked only when the form is sent.
             if text:
                 field.parse(text)
         except ValueRefused as refused:
@@ -309,7 +309,7 @@ class ServerFormDialog(EditableDialog):
 
 
 class CheckList(ListSheet[str, list[str] | None]):
-    """Several of a list: Enter switches one, Esc keeps them."""
+    """List with several selectable rows: Enter toggles one, Esc keeps the selection and closes."""
 
     verb = "switch"
 

@@ -1,6 +1,6 @@
-"""Questions of MCP servers that are answered by a choice: an address to open, and a reply of the model.
+"""Requests of MCP servers that are answered with a choice: an address to open, and a model reply (sampling).
 
-Leaving one cancels the request, which stops no work.
+Closing a dialog cancels the request, but not the running work.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ServerAddressDialog(RequestDialog):
 
 
 class SamplingDialog(RequestDialog):
-    """The whole request is shown. It has to be read to its end before it can be allowed."""
+    """Asks for approval of a sampling request. It is shown in full and must be scrolled to its end before approval."""
 
     declined = CANCELLED
 

@@ -1,7 +1,7 @@
-"""What a call would do, in full, as lines: what a person says yes or no to. Pure, and nothing in here is ever cut.
+"""Lines that show in full what a tool call would do, for the user's decision. Pure; nothing in here is ever cut.
 
-What a reader could be fooled with (control, zero-width and direction characters) is spelled out, and a line break in a
-command looks different from a line that was wrapped.
+Characters that could deceive the reader (control, zero-width and direction characters) are spelled out, and a line
+break in a command looks different from a wrapped line.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def subject_lines(event: PermissionRequested, width: int, palette: Palette) -> l
 
 
 def paragraph(text: str, width: int, style: Style, indent: str = "", mark: Sequence[Run] = ()) -> list[BlockLine]:
-    """Text with its own line breaks. `mark` stands before the first row; the others are indented as far."""
+    """Text with its own line breaks. `mark` precedes the first row; the other rows are indented by the same width."""
     return wrap([(shown_command(text), style)], width, [(indent, Style.null()), *mark])
 
 
@@ -54,7 +54,7 @@ def field_lines(label: str, text: str, width: int, palette: Palette) -> list[Blo
 
 
 def code_lines(text: str, width: int, palette: Palette, style: Style | None = None) -> list[BlockLine]:
-    """Text as it stands, each line of it with its number; a row without a number goes on with the line above."""
+    """Text unchanged, with line numbers; a row without a number continues the line above."""
     rows = shown_command(text).split("\n")
     if len(rows) > 1 and not rows[-1]:
         rows.pop()
@@ -68,13 +68,13 @@ def code_lines(text: str, width: int, palette: Palette, style: Style | None = No
 
 
 def _dotted(row: str) -> tuple[str, str]:
-    """A line, and the blanks at its end as dots: they are part of it, and cannot be seen."""
+    """Split off the trailing blanks of a line, as dots: they are part of it but invisible."""
     bare = row.rstrip(" ")
     return bare, "·" * (len(row) - len(bare))
 
 
 def markdown_lines(text: str, width: int, palette: Palette) -> list[BlockLine]:
-    # The parser is only loaded for who has Markdown to show.
+    # Imported here to load the parser only when there is Markdown to show.
     from agentcli.tui.blocks.markdown import render_markdown
 
     return list(render_markdown(shown_command(text), width, palette))
@@ -83,9 +83,9 @@ def markdown_lines(text: str, width: int, palette: Palette) -> list[BlockLine]:
 def diff_lines(
     text: str, width: int, palette: Palette, path: str = "", *, in_columns: bool | None = None
 ) -> list[BlockLine]:
-    """A unified diff. Blanks at the end of a changed line are shown as dots. `in_columns`: old beside new; None: where
-    that shows more."""
-    # Code colours come with it, which a question without a diff need not wait for.
+    """Rows of a unified diff. Blanks at the end of a changed line are shown as dots. `in_columns`: old beside new;
+    None: if that shows more."""
+    # Imported here because it loads syntax highlighting, which questions without a diff do not need.
     from agentcli.tui.blocks import diff
 
     hunks = parse(_with_dots(text))
@@ -161,7 +161,7 @@ def _fetch(display: Json, width: int, palette: Palette) -> list[BlockLine]:
 
 def _mcp(event: PermissionRequested, width: int, palette: Palette) -> list[BlockLine]:
     display = event.display
-    # The title above may be cut.
+    # Repeated here because the title above may be cut.
     named = f"{display.get('server', '')} · {display.get('tool', '')}"
     lines = [*paragraph(named, width, palette.tool), *input_lines(event.input, width, palette)]
     description, claims = str(display.get("description", "")).strip(), server_claims(display)

@@ -1,4 +1,4 @@
-"""The question whether a folder's own settings may take effect. Shows all of them; decides and remembers nothing."""
+"""Dialog that asks whether a folder's own settings may take effect. Shows all of them; does not save the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Verdict = Literal["trust", "restricted", "exit"]
 
 
 class TrustDialog(Dialog[Verdict | None]):
-    # Enter alone must not let a stranger's programs run.
+    # Preselected choice: Enter alone must not allow programs of an unknown repository to run.
     first = 1
 
     def __init__(self, state: TrustState) -> None:
@@ -85,7 +85,7 @@ class TrustDialog(Dialog[Verdict | None]):
 
 
 class TrustReview(TrustDialog):
-    """The same question during a session, which goes on in any case."""
+    """The same question during a session, which continues in either case."""
 
     def choices(self) -> Sequence[SheetChoice]:
         trust, restricted, _exit = super().choices()

@@ -1,1 +1,1 @@
-"""Pages to read and search: context, cost, help, permissions, settings, tasks."""
+"""Full-screen pages to read and search: agent, context, cost, diff, help, hooks, MCP, permissions, settings, tasks."""

@@ -1,4 +1,4 @@
-"""The transcript of one sub-agent, live while it runs."""
+"""Page with the transcript of one sub-agent, live while it runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REFRESH_SECONDS = 0.5
 
 
 class AgentPage(Page[Literal["stop"]]):
-    """Closes with `stop` if the agent is to be stopped. Follows the end of the transcript unless it is scrolled up."""
+    """Closes with `stop` if the agent shall be stopped. Follows the end of the transcript unless scrolled up."""
 
     def __init__(self, progress: AgentProgress, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(progress.title)
@@ -29,7 +29,7 @@ class AgentPage(Page[Literal["stop"]]):
     def make_pager(self) -> Scroller:
         return LineScroller(self.palette, id="pager")
 
-    def on_mount(self) -> None:  # Textual calls that of `Sheet` after this one
+    def on_mount(self) -> None:  # Textual also calls `Sheet.on_mount`, after this one
         self.set_interval(REFRESH_SECONDS, self._refresh_lines)
         self.call_after_refresh(self._go_to_end)
 

@@ -63,8 +63,8 @@ _LONGEST_TEXT = 400_000
 
 
 class ContextPage(ListSheet[str, None]):
-    """`compact_at`: tokens at which the conversation is compacted; 0: never. Without a `control` it is read-only.
-    `notes`: lines below the kinds, as far as there is room."""
+    """`compact_at`: token count of auto-compaction; 0: never. Without a `control` the page is read-only. `notes`: lines
+    below the kinds, as far as there is room."""
 
     letters = True
     share = 0.9
@@ -88,7 +88,7 @@ class ContextPage(ListSheet[str, None]):
         self._by_size = True
         self._control = control
         self._asked: tuple[str, DropEffect] | None = None
-        """Item to drop after confirmation, and the effect."""
+        """Item whose drop awaits confirmation, and the effect of the drop."""
         super().__init__("Context", self._rows())
 
     def _rows(self) -> list[Row[str]]:
@@ -108,7 +108,7 @@ class ContextPage(ListSheet[str, None]):
         else:
             age = "this prompt" if item.age <= 0 else f"{counted(item.age, 'prompt')} ago"
         cached = {True: "cached", False: "not cached", None: ""}[item.cached]
-        # Pinned items have a sign; another word would cost every row its last column on a usual screen.
+        # Pinned items have a sign; a word would cost every row its last column on a screen of usual width.
         share = percent(item.tokens, self._window, decimals=1)
         return f"{token_count(item.tokens):>6}  {share:>5}  {age:>14}  {cached}".rstrip()
 
@@ -193,7 +193,7 @@ class ContextPage(ListSheet[str, None]):
         return wrapped([(f"Drop it{also}? That {price.text}.", self.palette.warning)], width, 3)
 
     def _reload(self, done: DropEffect | RestoreEffect | str, what: str = "") -> None:
-        """Show everything as it is now, and what was done or why not; counting a long conversation takes a thread."""
+        """Reload the items, in a thread because counting takes long, and show what was done or why it was not."""
         good = not isinstance(done, str)
         said = done if isinstance(done, str) else f"{what}: {done.text}."
 

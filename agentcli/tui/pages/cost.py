@@ -1,4 +1,4 @@
-"""What the conversation has cost: tokens and dollars per model, and how much of it came from the cache."""
+"""The `/cost` page: tokens and dollars per model, and the share that was read from the cache."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _MOST_ROWS = 6
 @frozen
 class CostNotes:
     next_usd: float | None = None
-    """An estimate of what sending the next request costs; None if it is not known."""
+    """Estimated cost of sending the next request; None if unknown."""
     cold: bool = False
     lost: str = ""
-    """What was billed again although it was cached, as a sentence."""
+    """Sentence about input that was billed again although it had been cached."""
     before: str = ""
-    """What was used before the session was resumed, as a sentence."""
+    """Sentence about usage before the session was resumed."""
     budget: float | None = None
-    """What may be spent in this process; None: there is no bound."""
+    """Spending limit of this process in dollars; None: unlimited."""
     saved: str = ""
-    """What leaving out old content has saved and had re-billed, as a sentence."""
+    """Sentence about what leaving out old content saved and what it caused to be billed again."""
 
 
 class CostPage(Page[None]):
-    """`details`: further tables as plain text for a width, of prompts, tools and agents (`commands.cost.details`)."""
+    """`details(width)`: further tables of prompts, tools and agents as plain text (`commands.cost.details`)."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class CostPage(Page[None]):
         return rows
 
     def _labelled(self, label: str, runs: Runs, width: int) -> list[Runs]:
-        """Wrapped below itself, not below the label."""
+        """Wrap the text below itself, not below the label."""
         rows = wrapped(runs, max(1, width - _LABEL), _MOST_ROWS)
         names = [label, *[""] * (len(rows) - 1)]
         return [[(padded(name, _LABEL), self.palette.muted), *row] for name, row in zip(names, rows, strict=True)]

@@ -1,7 +1,7 @@
-"""`/diff`: changed files with their counts, then the changes themselves, unified or side by side.
+"""The `/diff` page: changed files with their counts, then the changes, unified or side by side.
 
-Shows what the agent changed in this session; `l` narrows it to the last prompt, `a` shows all changes since HEAD.
-Nothing is folded. Very long diffs are laid out in a thread and painted row by row.
+Shows what the agent changed in this session; `l` shows only the last prompt, `a` all changes since HEAD. Nothing is
+folded. Very long diffs are laid out in a thread and painted row by row.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class DiffPage(Page[None]):
         self._beside: bool | None = None
         self._message = ""
         self._jumped: tuple[int, int] | None = None
-        """A row that was jumped to, and how far was scrolled then: the end of a diff cannot be scrolled to the top."""
+        """Row of the last jump, and the scroll position after it: the end of a diff cannot be scrolled to the top."""
 
     def parts(self) -> ComposeResult:
         yield StyledRows(id="where")
@@ -65,7 +65,7 @@ class DiffPage(Page[None]):
     def pager(self) -> DiffPager:
         return self.query_one(DiffPager)
 
-    def on_mount(self) -> None:  # Textual calls those of `Page` and `Sheet` after this one
+    def on_mount(self) -> None:  # Textual also calls the `on_mount` of the base classes, after this one
         self.watch(self.pager, "scroll_y", self._scrolled, init=False)
         self._reload()
 
@@ -271,11 +271,11 @@ class _Hit(NamedTuple):
     entry: int
     side: int
     number: int
-    """Its place among the hits in this column of the entry."""
+    """Index among the matches in this column of the entry."""
 
 
 class DiffPager(Scroller):
-    """Rows of a `DiffLayout`, painted as they come into sight, searched and copied."""
+    """Rows of a `DiffLayout`, painted when they become visible, with search and copy."""
 
     def __init__(self, palette: Palette, id: str) -> None:
         super().__init__(palette, id)
@@ -330,7 +330,7 @@ class DiffPager(Scroller):
 
 
 def _warm(changes: Changes) -> None:
-    """Load the languages of the files: the first use of one takes longer than a frame may. Blocking."""
+    """Load the lexers of the files' languages: the first use of one takes longer than a frame. Blocking."""
     from agentcli.tui.blocks.highlight import is_ready, warm
 
     languages = {language_of(file.diff.path) for file in changes.files}

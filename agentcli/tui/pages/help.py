@@ -1,4 +1,4 @@
-"""The keys and the commands, searchable. The tables come from outside: this page knows none of them."""
+"""The help page: keys and commands, searchable. The caller passes both tables."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ HelpEntry = tuple[str, str, str]
 
 
 class HelpPage(ListSheet[str, str]):
-    """Returns the command that Enter was pressed on, for the prompt; None for a key."""
+    """Returns the command chosen with Enter, for the prompt; None for a key."""
 
     share = 0.9
     label_cells = 26
     wide = 130
-    """With less, half of it would cut what keys do."""
+    """Minimum width for a preview: below it, half of the width would cut the descriptions of keys."""
     verb = "use the command"
 
     def __init__(
@@ -27,7 +27,7 @@ class HelpPage(ListSheet[str, str]):
         more: Callable[[str], Sequence[str]],
         commands_first: bool = False,
     ) -> None:
-        """`more`: what is shown beside a command where there is room."""
+        """`more(command)`: lines shown beside a command if there is room."""
         key_rows = [Row("", key, text, group=group or "Keys") for group, key, text in keys]
         command_rows = [Row(command, command, text, group=group or "Commands") for group, command, text in commands]
         rows = [*command_rows, *key_rows] if commands_first else [*key_rows, *command_rows]

@@ -1,4 +1,4 @@
-"""The active hooks: what runs when, where it comes from, how it last ended. Enter shows the whole command."""
+"""The `/hooks` page: active hooks with event, source and last result. Enter shows the whole command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MCP servers, live: their state and what they offer; reconnect, enable, disable, sign in, switch tools."""
+"""The `/mcp` pages, live: state and offers of the servers; reconnect, enable, disable, sign in, switch tools."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ T = TypeVar("T")
 
 _LOG_LINES = 200
 _LOG_SECONDS = 1.0
-"""Between two looks at a log that is shown."""
+"""Refresh interval of a shown log, in seconds."""
 _HEAD_ROWS = 5
 
 
 class ServerSheet(ListSheet[T, None]):
-    """A list that follows the servers, with the keys that act on one of them."""
+    """A list that updates with the servers, with keys that act on one of them."""
 
     letters = True
     share = 0.9
@@ -51,10 +51,10 @@ class ServerSheet(ListSheet[T, None]):
 
     @property
     def server(self) -> McpServer | None:
-        """The one that the keys act on."""
+        """The server that the keys act on."""
         raise NotImplementedError
 
-    def on_mount(self) -> None:  # Textual calls those of the base classes after this one
+    def on_mount(self) -> None:  # Textual also calls the `on_mount` of the base classes, after this one
         self.work(self._follow, "follow")
 
     async def _follow(self) -> None:
@@ -131,7 +131,7 @@ class ServerSheet(ListSheet[T, None]):
 
 
 class SignInPage(TextPage):
-    """The address to sign in at. Where the browser cannot reach this machine, the address it ends at is pasted here."""
+    """Shows the sign-in address. If the browser cannot reach this machine, the user pastes its final address here."""
 
     def __init__(self, address: str, paste: Callable[[str], None] | None) -> None:
         lines = ["Open this address to sign in:", "", address, ""]
@@ -153,14 +153,14 @@ class SignInPage(TextPage):
 
 
 class LogPage(Page[None]):
-    """The last lines of a log, live. Follows its end unless it is scrolled up."""
+    """The last lines of a log, live. Follows its end unless scrolled up."""
 
     def __init__(self, title: str, read: Callable[[], Sequence[str]]) -> None:
         super().__init__(title)
         self._read = read
         self._shown: list[str] = []
 
-    def on_mount(self) -> None:  # Textual calls that of `Sheet` after this one
+    def on_mount(self) -> None:  # Textual also calls `Sheet.on_mount`, after this one
         self._shown = list(self._read())
         self.set_interval(_LOG_SECONDS, self.update_lines)
         self.call_after_refresh(self._go_to_end)
@@ -175,7 +175,7 @@ class LogPage(Page[None]):
         self._shown, follows = lines, not self.pager.hidden[1]
         self.settle()
         if follows:
-            self.call_after_refresh(self._go_to_end)  # with the new height
+            self.call_after_refresh(self._go_to_end)  # after the new height is known
 
     def _go_to_end(self) -> None:
         if self.is_open:
@@ -183,7 +183,7 @@ class LogPage(Page[None]):
 
 
 class McpPage(ServerSheet[str]):
-    """All servers; Enter shows one."""
+    """List of all servers; Enter opens one."""
 
     verb = "open"
 
@@ -217,14 +217,14 @@ class McpPage(ServerSheet[str]):
 
 @frozen
 class Offered:
-    """One row of a server's page."""
+    """Value of one row on a server's page."""
 
     kind: Literal["about", "log", "tool", "refused", "prompt", "resource", "template"]
     name: str = ""
 
 
 class ServerPage(ServerSheet[Offered]):
-    """One server: everything it offers in one list. Enter shows more, `e` or Space switches a tool on or off."""
+    """One server and everything it offers in one list. Enter shows details, `e` or Space switches a tool on or off."""
 
     verb = "show"
     label_cells = 34
@@ -235,13 +235,13 @@ class ServerPage(ServerSheet[Offered]):
 
     @property
     def server(self) -> McpServer:
-        """The server of this name now: another one after a changed configuration, the last one if it was removed."""
+        """The server of this name: a new object after a configuration change, the last one if it was removed."""
         self._server = self.servers.get(self._server.name) or self._server
         return self._server
 
     @property
     def least(self) -> int:
-        """Also covers the list of servers below it."""
+        """Large enough to cover the list of servers below it."""
         below = [screen for screen in self.app.screen_stack if isinstance(screen, McpPage)]
         return max(super().least, *(page.query_one("#sheet").region.height - 2 for page in below), 0)
 
@@ -308,7 +308,7 @@ class ServerPage(ServerSheet[Offered]):
 
     @property
     def _tool(self) -> str | None:
-        """The tool that is pointed at."""
+        """The selected tool."""
         row = self.row
         return row.value.name if row is not None and row.value.kind == "tool" else None
 

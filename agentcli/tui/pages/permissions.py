@@ -1,6 +1,6 @@
-"""All permission rules by scope: searched, added, edited and removed, with what each decided in this session.
+"""All permission rules by scope, with search, add, edit and remove, and the last decision of each in this session.
 
-Nothing is changed here: the page closes with the arguments of the `/permissions` line that does it.
+The page changes nothing itself: it closes with arguments for the `/permissions` command.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class PermissionsPage(ListSheet[RuleEntry, str]):
 
 
 class RuleEditor(ListSheet[Behavior, str]):
-    """A rule to type, and what it does; Tab changes where it is saved. Closes with arguments for `/permissions`."""
+    """Editor for one rule and its effect; Tab changes the scope. Closes with arguments for `/permissions`."""
 
     verb = "save"
     longest = 4000
@@ -108,7 +108,7 @@ class RuleEditor(ListSheet[Behavior, str]):
         super().__init__("Edit this rule" if entry is not None else "New rule", [])
 
     def on_mount(self) -> None:
-        # Textual calls that of the base classes after this one.
+        # Textual calls the `on_mount` of the base classes after this one.
         if self._entry is not None:
             self.call_after_refresh(self._fill, self._entry.text)
 
@@ -118,7 +118,7 @@ class RuleEditor(ListSheet[Behavior, str]):
         self.settle()
 
     def _filter(self, keep: Behavior | None = None) -> None:
-        """Not a search: the rows are what can be done with the rule that was typed."""
+        """Instead of searching, list what can be done with the typed rule."""
         self._entries = entries_of(self._rows(self.query_text))
         self.listing.measure(self._entries, self.label_cells)
         self._confirming = ""

@@ -1,6 +1,6 @@
 """All settings: values, sources and meanings; simple ones can be changed.
 
-Nothing is saved here: a change goes back to whoever opened the page.
+The page saves nothing itself: it returns the change to its caller.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SIMPLE = ("text", "integer", "number", "boolean")
 
 @frozen
 class SettingChange:
-    """What the person wants: `value` None takes the key out of the file, so that a weaker layer counts again."""
+    """A change requested by the user. `value` None removes the key from the file, so that a weaker layer applies."""
 
     key: str
     value: Any
@@ -37,7 +37,7 @@ class SettingChange:
 
 
 class SettingsPage(ListSheet[Setting, SettingChange]):
-    """`rows` as in `Settings.describe`; `files`: the file of each scope that can be saved to, none: read-only."""
+    """`rows`: from `Settings.describe`. `files`: file of each scope that can be saved to; empty: read-only."""
 
     share = 0.9
     verb = "change"
@@ -71,7 +71,7 @@ class SettingsPage(ListSheet[Setting, SettingChange]):
         if why or key is None:
             self.say(why)
         else:
-            # A repository cannot set such a key, so its local file would be ignored.
+            # Repository files must not set such a key, so the local file would be ignored.
             files = {scope: file for scope, file in self._files.items() if scope == "user" or key.repository != "no"}
             self.open(ValuePicker(key, setting, files), self._changed)
 
@@ -95,7 +95,7 @@ class SettingsPage(ListSheet[Setting, SettingChange]):
 
 
 class ValuePicker(ListSheet[Any, SettingChange]):
-    """A new value for one setting: one of several, or typed. Tab changes where it is saved."""
+    """Picks a new value for one setting, from a list or typed. Tab changes the file that it is saved to."""
 
     verb = "save"
     unlisted_first = True

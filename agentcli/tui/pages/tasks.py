@@ -1,4 +1,4 @@
-"""Sub-agents and background commands: how they are doing, what they did, and stopping them."""
+"""The `/tasks` page: sub-agents and background commands with status and output, and a key to stop them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ _ID_CELLS = 7
 
 
 class TasksPage(ListSheet[str, Stop]):
-    """Returns `("stop", id)` for a command or an agent that is to be stopped. Whoever opens the page keeps it up to
-    date: `update_tasks`."""
+    """Returns `("stop", id)` for a command or agent to stop. The caller updates the page with `update_tasks`."""
 
     letters = True
     share = 0.9
@@ -53,7 +52,7 @@ class TasksPage(ListSheet[str, Stop]):
 
     def _rows(self, tasks: Sequence[BackgroundTask], agents: Sequence[AgentProgress]) -> list[Row[str]]:
         self._agents = dict(_named(agents))
-        # A background agent is a task of the engine, too.
+        # The engine lists background agents as tasks too.
         self._tasks = {task.id: task for task in tasks if task.id not in self._agents}
         group = "Background commands" if agents else ""
         widest = max((_ID_CELLS, *map(len, self._agents)))
@@ -69,7 +68,7 @@ class TasksPage(ListSheet[str, Stop]):
 
     def letter(self, key: str) -> bool:
         row = self.row
-        # `s` as on the page of an agent; `k` was the key here before.
+        # `s` as on an agent's page; `k` is kept as the former key.
         if key not in ("s", "k") or row is None:
             return False
         if self._is_running(row.value):
@@ -109,7 +108,7 @@ class TasksPage(ListSheet[str, Stop]):
 
 
 def _named(agents: Sequence[AgentProgress]) -> Iterator[tuple[str, AgentProgress]]:
-    """Each agent with its id; ids of a resumed session come again, and then the newest has its own."""
+    """Pair each agent with a unique name. Ids repeat after a resume; then only the newest agent keeps the plain id."""
     last = {progress.id: place for place, progress in enumerate(agents)}
     for place, progress in enumerate(agents):
         yield progress.id if last[progress.id] == place else f"{progress.id} ({place + 1})", progress

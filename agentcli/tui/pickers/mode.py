@@ -1,4 +1,4 @@
-"""Choosing the permission mode."""
+"""Picker for the permission mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choosing the model and its effort: what each can hold, what it costs, and what a change costs right now."""
+"""Pickers for the model and its effort, with context window, price, and the cost of changing now."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _MEANS = {
 
 
 class ModelPicker(Picker[str]):
-    """Returns the id of a model; also one that is not in the list, as it was typed. `context_tokens` are those of the
-    conversation, `price_of_change` says what going on with a model would bill anew."""
+    """Returns a model id, including one that is typed and not listed. `context_tokens`: size of the conversation.
+    `price_of_change(model)`: what continuing with another model would bill again."""
 
     placeholder = "type to search, or any model's name"
 
@@ -77,7 +77,7 @@ class ModelPicker(Picker[str]):
 
 
 class EffortPicker(Picker[str]):
-    """Returns a level, or "auto" for the model's default. `price_of_change`: what another level would re-bill."""
+    """Returns a level, or "auto" for the model's default. `price_of_change(level)`: what a change would bill again."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Choosing an earlier session. The list is read in a thread: there may be thousands of files."""
+"""Picker for an earlier session. The list is read in a thread: there may be thousands of files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LastLines = Callable[["SessionInfo"], Sequence[str]]
 
 
 class SessionPicker(Picker["SessionInfo"]):
-    """Returns the session's `SessionInfo`. `load` and `last_lines` run in threads and may raise OSError."""
+    """Returns a `SessionInfo`. `load` and `last_lines` run in threads and may raise OSError."""
 
     preview_in_thread = True
     preview_end = True
@@ -55,7 +55,7 @@ class SessionPicker(Picker["SessionInfo"]):
 
 
 def session_rows(sessions: Sequence[SessionInfo], now: float) -> list[Row[SessionInfo]]:
-    """Newest first, as given. The folder is shown where there are several."""
+    """Rows in the given order (newest first). The folder is shown if there are several."""
     several = len({session.cwd for session in sessions}) > 1
     rows = []
     for session in sessions:
@@ -68,5 +68,5 @@ def session_rows(sessions: Sequence[SessionInfo], now: float) -> list[Row[Sessio
 
 
 def _short(folder: str) -> str:
-    """The last part says which project it is."""
+    """Last component of the path, which identifies the project."""
     return safe(folder).rstrip("/").rpartition("/")[2] or "/"

@@ -1,4 +1,4 @@
-"""Choosing a theme: the whole screen shows the one under the cursor; Esc brings the old one back."""
+"""Picker for the theme: previews the selected theme on the whole screen; Esc restores the old one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agentcli.tui.theme.palette import Palette
 
 ThemeChoice = tuple[str, str, bool]
 Try = Callable[[str], Palette | None]
-"""Puts a theme on; what it returns, if anything, is the palette that the picker itself paints with from then on."""
+"""Applies a theme. Returns the palette for the picker itself, or None to keep its palette."""
 
 
 class ThemePicker(Picker[str]):
-    """Returns the name of the theme, or `auto`; it is on already then."""
+    """Returns the name of the theme or `auto`. The theme is already applied then."""
 
     def __init__(self, themes: Sequence[ThemeChoice], current: str, preview: Try) -> None:
         described = "dark or light, as the terminal's background is"
@@ -31,7 +31,7 @@ class ThemePicker(Picker[str]):
         self._on = current
 
     def moved(self, row: Row[str] | None) -> None:
-        # No theme fits what is typed: what was there before is better than the last one that happened to.
+        # No theme matches the query: show the original one instead of the last match.
         self._put_on(row.value if row is not None else self._before)
 
     def leave(self) -> None:

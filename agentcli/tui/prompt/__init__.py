@@ -1,1 +1,1 @@
-"""The prompt: editor, chips, history, completion and the draft that survives a crash."""
+"""The prompt box: editor with chips, completion menu, pastes, external editor. `interactive` has history and drafts."""

@@ -1,7 +1,7 @@
-"""Keeps the menu above the box in step with what is typed: asks the sources, shows what they answer, puts it in.
+"""Keeps the completion menu in step with the typed text: queries the sources, shows candidates, inserts the chosen one.
 
-Files are looked for beside the keys: one search at a time, always for the newest query, and an answer that comes late
-for an older one is dropped. Commands are at hand and shown at once.
+File searches run as a task: one at a time, always for the newest query; late results for an older query are dropped.
+Commands are available immediately and shown at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_FILES = 50
 _AGAIN_SECONDS = 0.05
-"""Between two answers to one query, while files are still listed or searched."""
+"""Seconds between two updates of the results for one query, while files are still being listed or searched."""
 
 
 class Assist:
@@ -49,7 +49,7 @@ class Assist:
         self._target: Target | None = None
         self._seen: tuple[int, tuple[int, int]] = (-1, (0, 0))
         self._dismissed: tuple[str, int] | None = None
-        """Of the target that was closed with Esc; what is typed on in it does not open it again."""
+        """Kind and start of the target whose menu was closed with Esc; typing on in it does not open the menu again."""
         self._wanted: Target | None = None
         self._asked_again = asyncio.Event()
         self._searching: asyncio.Task[None] | None = None
@@ -75,18 +75,18 @@ class Assist:
         self._look_for(target)
 
     def refresh_commands(self) -> None:
-        """Commands have come or gone: show them in an open menu."""
+        """Update an open menu after commands were added or removed."""
         if self._target is not None and self._target.kind == "command":
             self._look_for(self._target)
 
     def quiet(self) -> None:
-        """The text was put there by other means: nothing opens until somebody types."""
+        """Close the menu after the text was set by the program; it opens again when the user types."""
         self._seen = (self._editor.edits, self._editor.cursor_location)
         self._target = None
         self._show(None)
 
     def ask(self) -> bool:
-        """Tab: open the menu at the cursor, also where it was closed. False if nothing can be completed there."""
+        """Tab: open the menu at the cursor, even if it was closed. Return False if nothing can be completed there."""
         self._dismissed = None
         self._seen = (-1, (0, 0))
         self.update()
@@ -103,7 +103,7 @@ class Assist:
 
     @property
     def chosen(self) -> Candidate | None:
-        """What Enter would take. None for a menu that is older than the text."""
+        """The candidate that Enter would accept. None if the menu is older than the text."""
         menu = self._menu
         if menu is None or menu.target != self._target or not 0 <= self._popup.chosen < len(menu.candidates):
             return None
@@ -150,7 +150,7 @@ class Assist:
             if began:
                 self._show(None)
                 self._files.begin()
-            self._wanted = target  # and not what was wanted before it
+            self._wanted = target  # replaces an older query
             self._asked_again.set()
             if self._searching is None or self._searching.done():
                 self._searching = asyncio.get_running_loop().create_task(self._search(), name="completion")
@@ -176,7 +176,7 @@ class Assist:
                     self._wanted = target
 
     def _show_files(self, target: Target, found: FoundFiles) -> None:
-        """Show the files; the one that was chosen stays chosen when more are found."""
+        """Show files, keeping the selected one selected when more are found."""
         menu = file_menu(target, found)
         before = self.chosen if self._menu is not None and self._popup.chosen > 0 else None
         if before is not None and self._menu is not None and self._menu.target == target:
@@ -186,7 +186,7 @@ class Assist:
             self._show(menu if menu.candidates or menu.note else None)
 
     def _ask_late(self, target: Target) -> None:
-        """Add completions that take a moment; an answer for an older text is not waited for."""
+        """Add slow completions when they arrive; a pending request for an older text is cancelled."""
 
         async def ask() -> None:
             values = await self._late(target.command, target.query)

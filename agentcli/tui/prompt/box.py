@@ -1,6 +1,7 @@
-"""The box at the bottom of the screen: editor, rules, queued prompts, menu. What a key means here is decided here.
+"""The prompt box at the bottom of the screen: editor, rules, queued prompts, menu. Maps keys to their actions.
 
-Says what the person did with messages (`Submitted`, `TakeBack`, `HelpWanted`, `InterruptWanted`) and knows no engine.
+Reports user actions with messages (`Submitted`, `TakeBack`, `HelpWanted`, `InterruptWanted`); has no access to the
+engine.
 """
 
 from __future__ import annotations
@@ -72,20 +73,20 @@ class PromptBox(Widget):
 
     @dataclass
     class Submitted(Message):
-        """Enter, or with `now` Ctrl+Enter. The box is empty already; `load` gives the draft back if it cannot be taken.
-        An empty draft with `now`: Enter again, while prompts are queued: what waits is wanted now."""
+        """Enter, or with `now` Ctrl+Enter. The box is already empty; `load` restores the draft if it is not accepted.
+        An empty draft with `now`: Enter on an empty box while prompts are queued, to send those now."""
 
         draft: Draft
         now: bool
 
     class TakeBack(Message):
-        """What is queued is wanted back in the box."""
+        """The user wants to edit the queued prompt."""
 
     class HelpWanted(Message):
         """`?` in an empty box."""
 
     class InterruptWanted(Message):
-        """Esc, with nothing open that it would close."""
+        """Esc while no menu or search is open."""
 
     def __init__(self, parts: PromptParts) -> None:
         super().__init__()
@@ -108,9 +109,9 @@ class PromptBox(Widget):
         self._outside = Outside(self, self._editor, parts.environ, parts.cwd)
         self._editor.hint = IDLE_HINT
         self.on_next_edit: Callable[[], None] | None = None
-        """Called once, when the text changes."""
+        """Called once, at the next change of the text."""
         self.last_typed = 0.0
-        """When the text changed last, in monotonic time: a question that pops up must not be answered by typing."""
+        """Monotonic time of the last text change: typing must not answer a dialog that has just opened."""
 
     def compose(self) -> ComposeResult:
         yield self._popup
@@ -131,7 +132,7 @@ class PromptBox(Widget):
         await self._parts.drafts.aclose()
 
     def _warm(self) -> None:
-        """Do beside everything what the first Up and the first slash would have to wait for."""
+        """Preload the history and the commands in a thread, so that the first Up and the first slash do not wait."""
 
         def warm() -> None:
             self._parts.history.warm()
@@ -152,17 +153,17 @@ class PromptBox(Widget):
         return self._editor.is_empty if self._before_search is None else self._before_search.is_empty
 
     def refresh_commands(self) -> None:
-        """Commands have come or gone: show them in an open menu."""
+        """Update an open menu after commands were added or removed."""
         self._assist.refresh_commands()
 
     def load(self, draft: Draft) -> None:
-        """Put a draft into the box, in place of what is there; undo brings that back."""
+        """Replace the text by a draft; undo restores the old text."""
         self._end_search()
         self._editor.put(draft)
         self._assist.quiet()
 
     def clear(self) -> None:
-        """Empty the box; undo brings back what was there."""
+        """Empty the box; undo restores the text."""
         self._end_search()
         self._walk.end()
         if not self._editor.is_empty:
@@ -185,24 +186,24 @@ class PromptBox(Widget):
         self._show_hint()
 
     def suggest(self, line: str) -> None:
-        """What Enter sends while the box is empty; it is shown there, and typing takes its place. "": nothing."""
+        """Set the line that Enter sends while the box is empty. It is shown as the hint; "" for none."""
         self._suggested = line
         self._show_hint()
 
     def set_label(self, text: str, style_class: str = "") -> None:
-        """The words at the right end of the rule. `style_class`: accent, success, warning, error or one of your own."""
+        """Set the label at the right end of the rule. `style_class`: accent, success, warning, error or another."""
         self._rule.set_label(text, style_class)
 
     def set_queued(self, texts: Sequence[str]) -> None:
         self._queued.set_queued(texts)
 
     def dismiss(self) -> bool:
-        """Close the menu or the search, if one is open: what Esc does first. Whether there was one."""
+        """Close an open menu or search, the first effect of Esc. Return whether there was one."""
         return self._end_search(restore=True) or self._assist.dismiss()
 
     def act(self, action: str) -> bool:
-        """What a key of the table does; False lets it go on to the screen. Called in the editor's own turn, so that the
-        text is what was typed before this key."""
+        """Run an action of the key table; False passes the key on to the screen. Called synchronously by the editor, so
+        that the text is exactly what was typed before this key."""
         self._keep_up()
         match action:
             case "send":
@@ -234,8 +235,8 @@ class PromptBox(Widget):
         return True
 
     def interrupts(self, event: events.Key) -> bool:
-        """Take a key that interrupts. As a key it would go up to the app, and a prompt that is sent right behind it
-        would be there first and be interrupted; these messages stay in order."""
+        """Handle a key that interrupts. As a key event it would bubble up to the app, and a prompt sent right after it
+        would arrive first and be interrupted; messages of the box stay in order."""
         if event.key not in self._interrupting or event.is_printable:
             return False
         self.post_message(self.InterruptWanted())
@@ -265,7 +266,7 @@ class PromptBox(Widget):
 
     def _send(self, *, now: bool) -> None:
         if self._before_search is not None:
-            # Looked at first: what was found is rarely what is wanted word for word.
+            # Show it first: a history entry is rarely sent unchanged.
             self._take_found(self._popup.chosen)
             return
         draft = self._editor.draft
@@ -351,7 +352,7 @@ class PromptBox(Widget):
         self._assist.quiet()
 
     def _end_search(self, *, restore: bool = False) -> bool:
-        """Whether there was a search. `restore`: what was in the box before it comes back."""
+        """End the history search; return whether there was one. `restore`: bring back the draft from before it."""
         before = self._before_search
         if before is None:
             return False
@@ -366,14 +367,14 @@ class PromptBox(Widget):
         return True
 
     def pasted(self, text: str) -> None:
-        """Text from the terminal's paste: never sends, however many line breaks are in it."""
+        """Insert pasted text. Never sends, however many line breaks it contains."""
         if self._before_search is None:
             self._outside.paste(text)
         else:
             self._editor.put_in(plain_line(text))
 
     def changed(self, *, text: bool) -> None:
-        """The text, or only the cursor or the selection, is another one now."""
+        """Called by the editor when the text, or only cursor or selection (`text` False), has changed."""
         if not self.is_attached:
             return
         self._keep_up()

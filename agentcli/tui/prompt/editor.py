@@ -1,7 +1,7 @@
-"""The editor: Textual's text area with chips, whole characters, cutting and yanking, and rows painted our own way.
+"""The prompt editor: Textual's text area with chips, grapheme-wise movement, kill and yank, and its own row painting.
 
-It knows nothing of sending, history and completion; the box around it does. Rows are painted here because the text
-area's own way divides the whole line for each row (8 ms a key in a draft of 2,000 characters) and knows no chips.
+It has no access to sending, history and completion; the box around it has. Rows are painted here because the text area
+splits the whole line for each row (8 ms per key in a draft of 2,000 characters) and does not support chips.
 """
 
 from __future__ import annotations
@@ -84,11 +84,11 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
         self._own_context: Context | None = None
         self._after_cut: tuple[int, Location] | None = None
         self._looks: dict[str, Style] = {}
-        """Styles by name, as far as they were needed since they changed last."""
+        """Component styles by name, cached until styles change."""
         self._echoes: dict[str, tuple[Strip, Strip]] = {}
-        """What `echo` gave for each character since styles changed last."""
+        """Results of `echo` by character, cached until styles change."""
         self.pieces: dict[str, Piece] = {}
-        """Also of chips that are not in the text any more: undo may bring them back."""
+        """Chip contents by label, including chips no longer in the text, because undo may restore them."""
         super().__init__(
             compact=True,
             soft_wrap=True,
@@ -98,7 +98,7 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
             id="prompt-editor",
         )
         self.cursor_blink = False
-        self.indent_width = TAB  # of tabs in pasted text: as wide as the transcript will show them
+        self.indent_width = TAB  # tab width of pasted text, the same as in the transcript
         self.match_cursor_bracket = False
 
     def _set_document(self, text: str, language: str | None) -> None:
@@ -132,7 +132,7 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
         self._replace_via_keyboard(clean_text(text), *self.selection)
 
     def put_in_pasted(self, text: str) -> None:
-        """Text from outside: a chip when it is large, and never with anything in it that a terminal would obey."""
+        """Insert text from outside, as a chip if it is large, without anything that a terminal would obey."""
         text = without_controls(text, visible=not is_large(text))
         if is_large(text):
             self._put_in_chip(lambda number: pasted_chip(number, text), PastedPiece(clean_text(text)))
@@ -148,12 +148,12 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
         self.pieces[label] = piece
         row, column = min(self.selection)
         before = self.document[row][:column]
-        # Two chips, or a word and a chip, are easier to read and to edit with a blank between them.
+        # A blank between two chips, or between a word and a chip, makes both easier to read and edit.
         self.put_in(f" {label} " if before and not before[-1].isspace() else f"{label} ")
         return label
 
     def adopt(self, draft: Draft) -> str:
-        """Take over the draft's chips and return its text, with chips renumbered so that none is taken for another."""
+        """Add the draft's chips to `pieces` and return its text, with chips renumbered where labels collide."""
         kept: list[str] = []
         at = 0
         for start, end, piece in draft.chips():
@@ -169,7 +169,7 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
         return "".join((*kept, draft.text[at:]))
 
     async def _on_key(self, event: events.Key) -> None:
-        """Everything is done here and now, so that keys take effect in the order in which they were typed."""
+        """Handle keys synchronously here, so that they take effect in the order in which they were typed."""
         key = self._keys.get(event.key)
         if key is not None:
             event.prevent_default()
@@ -190,26 +190,27 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
             event.stop()
             event.prevent_default()
         elif (character := event.character) is not None and not event.is_printable and category(character[-1]) == "Cf":
-            # Joiners and the like are part of what people type, though Python does not call them printable.
+            # Joiners and similar format characters are valid input, though Python does not consider them printable.
             event.stop()
             event.prevent_default()
             self.put_in(without_controls(character))
 
     def on_mount(self) -> None:
         self._own_context = copy_context()
-        # The colours behind the text are those of the screen, whose styles are not this widget's.
+        # The background is that of the screen, so it changes without a style update of this widget.
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self._forget_looks())
 
     def would_type(self, event: events.Key) -> bool:
-        """Whether a key would only insert its character, and nothing is to come before it."""
+        """Whether a key would only insert its character, with no earlier work pending."""
         character = event.character
         if self._own_context is None or self.has_work or event.key in self._keys:
             return False
         return character is not None and character.isprintable() and not (character == "?" and self.is_empty)
 
     def echo(self, event: events.Key) -> tuple[Strip, Strip] | None:
-        """The cells from the cursor on, as they should be painted now and as they will be with the character of a key;
-        None unless that is added to the end of a line. They are known long before the edit is done and painted."""
+        """Cells from the cursor on, as they should be painted now and as they will be after a key inserts its
+        character; None unless the character is appended to a line. They are known long before the edit is applied and
+        painted."""
         character, (start, end) = event.character, self.selection
         if not character or certain_width(character) != 1 or start != end or end[1] != len(self.document[end[0]]):
             return None
@@ -220,14 +221,14 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
 
     def _make_echo(self, character: str) -> tuple[Strip, Strip]:
         base, cursor = self._base, self._base + self._look("cursor")
-        # Behind the cursor there is room for one more: else the line could be wrapped.
+        # There must be room for one more cell after the cursor, otherwise the line could wrap.
         before = Strip((Segment(" ", cursor), Segment("  ", base)), 3)
         after = Strip((Segment(character, base), Segment(" ", cursor)), 2)
         before, after = self._filtered([before, after])
         return before, after
 
     def type_directly(self, event: events.Key, *, is_echoed: bool) -> None:
-        """Insert the character of a key that would be typed, in the caller's turn instead of the editor's own."""
+        """Insert the character of a key immediately, without the editor's message queue. See `would_type`."""
         if self._own_context is not None and event.character is not None:
             self._typing_directly, self._is_echoed = True, is_echoed
             try:
@@ -236,7 +237,7 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
                 self._typing_directly = self._is_echoed = False
 
     def paint_typed(self) -> None:
-        """Paint what was typed directly. What needs a layout first is painted as usual."""
+        """Paint directly typed text. If a layout is needed first, it is painted as usual."""
         if self._own_context is not None:
             self._own_context.run(self._paint_typed)
 
@@ -248,12 +249,12 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
             self.check_idle()
 
     def tell_of_typed(self) -> None:
-        """Let the owner keep up with what was typed directly."""
+        """Notify the owner of directly typed text."""
         if self._own_context is not None:
             self._own_context.run(lambda: self._owner.changed(text=True))
 
     def check_idle(self) -> None:
-        if not self._typing_directly:  # a message to itself would be work, and the next character would have to wait
+        if not self._typing_directly:  # a message to itself would count as work and delay the next character
             super().check_idle()
 
     async def _on_paste(self, event: events.Paste) -> None:
@@ -295,14 +296,14 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
         return row, chip[1] if chip else column
 
     def get_cursor_line_start_location(self, smart_home: bool = False) -> Location:
-        return self.cursor_location[0], 0  # of the line, not of the row: as in every shell
+        return self.cursor_location[0], 0  # start of the line, not of the wrapped row, as in shells
 
     def get_cursor_line_end_location(self) -> Location:
         row = self.cursor_location[0]
         return row, len(self.document[row])
 
     def _validate_selection(self, selection: Selection) -> Selection:
-        """The cursor never stands inside of a chip or of a character, however it came there."""
+        """Keep the cursor outside of chips and grapheme clusters, however it was moved."""
         start, end = super()._validate_selection(selection)
         placed = self._placed(end)
         return Selection(placed if start == end else self._placed(start), placed)
@@ -330,7 +331,7 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
         return start, end
 
     def edit(self, edit: Edit) -> EditResult:
-        """What the text area does, without suggestions, line numbers and highlighting, which a prompt does not have."""
+        """Apply an edit like the text area, without its suggestions, line numbers and highlighting."""
         self._editing = True
         try:
             rows = len(self.wrapped_document._offset_to_line_info)
@@ -348,29 +349,29 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
         return result
 
     def _follow_echo(self, location: Location) -> None:
-        """Put the cursor behind a character that the terminal shows already: in its row, and nothing has scrolled. As
-        setting the selection does, without all that this asks of widgets around the editor."""
+        """Move the cursor past a character that the terminal already shows: it stays in its row, and nothing scrolls.
+        Does the same as setting the selection, without the updates of surrounding widgets."""
         self.set_reactive(TextArea.selection, Selection.cursor(location))
         before, self._cursor_offset = self._cursor_offset, self.wrapped_document.location_to_offset(location)
         self.navigator.last_x_offset = self._cursor_offset[0]
         end_screen_selection(self.screen)
-        # Behind a joiner a character takes no cell of its own.
+        # After a joiner, a character may take no cell.
         self.app.cursor_position += (self._cursor_offset[0] - before[0], 0)
 
     def _tell_of_edit(self) -> None:
         self.edits += 1
-        if not self._typing_directly:  # else once it is painted
+        if not self._typing_directly:  # otherwise the owner is notified after painting
             self._owner.changed(text=True)
 
     def post_message(self, message: Message) -> bool:
-        """Changes go to the owner at once and not as messages: in order with the keys, and two hops cheaper a key."""
+        """Notify the owner of changes with a call instead of messages: in order with the keys, and cheaper per key."""
         if isinstance(message, TextArea.Changed):
             self._tell_of_edit()
             return True
         return super().post_message(message)
 
     def _watch_selection(self, previous_selection: Selection, selection: Selection) -> None:
-        """What the text area does, without brackets, and with a search for the cursor only if it can be out of view."""
+        """Like the text area, without bracket matching, and scrolling to the cursor only if it may be out of view."""
         if not self.is_mounted:
             return
         end_screen_selection(self.screen)
@@ -401,7 +402,7 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
         self._kill(end if end != self.cursor_location else self.get_cursor_right_location())
 
     def _kill(self, to: Location) -> None:
-        """Cut up to a place, or the selection. Cuts in a row come back together."""
+        """Cut up to a location, or the selection. Consecutive cuts are yanked together."""
         start, end = self.selection if not self.selection.is_empty else (self.cursor_location, to)
         start, end = self._with_whole_chips(start, end)
         if not (text := self.get_text_range(start, end)):
@@ -418,7 +419,7 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
 
     @classmethod
     def _get_component_classes(cls) -> frozenset[str]:  # type: ignore[override]  # a cached function there
-        """Without those of `TextArea`, which paints differently: every change of styles would compute all of them."""
+        """Only our own: `TextArea`'s component styles are unused here but would be computed at every style change."""
         return frozenset(cls.COMPONENT_CLASSES)
 
     def _look(self, name: str) -> Style:
@@ -443,7 +444,7 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
         self._echoes.clear()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Without borders, padding, links and the cache of rows, which cost more than the one row that changes."""
+        """Render rows without borders, padding, links and the row cache, which cost more than the row that changes."""
         width = self.outer_size.width
         strips = [self.render_line(y).adjust_cell_length(width, self._base) for y in crop.line_range]
         strips = self._filtered(strips)
@@ -485,7 +486,7 @@ class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
         return Strip(segments).apply_style(base).adjust_cell_length(width, base)
 
     def _spans(self, line_index: int, line: str) -> Iterator[StyledColumns]:
-        """From where to where which style holds; later ones over earlier ones."""
+        """Styled column ranges of a line; later ones override earlier ones."""
         for start, stop in self.chips_in(line_index):
             yield start, stop, self._look("chip")
         first, last = sorted(self.selection)

@@ -1,4 +1,4 @@
-"""Writing a prompt in the person's own editor. The app steps aside for as long as that runs."""
+"""Edit a prompt in the user's own editor. The app is suspended while the editor runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentcli.interactive.editor import NotWritten, Written, edited
 
 
 async def edit_outside(app: App[Any], text: str, environ: Mapping[str, str], cwd: Path) -> Written | NotWritten:
-    """Open the text in $VISUAL or $EDITOR and read it back. Never raises for what the editor does."""
+    """Open the text in $VISUAL or $EDITOR and read it back. Never raises for failures of the editor."""
     try:
         return await edited(text, environ, cwd, _suspended(app))
     except SuspendNotSupported:
@@ -22,6 +22,6 @@ async def edit_outside(app: App[Any], text: str, environ: Mapping[str, str], cwd
 
 @contextmanager
 def _suspended(app: App[Any]) -> Iterator[None]:
-    # The loop goes on, so that the agent does; only the painting waits, because the terminal is not ours now.
+    # The event loop, and with it the agent, keeps running; only painting stops, since the terminal is not ours.
     with app.suspend(), app.batch_update():
         yield

@@ -1,11 +1,11 @@
-"""Where one thing that people call a character ends: a letter with its marks, a flag, a family in one emoji."""
+"""Boundaries of grapheme clusters, the user's "characters": a letter with its marks, a flag, a joined emoji."""
 
 from __future__ import annotations
 
 from rich.cells import split_graphemes
 
 _WINDOW = 64
-"""Code points looked at; longer clusters are only made to break terminals."""
+"""Code points examined; longer clusters exist only to break terminals."""
 
 
 def boundary_after(text: str, column: int) -> int:
@@ -23,7 +23,7 @@ def boundary_before(text: str, column: int) -> int:
 
 
 def boundary_near(text: str, column: int) -> int:
-    """The column itself, or the beginning of the character that it is inside of."""
+    """The column itself, or the start of the grapheme cluster that contains it."""
     if column <= 0 or column >= len(text) or text[column - 1 : column + 1].isascii():
         return column
     start = max(0, column - _WINDOW)
@@ -31,7 +31,8 @@ def boundary_near(text: str, column: int) -> int:
 
 
 def _starts(text: str) -> list[int]:
-    """Where each character begins, and the end. Skin tones join what precedes, two regional letters are one flag."""
+    """Start of each cluster, and the end of the text. Skin tones join the previous cluster; two regional indicators
+    form one flag."""
     starts: list[int] = []
     letters = 0
     for start, _end, _width in split_graphemes(text)[0]:

@@ -1,10 +1,10 @@
-"""Every key of the prompt, in one table: what help shows, and what a keymap may change by the key's id.
+"""Table of all prompt keys, used by the help and rebindable by id in a keymap.
 
-The editor looks its keys up itself, in its own turn. Bindings of Textual would come late: a key first goes up to the
-app, and what is typed right behind it would be in the box by then (and sent along with an Enter typed before it).
+The editor looks up its keys synchronously. Textual bindings would be too late: a key first bubbles up to the app, so
+text typed right after an Enter could already be in the box and be sent with it.
 
-Not here on purpose, because they are the screen's: Ctrl+C, Ctrl+D, Ctrl+Z, Ctrl+L, Ctrl+O, Ctrl+B, Ctrl+P, Shift+Tab,
-PgUp, PgDn.
+Keys of the screen are in `tui/keys.py`: Ctrl+C, Ctrl+D, Ctrl+Z, Ctrl+L, Ctrl+O, Ctrl+B, Ctrl+P, Ctrl+F, Ctrl+T,
+Shift+Tab, PgUp, PgDn, Ctrl+Home, Ctrl+End.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from agentcli.core.frozen import frozen
 class PromptKey:
     action: str
     keys: str
-    """As Textual names them, separated by commas."""
+    """Textual key names, separated by commas."""
     help: str
     select: bool = False
-    """Whether the movement selects what it passes."""
+    """Whether the movement extends the selection."""
 
     @property
     def id(self) -> str:
@@ -68,11 +68,11 @@ PROMPT_KEYS: tuple[PromptKey, ...] = (
 )
 
 _SAME_KEYS = {"shift+enter": "shift+\r", "alt+enter": "alt+\r", "ctrl+enter": "ctrl+\r"}
-"""What Textual's parser calls them in terminals with modifyOtherKeys."""
+"""Names that Textual's parser uses in terminals with modifyOtherKeys."""
 
 
 def key_table(keymap: Mapping[str, str] | None = None) -> dict[str, PromptKey]:
-    """Which key does what. `keymap` has other keys for some ids; an empty text leaves an action without a key."""
+    """Action by key name. `keymap` replaces the keys of some ids; an empty string leaves an action without a key."""
     table: dict[str, PromptKey] = {}
     for key in PROMPT_KEYS:
         for name in (keymap or {}).get(key.id, key.keys).split(","):

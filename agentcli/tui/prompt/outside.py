@@ -1,6 +1,6 @@
-"""What comes into the box from outside: pastes, pictures, the clipboard, and text from the person's own editor.
+"""Input from outside the box: pastes, pictures, the clipboard, and text from the user's own editor.
 
-Slow work is done in threads and workers; while it goes on, typing does too.
+Slow work runs in threads and workers, so that typing continues meanwhile.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Outside:
     def _attach(self, name: str, piece: ImagePiece) -> None:
         label = self._editor.put_in_image(name, piece)
         if not piece.data:
-            # Read now: a dropped screenshot may be gone when the prompt is sent.
+            # Read it now: a dropped screenshot may be deleted before the prompt is sent.
             self._box.run_worker(self._read_image(label, name, piece), group="pictures", exit_on_error=False)
 
     async def _read_image(self, label: str, name: str, piece: ImagePiece) -> None:

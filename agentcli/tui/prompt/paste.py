@@ -1,4 +1,4 @@
-"""What comes from outside: pasted text, dropped paths of pictures, and the clipboard of the desktop."""
+"""Reading of pasted text, dropped picture paths, and the desktop's clipboard."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_large(text: str) -> bool:
 
 
 def without_controls(text: str, *, visible: bool = True) -> str:
-    """Text that is safe in the box. Direction controls are spelled out: they make text look like other text."""
+    """Make text safe for the box. Direction controls are spelled out, because they disguise text as other text."""
     text = plain_text(text)
     if not visible or text.isascii():
         return text
@@ -32,7 +32,7 @@ def without_controls(text: str, *, visible: bool = True) -> str:
 
 
 def picture_paths(text: str, cwd: Path) -> list[Path]:
-    """The pictures that a dropped or pasted text names; empty unless all of it is paths of existing pictures."""
+    """Pictures named by dropped or pasted text; empty unless all of the text is paths of existing pictures."""
     text = text.strip()
     if not text or len(text) > _LONGEST_PATHS or not any(suffix in text.lower() for suffix in _PICTURES):
         return []
@@ -67,13 +67,13 @@ def _picture(word: str, cwd: Path) -> Path | None:
     try:
         path = cwd / Path(word).expanduser()
         return path if path.is_file() else None
-    except (OSError, ValueError, RuntimeError):  # the last: nobody knows that user's home
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: unknown home directory of a user
         return None
 
 
 @frozen
 class Clipping:
-    """What was on the clipboard: a picture's bytes, or text, or why neither."""
+    """Content of the clipboard: a picture's bytes, text, or the reason for neither."""
 
     image: bytes = b""
     text: str = ""
@@ -81,7 +81,7 @@ class Clipping:
 
 
 _READERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
-    # program, arguments for a picture, arguments for text, the variable without which it cannot work
+    # program, arguments for a picture, arguments for text, variable that has to be set
     ("wl-paste", ("--no-newline", "--type", "image/png"), ("--no-newline", "--type", "text"), "WAYLAND_DISPLAY"),
     (
         "xclip",
@@ -95,7 +95,7 @@ _READERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
 
 
 def read_clipboard(environ: Mapping[str, str], cwd: Path) -> Clipping:
-    """Ask the desktop's own programs. Blocking: for a thread."""
+    """Read the clipboard with the desktop's own programs. Blocking: run it in a thread."""
     from agentcli.core.programs import find_program
 
     tried = False

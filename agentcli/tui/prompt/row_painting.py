@@ -1,4 +1,4 @@
-"""One row of the prompt: a part of a line with its chips, its selection and its cursor."""
+"""Paint one row of the prompt: part of a line with chips, selection and cursor."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from rich.segment import Segment
 from rich.style import Style
 
 StyledColumns = tuple[int, int, Style]
-"""Columns from, up to, and the style that goes over what is there."""
+"""Start column, end column, and a style to apply on top."""
 
 
 def painted(
     line: str, begin: int, end: int, spans: Sequence[StyledColumns], tab_widths: Iterable[int]
 ) -> Iterator[Segment]:
-    """The part of a line that stands in one row. Later spans lie over earlier ones; `tab_widths` are those of the
-    part's tabs. A row that ends with its line has a blank behind it, where the cursor may stand."""
+    """Segments of the part of a line that is in one row. Later spans override earlier ones; `tab_widths` are those of
+    the part's tabs. A row at the end of a line gets a trailing blank for the cursor."""
     places = sorted({begin, end} | {at for start, stop, _look in spans for at in (start, stop) if begin < at < end})
     widths = iter(tab_widths)
     for start, stop in pairwise(places):

@@ -1,4 +1,4 @@
-"""The small rows of the box: the rules around it, the mark before the text, and the prompts that wait above it."""
+"""Small rows of the prompt box: the rules around it, the mark before the text, and the queued prompts above it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from agentcli.tui.prompt.popup import shown
 
 MOST_QUEUED = 3
 SMALL_SCREEN = 14
-"""Rows of the screen under which the box does without the rule below it."""
+"""Screen height in rows below which the box has no rule at its bottom."""
 
 
 class PromptRule(Widget):
-    """A rule, with a label at its right end. The label's class says how it is painted, its words what it means."""
+    """A rule with a label at its right end. The CSS class sets the label's colour; its text has the meaning."""
 
     DEFAULT_CSS = """
     PromptRule {
@@ -62,7 +62,7 @@ class PromptRule(Widget):
 
 
 class PromptMark(Widget):
-    """What stands before the text: `❯` for a prompt, `!` for a shell line; `search` while one looks for an old one."""
+    """Mark before the text: `❯`, coloured by the kind of input; `search ❯` while searching the history."""
 
     DEFAULT_CSS = """
     PromptMark {
@@ -123,7 +123,7 @@ class QueuedRows(Widget):
         return [line if cell_len(line) <= width else set_cell_size(line, width - 1) + "…" for line in lines]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        # On a small screen one row says as much as is needed.
+        # A small screen gets a single row with the number of queued prompts.
         return min(len(self._lines(80)), 1 if viewport.height < SMALL_SCREEN else MOST_QUEUED)
 
     def render_line(self, y: int) -> Strip:

@@ -1,7 +1,7 @@
-"""How lines become rows, and where a column stands in them.
+"""Wrapping of lines into rows, and conversion between columns and cells.
 
-Textual's own way measures tabs from the beginning of a row in one place and of the line in another, counts the parts of
-a joined emoji one by one, and takes a line apart with a `Text` several times a key. Here columns, cells and rows agree.
+Textual measures tabs from the start of a row in one place and from the start of the line in another, counts the parts
+of a joined emoji separately, and splits a line with a `Text` several times per key. Here columns, cells and rows agree.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WrappedPrompt(WrappedDocument):
             self._fit_characters()
 
     def _has_grown_within_row(self, start: Location, old_end: Location, new_end: Location) -> bool:
-        """Whether a line has only got longer at its end, where its last row has room: that moves nothing."""
+        """Whether a line only got longer at its end and its last row has room, so that no row moves."""
         line_index, column = new_end
         if start != old_end or start[0] != line_index:
             return False
@@ -41,7 +41,7 @@ class WrappedPrompt(WrappedDocument):
         return column == len(line) and room > 0 and line.isascii() and "\t" not in line
 
     def _fit_characters(self) -> None:
-        """Mend what Textual does with long words, character by character."""
+        """Correct Textual's wrapping of long words by grapheme widths."""
         styled = [number for number, line in enumerate(self.document.lines) if self._width and _EMOJI_STYLE in line]
         before = [len(self._wrap_offsets[number]) for number in styled]
         for number in styled:
@@ -54,8 +54,8 @@ class WrappedPrompt(WrappedDocument):
         self._keep_characters_whole()
 
     def _within_width(self, line_index: int) -> list[int]:
-        """Where the rows of a line begin, as Textual has them but with the width of whole characters: an emoji style
-        widens what is before it."""
+        """Row starts of a line, as Textual computes them but with the width of whole grapheme clusters: an emoji
+        variation selector widens the character before it."""
         line, offsets = self.document[line_index], []
         tabs, x = iter(self._tabs(line_index, line, 0, len(line))), 0
         for word in _WORD.finditer(line):
@@ -74,7 +74,8 @@ class WrappedPrompt(WrappedDocument):
         return offsets
 
     def _keep_characters_whole(self) -> None:
-        """A row never ends inside a character. What was cut off is narrower than measured: the next row has room."""
+        """Move row starts so that no row ends inside a cluster. The rest is narrower than measured, so the next row has
+        room for it."""
         for line_index, offsets in enumerate(self._wrap_offsets):
             if offsets and not (line := self.document[line_index]).isascii():
                 before = 0
@@ -112,7 +113,7 @@ class WrappedPrompt(WrappedDocument):
             if x > x_offset:
                 return begin + start
             last = begin + start
-        # Behind the last character of a row is the first of the next one.
+        # The position after the last character of a row belongs to the next row.
         return end if section == len(offsets) else last
 
     def _tabs(self, line_index: int, line: str, begin: int, end: int) -> list[int]:

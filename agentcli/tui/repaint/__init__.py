@@ -1,5 +1,5 @@
-"""From frames to bytes for the terminal: only what it does not show already.
+"""Turns frames into terminal output that contains only the changed cells.
 
-`screen` remembers what the terminal shows and what it should show, `cells` makes cells of the strips of a frame, `pens`
-has the looks of cells, `scrolling` finds rows that moved, and `changes` writes the cells that differ.
+`screen` stores what the terminal shows and what it should show, `cells` converts strips to cells, `pens` stores the
+styles of cells, `scrolling` finds rows that moved, and `changes` writes the cells that differ.
 """

@@ -1,4 +1,4 @@
-"""Strips as cells: for every column its character and its look."""
+"""Convert strips to cells: a character and a pen for every column."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from textual.strip import Strip
 from agentcli.tui.repaint.pens import Pen, Pens
 
 Cells = tuple[list[str], list[Pen]]
-"""The characters and the looks of some columns. Behind a wide character there is an empty one."""
+"""Characters and pens of some columns. A wide character is followed by empty strings."""
 
 MOST_STRIPS = 400
 _CONTROLS = dict.fromkeys([*range(32), *range(127, 160)])
@@ -29,18 +29,18 @@ _WIDE = (
 """East Asian scripts: two cells in every terminal, unlike emoji."""
 _EMOJI_STYLE = "\ufe0f"
 _CERTAIN: set[str | None] = {None, "", *map(chr, range(32, 127))}
-"""Characters that were found to have the same width in all terminals."""
+"""Characters known to have the same width in all terminals (cache)."""
 
 
 class CellMaker:
-    """Cells of strips. Those of the last strips are kept: most of them are on the next frame too."""
+    """Converts strips to cells, and caches recent strips: most of them reappear in the next frame."""
 
     def __init__(self, pens: Pens) -> None:
         self._pens = pens
         self._narrow: set[str] = set()
-        """Characters beyond ASCII of which one is known to take one cell."""
+        """Non-ASCII characters known to take one cell (cache)."""
         self._made: dict[int, tuple[Strip, Cells]] = {}
-        """By the id of the strip, which is kept so that its id is not another's."""
+        """Cells by the id of the strip. The strip is stored too, so that its id is not reused."""
 
     def cells(self, strip: Strip) -> Cells:
         found = self._made.get(id(strip))
@@ -72,7 +72,7 @@ class CellMaker:
         for start, end, width in split_graphemes(text)[0]:
             glyph = text[start:end]
             if start and characters and _is_half_flag(glyph) and _is_half_flag(characters[-1]):
-                # Both halves are written together: terminals make no flag of halves with a move between them.
+                # Write both halves together: terminals form no flag if the cursor is moved between them.
                 characters[-1:] = [characters[-1] + glyph, ""]
                 looks.append(pen)
             elif width:
@@ -95,7 +95,7 @@ class CellMaker:
 
 @functools.lru_cache(4096)
 def certain_width(character: str) -> int:
-    """Cells of a character in every terminal; 0 where terminals may differ."""
+    """Width of a character in cells; 0 if terminals may differ."""
     if character.isascii():
         return int(character.isprintable())
     if len(character) > 1 or unicodedata.category(character) in ("Mn", "Me", "Cf", "Cc", "Cs", "Co", "Cn"):
@@ -114,15 +114,15 @@ def _is_half_flag(glyph: str) -> bool:
 
 
 def narrowed(glyph: str) -> str:
-    """A glyph of one cell without what some terminals show beside it, in cells of its own: a skin tone, say. Half of a
-    flag becomes its letter."""
+    """Reduce a one-cell glyph to the part that all terminals show in one cell, without e.g. a skin tone. Half of a flag
+    becomes its letter."""
     first = chr(ord(glyph) - 0x1F1E6 + ord("A")) if _is_half_flag(glyph) else glyph[0]
     marks = (mark for mark in glyph[1:] if unicodedata.category(mark) in ("Mn", "Me") and mark != _EMOJI_STYLE)
     return first + "".join(marks)
 
 
 def is_doubtful(characters: Sequence[str | None]) -> bool:
-    """Whether terminals may disagree on how many cells some character of a row takes."""
+    """Whether terminals may disagree on the width of some character of a row."""
     unsure = set(characters) - _CERTAIN
     if all(certain_width(character) for character in unsure if character):
         _CERTAIN.update(unsure)

@@ -1,4 +1,4 @@
-"""The bytes of one frame: moves of the cursor, changes of the look, and the cells that differ."""
+"""Output of one frame: cursor moves, style changes, and the cells that differ."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from agentcli.tui.repaint.cells import is_doubtful, narrowed
 from agentcli.tui.repaint.pens import Pen, Pens
 
 Row = tuple[list[str | None], list[Pen | None]]
-"""The characters and the looks of all columns; None where they are unknown."""
+"""Characters and pens of all columns; None where unknown."""
 
 SHORT_GAP = 4
-"""Unchanged cells that take no more bytes than a move over them."""
+"""Maximum number of unchanged cells that are cheaper to rewrite than to move over."""
 LEAST_ERASED = 12
-"""Spaces that take more bytes than erasing as many cells and a move over them."""
+"""Number of spaces from which on erasing the cells and moving over them takes fewer bytes."""
 LEAST_ERASED_LAST = 6
-"""Spaces that take more bytes than erasing as many cells, if nothing is written behind them."""
+"""The same if nothing is written after the spaces, so that no move is needed."""
 LEAST_ERASED_TO_END = 4
-"""Spaces that take more bytes than erasing all cells to the end of the row."""
+"""The same for erasing everything up to the end of the row."""
 
 EDGE = 2
-"""Columns at the right edge in which a wide character does not fit behind another one."""
+"""Columns at the right edge in which a character that turns out wider than expected does not fit."""
 
 
 def unknown_row(width: int) -> Row:
@@ -31,29 +31,30 @@ class FrameWriter:
     """Collects the bytes of one frame."""
 
     def __init__(self, pens: Pens, size: tuple[int, int], *, erases_in_colour: bool) -> None:
-        """`erases_in_colour`: erased cells get the background that is set, as in all terminals but GNU screen."""
+        """`erases_in_colour`: erased cells get the current background, as in all terminals except GNU screen."""
         self.pieces: list[str] = []
         self._pens = pens
         self._width, self._height = size
         self._erases_in_colour = erases_in_colour
         self._pen: Pen | None = None
         self._at: tuple[int, int] | None = None
-        """Column and row of the cursor, where they are known without doubt."""
+        """Cursor column and row; None if uncertain."""
         self._edges: list[tuple[int, Row]] = []
-        """Rows whose last cell, of the scrollbar, is written after all others: its looks are set only once."""
+        """Rows whose last cell (the scrollbar) is written at the end, so that its styles are set only once."""
 
     # ------------------------------------------------------------------------------------------------ whole frames
 
     def scroll(self, first: int, last: int, rows: int) -> None:
-        """Move the rows from `first` to `last` up by so many, or down by the negative number. What new rows look like
-        is left to the terminal."""
-        # Deleting lines works where scrolling does not, such as the Linux console. All three move the cursor.
+        """Move the rows from `first` to `last` up by `rows`, or down if negative. The content of the new rows depends
+        on the terminal."""
+        # Delete/insert line also works where scrolling does not, such as the Linux console. All of these move the
+        # cursor.
         command = f"\x1b[{rows}M" if rows > 0 else f"\x1b[{-rows}L"
         self.pieces.append(f"\x1b[{first + 1};{last + 1}r\x1b[{first + 1}H{command}\x1b[r")
         self._at = None
 
     def reset_margins(self) -> None:
-        """Let line feeds move through the whole screen: whoever had the terminal may have left it otherwise."""
+        """Reset the scrolling region to the whole screen; another program may have changed it."""
         self.pieces.append("\x1b[r")
         self._at = None
 
@@ -73,7 +74,7 @@ class FrameWriter:
             end = stop
 
     def finish(self, cursor: tuple[int, int]) -> str:
-        """Everything; the cursor stands at a column and a row, and what others write has no look of ours."""
+        """Return the whole output, which ends with the cursor at the given column and row and all styles reset."""
         for y, row in self._edges:
             self.write_cells(y, self._width - 1, self._width, row)
         if self._pen is not None and self._pen is not self._pens.plain:
@@ -84,8 +85,8 @@ class FrameWriter:
     # ------------------------------------------------------------------------------------------------------- cells
 
     def _write_doubtful(self, y: int, row: Row) -> None:
-        """The whole row, with a move behind each character whose width the terminal may see differently. What is left
-        of such a character that is gone, or of a narrower one, is erased first."""
+        """Write the whole row, with a cursor move after each character whose width is uncertain. The row is erased
+        first, since the old characters may have covered other cells than expected."""
         row = characters, looks = self._within_edge(row[0]), row[1]
         if None not in characters:
             self._at = None
@@ -105,8 +106,8 @@ class FrameWriter:
         self._write_known(y, start, self._width, row)
 
     def _within_edge(self, characters: list[str | None]) -> list[str | None]:
-        """The same cells, but with nothing at the right edge that a terminal may show in more of them. It has no room
-        there, and takes the place of what is before it."""
+        """Replace characters of uncertain width at the right edge by one-cell versions: a terminal that shows them
+        wider has no room there and would overwrite the cell before."""
         kept = characters[:]
         for x in range(max(0, self._width - EDGE), self._width):
             is_single = x + 1 == self._width or characters[x + 1] != ""
@@ -115,7 +116,7 @@ class FrameWriter:
         return kept
 
     def _write_known(self, y: int, start: int, stop: int, row: Row) -> None:
-        """Write cells but those of which nothing is known."""
+        """Write the cells that are not unknown (None)."""
         for x in range(start, stop):
             if row[0][x] is None:
                 if start < x:
@@ -127,8 +128,8 @@ class FrameWriter:
     def write_cells(
         self, y: int, start: int, stop: int, row: Row, limit: int | None = None, *, ends_free: bool = True
     ) -> None:
-        """Write known cells, of which none is half of a wide character. `limit`: where the row ends, but for its last
-        cell; `ends_free`: what is behind that may be erased."""
+        """Write known cells, none of which is half of a wide character. `limit`: end of the row without its last cell.
+        `ends_free`: everything after `limit` may be erased."""
         characters, looks = row
         limit = self._width if limit is None else limit
         x = start
@@ -156,8 +157,8 @@ class FrameWriter:
             x = end
 
     def _erase(self, x: int, y: int, stop: int, pen: Pen, *, to_end: bool, is_last: bool) -> bool:
-        """Erase cells where that is shorter than spaces; `to_end`: all cells behind them may be erased too. `is_last`:
-        nothing is written behind them. The cursor stays where it is."""
+        """Erase cells if that is shorter than writing spaces. `to_end`: all cells after them may be erased too.
+        `is_last`: nothing is written after them. Does not move the cursor past them."""
         least = LEAST_ERASED_TO_END if to_end else LEAST_ERASED_LAST if is_last else LEAST_ERASED
         if stop - x < least or not pen.is_erased or (pen.background and not self._erases_in_colour):
             return False
@@ -191,7 +192,7 @@ class FrameWriter:
 
 
 def _runs(before: Row, after: Row) -> Iterator[tuple[int, int]]:
-    """The columns of cells that differ: first, and behind the last. Short gaps are written again."""
+    """Column ranges of cells that differ. Short gaps between them are written again."""
     characters, looks = after
     width = len(characters)
     if before[0].count(None) == width and None not in characters:
@@ -212,7 +213,7 @@ def _runs(before: Row, after: Row) -> Iterator[tuple[int, int]]:
 
 
 def _is_plain_gap(start: int, stop: int, row: Row) -> bool:
-    """Whether cells can be written with the look of the cell before them."""
+    """Whether cells can be written with the pen of the cell before them."""
     characters, looks = row
     look = looks[start - 1]
     for x in range(start, stop):

@@ -1,4 +1,4 @@
-"""The looks of cells, and the shortest way from one to another in the terminal."""
+"""Styles of cells as SGR codes, and the shortest sequence from one style to another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.color import Color, ColorSystem
 from rich.style import Style
 
 MOST_PENS = 4096
-"""Looks that are remembered; a conversation has some dozens."""
+"""Maximum number of cached pens; a conversation uses a few dozen."""
 
 _ON = {
     "bold": "1",
@@ -27,34 +27,34 @@ _ON = {
     "overline": "53",
 }
 _OFF = {"1": "22", "2": "22", "3": "23", "4": "24", "5": "25", "7": "27", "8": "28", "9": "29"}
-"""By attribute: what ends it. Without an entry only a full reset does."""
+"""SGR code that ends each attribute. Attributes without an entry need a full reset."""
 _INVISIBLE_ON_SPACES = frozenset("1238")
 
 
 class Pen(NamedTuple):
-    """How a cell looks. There is one object for most looks, so that comparing them takes no time."""
+    """Style of a cell. Pens are mostly interned, so that they can be compared by identity."""
 
     attributes: tuple[str, ...] = ()
-    """Numbers of the SGR sequence, without colours."""
+    """SGR codes, without colours."""
     colour: str = ""
-    """Numbers of the SGR sequence; "" for the terminal's own."""
+    """SGR codes; "" for the terminal's default."""
     background: str = ""
     link: str = ""
-    """Address of the hyperlink."""
+    """URL of the hyperlink."""
 
     @property
     def is_erased(self) -> bool:
-        """Whether spaces of this look are like erased cells."""
+        """Whether spaces with this pen look like erased cells."""
         return not (self.attributes or self.colour or self.link)
 
     @property
     def sequence(self) -> str:
-        """The look from any other, without the link."""
+        """Sequence that sets this pen after any other, without the link."""
         return f"\x1b[{';'.join(filter(None, ('0', *self.attributes, self.colour, self.background)))}m"
 
 
 class Pens:
-    """All pens of one terminal, with what was worked out about them."""
+    """All pens of one terminal, with caches."""
 
     def __init__(self, system: ColorSystem = ColorSystem.TRUECOLOR) -> None:
         self._system = system
@@ -65,7 +65,7 @@ class Pens:
         self.plain = self._one(Pen())
 
     def of(self, style: Style | None) -> tuple[Pen, Pen]:
-        """The pen of a style: for characters, and for spaces, which have no colour of their own."""
+        """Pens of a style: for characters, and for spaces, which need no foreground colour."""
         found = self._of_style.get(style)
         if found is None:
             if len(self._of_style) >= MOST_PENS:
@@ -74,7 +74,7 @@ class Pens:
         return found
 
     def space(self, pen: Pen) -> Pen:
-        """The pen of spaces that are written with this one: of most only the background is seen."""
+        """Pen of spaces written with this one: usually only the background is visible."""
         found = self._spaces.get(pen)
         if found is None:
             if len(self._spaces) >= MOST_PENS:
@@ -84,7 +84,7 @@ class Pens:
         return found
 
     def switch(self, before: Pen, after: Pen) -> str:
-        """What changes the look of what is written next."""
+        """Sequence that switches from one pen to another."""
         if before is after:
             return ""
         found = self._switches.get((before, after))
@@ -96,7 +96,7 @@ class Pens:
         return found
 
     def start(self, pen: Pen) -> str:
-        """What gives the look whatever was written before, outside of hyperlinks."""
+        """Sequence that sets a pen whatever was written before, outside of hyperlinks."""
         return pen.sequence + _link(self.plain, pen)
 
     def _made(self, style: Style) -> tuple[Pen, Pen]:
@@ -121,7 +121,7 @@ def _changed(before: Pen, after: Pen) -> str:
     if any(number not in _OFF for number in ending):
         return after.sequence
     off = dict.fromkeys(_OFF[number] for number in ending)
-    # Bold and dim end together.
+    # Bold and dim are ended by the same code.
     kept = [number for number in before.attributes if number in after.attributes and _OFF.get(number) not in off]
     numbers = [*off, *(number for number in after.attributes if number not in kept)]
     if before.colour != after.colour:
@@ -134,5 +134,5 @@ def _changed(before: Pen, after: Pen) -> str:
 def _link(before: Pen, after: Pen) -> str:
     if before.link == after.link:
         return ""
-    # The id joins the cells of an address that goes on in the next row.
+    # The id joins the cells of an address that continues in the next row.
     return f"\x1b]8;id={zlib.crc32(after.link.encode()):x};{after.link}\x1b\\" if after.link else "\x1b]8;;\x1b\\"

@@ -1,4 +1,4 @@
-"""What the terminal shows and what it should show, and the bytes from the one to the other."""
+"""Current and wanted content of the terminal, and the output that turns one into the other."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from agentcli.tui.repaint.pens import Pens
 from agentcli.tui.repaint.scrolling import find_move
 
 LEAST_MOVED = 3
-"""Changed rows from which on it is worth while to look for rows that moved."""
+"""Number of changed rows from which on a search for moved rows pays off."""
 MOST_MOVES = 3
 _MARGIN = 2
-"""Columns at the right edge that do not move with the rest of a row: the scrollbar."""
+"""Columns at the right edge that do not scroll with the text: the scrollbar."""
 
 
 class ScreenMemory:
-    """Two pictures of the screen: as the app wants it and as the terminal shows it."""
+    """Two images of the screen: as the app wants it, and as the terminal shows it."""
 
     def __init__(self, system: ColorSystem = ColorSystem.TRUECOLOR, *, erases_in_colour: bool = True) -> None:
         self._pens = Pens(system)
@@ -35,17 +35,17 @@ class ScreenMemory:
         """Rows that may differ."""
         self._cursor: tuple[int, int] | None = None
         self._texts: list[str | None] = []
-        """Of the rows that are shown; what moved is found by them."""
+        """Texts of the shown rows, for finding rows that moved."""
 
     def resize(self, width: int, height: int) -> None:
-        """Nothing is known of a screen that changed its size, neither what it shows nor what it should show."""
+        """Set the size. After a change nothing is known about the terminal's content or the wanted content."""
         if self.size != (width, height):
             self.size = (width, height)
             self._wanted = [unknown_row(width) for _row in range(height)]
             self.forget()
 
     def forget(self) -> None:
-        """Somebody else wrote to the terminal: whatever is wanted is written again."""
+        """Write everything again, because another program wrote to the terminal."""
         width, height = self.size
         self._shown = [unknown_row(width) for _row in range(height)]
         self._texts = [None] * height
@@ -53,7 +53,7 @@ class ScreenMemory:
         self._cursor = None
 
     def place(self, strips: Iterable[tuple[int, int, Strip]]) -> None:
-        """Put strips into the picture that is wanted, each at a column and a row."""
+        """Put strips, each with column and row, into the wanted image."""
         width, height = self.size
         for x, y, strip in strips:
             if not (0 <= y < height and 0 <= x < width):
@@ -74,7 +74,7 @@ class ScreenMemory:
             self._placed.add(y)
 
     def changes(self, cursor: tuple[int, int]) -> str:
-        """The bytes that bring the terminal from what it shows to what is wanted; "" if there is no difference."""
+        """Return the output that updates the terminal to the wanted image; "" if they are equal."""
         wanted, shown = self._wanted, self._shown
         changed = [y for y in sorted(self._placed) if wanted[y] != shown[y]]
         self._placed.clear()
@@ -97,8 +97,9 @@ class ScreenMemory:
         return writer.finish(cursor)
 
     def echo(self, x: int, y: int, before: Strip, after: Strip) -> str:
-        """The bytes that put a strip, with the cursor in its last cell, in the place of another one, which is wider;
-        "" and no change, unless that is wanted and shown there. Costs less than `changes`, which compares all cells."""
+        """Return the output that replaces the wider strip `before` by `after`, with the cursor in the last cell of
+        `after`. Return "" and change nothing unless `before` is both wanted and shown there. Cheaper than `changes`,
+        which compares all cells."""
         if not 0 <= y < len(self._wanted):
             return ""
         was, now = self._maker.cells(before), self._maker.cells(after)
@@ -116,7 +117,7 @@ class ScreenMemory:
         return writer.finish(self._cursor)
 
     def _scroll(self, writer: FrameWriter, after: list[str | None]) -> bool:
-        """Let the terminal move rows, by their texts in the new frame; whether there were any."""
+        """Scroll rows that moved, found by their texts in the new frame. Return whether there were any."""
         shown, before = self._shown, self._texts
         for count in range(MOST_MOVES):
             move = find_move(before, after)
@@ -132,7 +133,7 @@ class ScreenMemory:
 
 
 def _cut(characters: list[str], width: int) -> list[str]:
-    """The first cells; a space for half of a wide character."""
+    """The first `width` cells; half of a wide character becomes a space."""
     kept = characters[:width]
     if characters[width] == "":
         _blank_back(kept, width)
@@ -140,7 +141,7 @@ def _cut(characters: list[str], width: int) -> list[str]:
 
 
 def _blank_back(characters: MutableSequence[Any], stop: int) -> None:
-    """Put spaces for the wide character that ends before a column, since its other half is gone."""
+    """Replace the wide character that ends before a column by spaces, since its other half was overwritten."""
     at = stop - 1
     while at > 0 and characters[at] == "":
         characters[at] = " "

@@ -1,4 +1,4 @@
-"""Rows that moved up or down together, which the terminal can move by itself."""
+"""Find rows that moved up or down together, so that the terminal can scroll them."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 ROW_COST = 10
-"""Bytes besides the text for a row that is written."""
+"""Bytes needed to write a row, besides its text."""
 SCROLL_COST = 30
-"""Bytes of the sequences for scrolling a part of the screen."""
+"""Bytes of the sequences that scroll a part of the screen."""
 
 
 class RowMove(NamedTuple):
     first: int
     last: int
-    """Rows of the part of the screen that is scrolled."""
+    """Rows of the scrolled part of the screen."""
     rows: int
-    """Number of rows that its content moves up; down, if negative."""
+    """Number of rows that its content moves up; negative: down."""
 
 
 def find_move(before: Sequence[str | None], after: Sequence[str | None]) -> RowMove | None:
-    """The move that saves most, by the texts of all rows; None for rows that are unknown."""
+    """Find the move that saves most bytes, given the texts of all rows (None if unknown)."""
     at: dict[str, list[int]] = {}
     for y, text in enumerate(before):
         if text:
@@ -38,7 +38,7 @@ def find_move(before: Sequence[str | None], after: Sequence[str | None]) -> RowM
 
 
 def _best_part(before: Sequence[str | None], after: Sequence[str | None], rows: int) -> RowMove | None:
-    """The rows that gain most from a move by so many."""
+    """Find the range of rows that saves most when moved by `rows`."""
     height = len(after)
     best = gain = first = start = last = 0
     for y in range(height):
@@ -61,7 +61,7 @@ def _best_part(before: Sequence[str | None], after: Sequence[str | None], rows: 
 
 
 def _cost(before: str | None, after: str | None) -> int:
-    """About how many bytes make one row into another. A row that is still being written begins as before."""
+    """Approximate number of bytes that turn one row into another. A row that is still growing keeps its beginning."""
     if after is None or before == after:
         return 0
     if not before:

@@ -1,1 +1,1 @@
-"""The toolkit of dialogs, pages and pickers: the frame, its rows, its keys, searching and typing in it."""
+"""Toolkit for dialogs, pages and pickers: frame, rows, keys, search and text entry."""

@@ -1,4 +1,4 @@
-"""One of the things a dialog lets a person choose, and how it is painted."""
+"""A choice in a dialog, and its rows."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ class SheetChoice:
     name: str
     label: str
     key: str = ""
-    """A letter that chooses it, besides its number."""
+    """Letter that selects it, besides its number."""
     short: str = ""
-    """The label where there is little room; the same if empty."""
+    """Label for small screens; "": the same label."""
     detail: str = ""
     turn: str = ""
-    """What Tab changes about it, as it stands."""
+    """Current value of the option that Tab changes, e.g. where a rule is saved."""
     turn_more: str = ""
     mark: str = ""
-    """Stands before the label: `[x]`."""
+    """Text before the label, e.g. `[x]`."""
     locked: bool = False
-    """It cannot be chosen before all of the body has been on the screen."""
+    """Cannot be chosen before the whole body has been on the screen."""
     problem: str = ""
-    """What is wrong with its value; shown behind the label."""
+    """Error in its value, shown after the label."""
     numbered: bool = True
     """Whether its number is shown."""
     refused: str = ""
-    """Why it cannot be chosen; empty if it can. It is shown without its number, and the others keep theirs."""
+    """Why it cannot be chosen; "" if it can. Shown without its number; the other choices keep theirs."""
 
 
 def choice_rows(
     choice: SheetChoice, number: int, width: int, palette: Palette, *, current: bool, compact: bool
 ) -> list[Runs]:
-    """Its rows, all of them sensitive to a click (`choice` in the style's meta data is `number`)."""
+    """Rows of a choice, all clickable (the style's meta data has `choice` = `number`)."""
     style = (
         palette.faint
         if choice.refused or choice.locked
@@ -54,7 +54,7 @@ def choice_rows(
         runs += [("  ", style), (f"✗ {choice.problem}", palette.error)]
     for text in (choice.turn_more, choice.turn):
         if text:
-            # No-break blanks: what is turned stays in one piece.
+            # No-break spaces keep the option in one piece.
             turn = f"‹ {text} ›".replace(" ", "\u00a0")
             runs += [("  ", style), (turn, palette.accent if current else palette.muted)]
     first: list[Run] = [

@@ -1,7 +1,6 @@
-"""The base of the dialogs: a question in the rule, a body that scrolls, and choices that never scroll away.
+"""Base class of dialogs: a question in the rule, a scrolling body, and choices that stay visible.
 
-A dialog says what is in the body and what the choices are, and closes with its answer. Nothing in here changes anything
-but the screen.
+A subclass defines body and choices and closes with its answer. Nothing here has effects beyond the screen.
 """
 
 from __future__ import annotations
@@ -33,70 +32,71 @@ from agentcli.tui.theme.palette import Palette
 T = TypeVar("T")
 
 _SMALL = 3
-"""Rows that the body keeps before the keys are left out."""
+"""Rows that the body needs before the row of keys is shown."""
 LONG = 80_000
-"""Characters of plain text that can be laid out without delaying a key; longer text is laid out in a thread."""
+"""Characters of plain text that are laid out without delaying a key; longer text is laid out in a thread."""
 PAINTED = 5
+"""Layout cost per character of a diff or Markdown, in characters of plain text."""
 _LONGEST_ENTRY = 100_000
 _TYPING_KEYS = frozenset({"enter", "shift+enter", "ctrl+j", "backspace", "delete", "space"})
 
 
 class Dialog(Sheet[T], Generic[T]):
-    """Keys that its guard holds back go to what has the focus on the screen below."""
+    """A dialog. Keys held back by its guard are forwarded to the focused widget of the screen below."""
 
     share = 1.0
     guarded = True
-    """Whether keys are held back while the user types a sentence."""
+    """Whether keys are held back while the user is typing in the prompt."""
     first = 0
-    """The choice that is marked when the dialog opens."""
+    """Index of the choice selected when the dialog opens."""
     marks_choice = True
-    """Whether the arrows move among the choices."""
+    """Whether the arrow keys move between the choices."""
     body_varies = False
-    """Whether the body says more when there is little room for the choices."""
+    """Whether the body contains more when the choices are compact."""
 
     def __init__(self) -> None:
         super().__init__()
         self.clock: Callable[[], float] = time.monotonic
         self.typed: Callable[[], float] = lambda: -math.inf
-        """Time of the last key in the prompt, by the clock."""
+        """Time of the last key in the prompt, on `clock`."""
         self.guard = TypingGuard(self._now)
         self._after_digit = TypingGuard(self._now)
-        """Whether Enter may still be the end of a sentence with a number in it."""
+        """Delays Enter after a digit: both may be the end of a sentence with a number."""
         self.index = 0
         self.compact = False
-        """There is little room: labels are short, and what stood below them has to be in the body."""
+        """Little room: labels are short, and their details have to be in the body."""
         self.asking = ""
-        """What the line for typing is for; empty while it is not there."""
+        """Purpose of the open entry line; "" if it is closed."""
         self.covers: Callable[[int], object] = lambda _rows: None
-        """Called with the number of rows that the dialog covers, whenever that changes."""
+        """Called with the number of rows that the dialog covers, whenever it changes."""
         self.unfinished: Callable[[], bool] = lambda: False
-        """Whether a sentence stands unfinished in the prompt: letters continue it, digits only mark a choice, and only
-        Enter answers."""
+        """Whether the prompt contains unfinished text: letters continue it, digits only select a choice, and only Enter
+        answers."""
         self._finding = False
         self._sought = ""
         self._version = 0
         self._laid_out: dict[tuple[int, bool], tuple[int, list[BlockLine]]] = {}
-        """By width and compactness, with the version it was made for."""
+        """Body lines by width and compactness, with the version they were made for."""
         self._laying_out: set[tuple[int, bool]] = set()
         self._first_choice = 0
         self._says_more = False
         self._read: object = object()
-        """The content whose last line was on the screen. A jump to the end counts: the user decides to skip."""
+        """Content whose last line has been on the screen. A jump to the end counts: the user decided to skip."""
         self._insists = False
-        """An answer was refused because the body was not read: the hint is painted stronger."""
+        """An answer was refused because the body had not been read: emphasise the hint."""
         self._lines_are_final = True
-        """What is shown is the whole body, not a part or an older one."""
+        """Whether the shown lines are the whole current body, not a placeholder or an older version."""
 
-    # -------------------------------------------------------------------------------------------------- for subclasses
+    # ---------------------------------------------------------------------------------- for subclasses to override
 
     @property
     @abstractmethod
     def question(self) -> str:
-        """What is asked, in a few words."""
+        """The question in a few words."""
 
     @abstractmethod
     def body(self, width: int) -> list[BlockLine]:
-        """What it is about, whole. Called again when the width changed or after `update`; may run in a thread."""
+        """Full subject of the question. Called again for a new width or after `update`; may run in a thread."""
 
     @abstractmethod
     def choices(self) -> Sequence[SheetChoice]: ...
@@ -113,17 +113,17 @@ class Dialog(Sheet[T], Generic[T]):
 
     @property
     def size_of_body(self) -> int:
-        """About how many characters of plain text it is worth; a diff or Markdown costs `PAINTED` times as much."""
+        """Approximate layout cost in characters of plain text; a diff or Markdown costs `PAINTED` times as much."""
         return 0
 
     @property
     def gated(self) -> bool:
-        """Whether choices are locked until the whole body was on the screen; `SheetChoice.locked` shows it."""
+        """Whether choices are locked until the whole body has been on the screen (shown by `SheetChoice.locked`)."""
         return False
 
     @property
     def content_key(self) -> object:
-        """Changes when the body says something that has to be read again."""
+        """Value that changes when the body contains something new that has to be read."""
         return None
 
     @property
@@ -135,11 +135,11 @@ class Dialog(Sheet[T], Generic[T]):
         return []
 
     def own_widgets(self) -> ComposeResult:
-        """Widgets that stand in for body and choices at times."""
+        """Widgets that temporarily replace body and choices."""
         return ()
 
     def occupied(self, rows: int) -> bool:
-        """Whether a widget of the dialog's own stands in for body and choices at the moment; it gets so many rows."""
+        """Whether one of the dialog's own widgets replaces body and choices now; it gets `rows` rows."""
         return False
 
     @property
@@ -147,28 +147,28 @@ class Dialog(Sheet[T], Generic[T]):
         return bool(self.asking) or self._finding
 
     def pressed(self, key: str, character: str | None) -> bool:
-        """Handle a key of this dialog's own; return whether it is one."""
+        """Handle a key specific to this dialog; return whether it was handled."""
         return False
 
     def turned(self, name: str, step: int) -> None:
-        """Tab on a choice that has something to turn."""
+        """Called for Tab on a choice with a `turn` option."""
 
     def turned_more(self, name: str, step: int) -> None:
-        """An arrow on a choice that has a second thing to turn."""
+        """Called for an arrow key on a choice with a `turn_more` option."""
 
     def highlighted(self, name: str) -> None:
-        """The mark has moved to this choice."""
+        """Called when the selection has moved to this choice."""
 
     def clicked(self, meta: dict[str, object]) -> None:
-        """A click on a row of `extra_head`, with the meta data of the style there."""
+        """Called for a click on a row of `extra_head`, with the style's meta data."""
 
     def entered(self, text: str) -> None:
-        """Enter in the line that `ask` opened."""
+        """Called for Enter in the entry line opened by `ask`."""
 
     def left(self, text: str) -> None:
-        """The line for typing was closed with this in it, and nothing was sent."""
+        """Called when the entry line was closed without sending; `text` is its content."""
 
-    # ------------------------------------------------------------------------------------------------- for subclasses
+    # -------------------------------------------------------------------------------------- for subclasses to call
 
     @property
     def scroller(self) -> LineScroller:
@@ -179,7 +179,7 @@ class Dialog(Sheet[T], Generic[T]):
         self.settle()
 
     def ask(self, what: str, text: str = "", placeholder: str = "") -> None:
-        """Open a line for typing in place of the choices."""
+        """Open an entry line in place of the choices."""
         self.asking = what
         self._open_entry(" ", text, placeholder)
 
@@ -214,13 +214,13 @@ class Dialog(Sheet[T], Generic[T]):
         entry.display = False
         yield entry
 
-    def on_mount(self) -> None:  # Textual calls that of `Sheet` after this one
+    def on_mount(self) -> None:  # Textual also calls `Sheet.on_mount`, after this one
         if self.guarded:
             self.guard.begin(self.typed())
         self.index = self._next(self.first - 1, 1)
 
     def lay_out(self, width: int, room: int) -> None:
-        """Share out the rows: first the question and the choices, then the body, then the keys."""
+        """Allocate the rows: first the question and the choices, then the body, then the keys."""
         height = self.area.height
         head, foot, keys = (self.query_one(f"#{name}", StyledRows) for name in ("head", "foot", "keys"))
         extra = self.extra_head(width)
@@ -251,7 +251,7 @@ class Dialog(Sheet[T], Generic[T]):
         self.covers(fixed + min(len(lines), room) + len(rows) + keys.display)
 
     def _fitted(self, width: int, height: int) -> tuple[list[BlockLine], list[Runs], int]:
-        """The body, the rows below it and the room for the body; compact where they would leave it too little."""
+        """Return the body, the rows below it and the room for the body; compact if the body would get too little."""
         for self.compact in (False, True):
             rows = self._foot(width)
             lines = self._lines(max(1, width - 2 * MARGIN - 1))
@@ -308,9 +308,9 @@ class Dialog(Sheet[T], Generic[T]):
         self.settle()
 
     def _note_reading(self) -> bool:
-        """Whether this has opened the gate."""
+        """Record that the end of the body is visible. Return whether this unlocked the choices."""
         was_locked = self.locked
-        # In so few columns hardly a letter is in sight.
+        # Fewer columns show hardly a letter.
         can_be_read = self._lines_are_final and self.area.width > 2 * MARGIN + 4 and self.scroller.shown > 0
         if was_locked and can_be_read and not self.scroller.hidden[1]:
             self._read, self._insists = self.content_key, False
@@ -340,7 +340,7 @@ class Dialog(Sheet[T], Generic[T]):
         return choice_rows(choice, number, max(1, width - MARGIN), self.palette, current=current, compact=self.compact)
 
     def _fitting(self, foot: list[Runs], rows: int) -> list[Runs]:
-        """As many rows of the choices as there is room for, the current one among them."""
+        """Cut the rows of the choices to `rows`, keeping the current choice visible."""
         before = sum(len(self._choice(number, self.area.width)) for number in range(self.index))
         self._first_choice = max(min(self._first_choice, before, len(foot) - rows), before - rows + 1, 0)
         return foot[self._first_choice : self._first_choice + rows]
@@ -374,7 +374,7 @@ class Dialog(Sheet[T], Generic[T]):
             self._hold_back(key, character)
             return True
         if character and self.unfinished():
-            return self._goes_on(key, character)
+            return self._type_into_prompt(key, character)
         if key == "enter" and self._after_digit.holds():
             self.tell("Press Enter again to confirm")
             return True
@@ -420,8 +420,9 @@ class Dialog(Sheet[T], Generic[T]):
         self.scroller.step(step)
         self.paint()
 
-    def _goes_on(self, key: str, character: str) -> bool:
-        """A digit marks a choice; everything else is the sentence's, and so is the Enter right behind it."""
+    def _type_into_prompt(self, key: str, character: str) -> bool:
+        """Handle a character while the prompt has text: a digit selects a choice; anything else, and an Enter right
+        after it, goes to the prompt."""
         if character.isdecimal() and 0 < int(character) <= len(self.choices()):
             self._mark(int(character) - 1)
         else:
@@ -449,7 +450,7 @@ class Dialog(Sheet[T], Generic[T]):
             self.entry.line.insert(event.text)
             self._typed()
         elif not self.typing:
-            # Nothing here takes a paste, so it was meant for the prompt.
+            # Nothing here accepts a paste, so it was meant for the prompt.
             event.stop()
             self._forward(events.Paste(event.text))
 
@@ -475,7 +476,7 @@ class Dialog(Sheet[T], Generic[T]):
         if not self.scroller.press(key):
             return False
         if self._note_reading():
-            # At once: the next key may be the answer.
+            # Unlock immediately: the next key may be the answer.
             self.settle()
         return True
 
@@ -506,7 +507,7 @@ class Dialog(Sheet[T], Generic[T]):
         if number >= len(choices) or choices[number].refused:
             return
         if choices[number].locked:
-            # Not highlighted: that may scroll to the end, and the same key twice would allow.
+            # Do not highlight it: that may scroll to the end, and pressing the key again would allow.
             self._insists = True
             self.settle()
         else:
@@ -533,7 +534,7 @@ class Dialog(Sheet[T], Generic[T]):
 
 
 class RequestDialog(Dialog[Answer | None]):
-    """A dialog about a request of the engine. Its title is the question, its display the content."""
+    """A dialog for a request of the engine: the title is the question, the display the content."""
 
     def __init__(self, event: PermissionRequested) -> None:
         super().__init__()

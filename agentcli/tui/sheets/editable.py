@@ -1,4 +1,4 @@
-"""A dialog about a text that the user may change before they answer: in place, or in their own editor (Ctrl+G)."""
+"""Dialog with a text that the user may edit before answering, in place or in their own editor (Ctrl+G)."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class EditableDialog(Dialog[Answer | None]):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.environ: Mapping[str, str] = os.environ
-        """Where `$EDITOR` is looked up."""
+        """Environment for looking up `$EDITOR`."""
         self.cwd: Path | None = None
-        """Folder that the editor starts in; None: that of the process."""
+        """Working directory of the editor; None: that of the process."""
         self.text = plain_text(text)
         self.editing = False
         self._original = self.text
@@ -48,7 +48,7 @@ class EditableDialog(Dialog[Answer | None]):
         return ("edited by you", "edited") if self.edited and not self.editing else ()
 
     def changed(self) -> None:
-        """The text was changed in the editor."""
+        """Called after the text was changed in the editor."""
 
     def edit(self) -> None:
         self.editing = True
@@ -92,7 +92,7 @@ class EditableDialog(Dialog[Answer | None]):
                 self._is_outside = True
                 self._outside()
             return True
-        # Pressed before the editor had the focus.
+        # Pressed before the editor got the focus.
         text = "\n" if key == "enter" else character
         if not self.editing or not text:
             return False

@@ -1,7 +1,7 @@
-"""One line to type in, for searching and for values. Pure: keys in, text and runs out.
+"""Single-line text entry, for searches and values. Pure: keys in, text and runs out.
 
-It is not a widget with the focus, because then letters would be taken there and other keys by the screen, each from a
-queue of its own: someone who types fast would see Enter come before the letters. Here the screen gets all keys.
+It is not a focused widget: then letters would go to the widget and other keys to the screen, each through its own
+queue, and fast typing would deliver Enter before the letters. So the screen receives all keys.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class LineEdit:
         self.text, self.cursor = "", 0
 
     def insert(self, text: str) -> None:
-        """Typed or pasted: line breaks become blanks, nothing that a terminal would obey gets in."""
+        """Insert typed or pasted text: line breaks become blanks, control sequences are removed."""
         text = safe(text, self._longest)[: max(0, self._longest - len(self.text))]
         self.text = self.text[: self.cursor] + text + self.text[self.cursor :]
         self.cursor += len(text)
 
     def press(self, key: str, character: str | None) -> bool:
-        """Do what a key does here; false if it does nothing here."""
+        """Handle a key; return whether it has an effect here."""
         match key:
             case "backspace" | "ctrl+h":
                 self._remove(self._left(), self.cursor)
@@ -70,7 +70,7 @@ class LineEdit:
         self.cursor = start
 
     def _places(self) -> list[int]:
-        """Where the cursor can stand: never inside a glyph."""
+        """Possible cursor positions, never inside a glyph."""
         return [0, *accumulate(len(source) for source, _shown, _width in glyphs(self.text))]
 
     def _left(self) -> int:
@@ -111,7 +111,7 @@ class LineEdit:
         ], at
 
     def _first_shown(self, width: int) -> int:
-        """So far to the right that the cursor has room."""
+        """First visible character, so that the cursor fits into the width."""
         room = max(1, width - 2)
         if EVEN(self.text) is None:
             return max(0, self.cursor - room)

@@ -1,4 +1,4 @@
-"""Pages to read: they scroll, and `/` searches in them."""
+"""Base class of pages: scrolling text with `/` search."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _LETTERS: Mapping[str, str] = {
     "G": "end",
     "upper_g": "end",
 }
-"""As in `less`."""
+"""The same as in `less`."""
 
 
 class Page(Sheet[T]):
-    """Something to read. Letters are keys; `/` begins a search, Esc ends it, Esc again closes the page."""
+    """A page to read. Letters are keys; `/` starts a search, Esc ends it, Esc again closes the page."""
 
     share = 0.9
 
     def __init__(self, title: str) -> None:
         super().__init__(title)
         self._typing = False
-        """Keys go to the line for searching; it stays while `n` and `N` go through the matches."""
+        """Whether keys go to the search line; the line stays open while `n` and `N` step through the matches."""
 
     def lines(self, width: int) -> Sequence[Runs]:
-        """Everything on the page, made for this width; what is longer is wrapped. Must be safe text."""
+        """Content of the page for this width; longer lines are wrapped. Must be safe text."""
         raise NotImplementedError
 
     def parts(self) -> ComposeResult:
@@ -61,7 +61,7 @@ class Page(Sheet[T]):
     def lay_out(self, width: int, room: int) -> None:
         search = 1 if self.searching else 0
         pager = self.query_one(Pager)
-        inner = max(1, width - 2 * MARGIN - 1)  # one for the scrollbar, whether it is there or not
+        inner = max(1, width - 2 * MARGIN - 1)  # one column is reserved for the scrollbar
         pager.set_lines(self.lines(inner), inner)
         pager.set_height(max(1, min(max(pager.row_count, self.least - search), room - search)))
 
@@ -87,7 +87,7 @@ class Page(Sheet[T]):
         elif self._typing and key == "enter" and is_exit(self.typed_text, bool(self.pager.matches)):
             self.post_message(QuitWanted())
         elif self._typing and key == "enter":
-            self._typing = False  # from here on `n` and `N` move between matches
+            self._typing = False  # from now on `n` and `N` move between matches
             self.paint()
         elif self._typing:
             return self.pager.press(key) or self._edit(key, character)
@@ -139,14 +139,14 @@ class Page(Sheet[T]):
 
 
 class TextPage(Page[None]):
-    """Any text, as it is. `lines` may hold line breaks and whatever else: it is made safe here."""
+    """Shows any text. `lines` may contain line breaks and control characters: they are made safe here."""
 
     def __init__(self, title: str, lines: Iterable[str]) -> None:
         super().__init__(title)
         texts = safe_block("\n".join(lines))
         self._texts = texts if any(texts) else ["(empty)"]
         self._lines: tuple[Palette | None, list[Runs]] = (None, [])
-        """With the palette that they were made for. The pager wraps lines again unless they are the same list."""
+        """Lines and the palette they were made for. The pager wraps them again unless it gets the same list."""
 
     def lines(self, width: int) -> Sequence[Runs]:
         if self._lines[0] is not self.palette:

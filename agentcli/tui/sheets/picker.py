@@ -1,7 +1,7 @@
-"""A list to choose from: typing filters at once, Enter chooses, Esc leaves everything as it was.
+"""List to choose from: typing filters immediately, Enter chooses, Esc cancels.
 
-Everything that lets a person choose one of several things is this screen with other rows. On a wide screen what a row
-stands for is shown beside the list; on a narrow one the text that the list had to cut is shown under it.
+All screens that choose one of several things use it with different rows. A wide screen shows a preview of the selected
+row beside the list; a narrow one shows the text that the list had to cut below it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Preview = Callable[[Row[T]], Sequence[str]]
 
 _PREVIEW_ROWS = 12
 _PREVIEW_PAUSE = 0.05
-"""Of a preview that is read in a thread: who holds a key down does not want those in between."""
+"""Delay in seconds before a preview is read in a thread, so that a held arrow key does not read all rows."""
 
 
 _MOVES: Mapping[str, Callable[[RowList[Any]], None]] = {
@@ -43,9 +43,9 @@ _MOVES: Mapping[str, Callable[[RowList[Any]], None]] = {
 
 
 class ListSheet(Sheet[R], Generic[T, R]):
-    """A sheet with a list of values of one type (T) that closes with a result of maybe another (R).
+    """A sheet with a list of values (T) that closes with a result, possibly of another type (R).
 
-    `rows` in the order in which they are shown; the cursor begins at the row with the value `start`.
+    `rows` are shown in the given order; the cursor starts at the row with the value `start`.
     """
 
     DEFAULT_CSS = """
@@ -54,22 +54,22 @@ class ListSheet(Sheet[R], Generic[T, R]):
     """
 
     letters: ClassVar[bool] = False
-    """Whether letters are keys of the page; searching then begins with `/` and ends with Esc."""
+    """Whether letters are keys of the page; a search then begins with `/` and ends with Esc."""
     wide: ClassVar[int] = 100
-    """From so many columns on there is room for a preview."""
+    """Minimum number of columns for a preview."""
     preview_in_thread: ClassVar[bool] = False
     preview_end: ClassVar[bool] = False
-    """Whether of a preview that does not fit the end is shown."""
+    """Whether a preview that does not fit shows its end."""
     preview_keeps: ClassVar[int] = 0
-    """First rows of such a preview that stay above its end."""
+    """Number of first rows of such a preview that stay visible above its end."""
     unlisted_first: ClassVar[bool] = False
     longest: ClassVar[int] = 200
 
     label_cells: ClassVar[int] = 10**6
-    """The most that the first column takes; what it cuts is shown under the list."""
+    """Maximum width of the first column; what it cuts is shown below the list."""
 
     verb = "choose"
-    """What Enter does."""
+    """What Enter does, for the row of keys."""
     placeholder = "type to search"
     empty = "There is nothing to choose from."
 
@@ -88,38 +88,39 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self._found_count = len(self._entries)
         self._typed_row: Row[T] | None = None
         self._said = ""
+        """Message below the list, e.g. why the last Enter did nothing."""
         self._is_good = False
-        """Why the last Enter did nothing."""
+        """Whether the message reports a success."""
         self._about_shown = 0
         self._about_height = (0, 0)
-        """Width, and the most rows that were needed at that width: the sheet does not jump while the cursor moves."""
+        """Width, and the maximum rows needed so far at that width, so that the sheet does not jump while moving."""
 
     def head(self, width: int, room: int) -> list[Runs]:
-        """Rows above the list; `room` is what is left for them and the list."""
+        """Rows above the list; `room` is the number of rows for them and the list."""
         return []
 
     @property
     def asks(self) -> bool:
-        """Whether `about` is a question: then nothing else takes its room."""
+        """Whether `about` is a question; then nothing else takes its room."""
         return False
 
     def about(self, row: Row[T] | None, width: int) -> list[Runs]:
-        """Rows under the list that say more about the row under the cursor."""
+        """Rows below the list with details of the row under the cursor."""
         return []
 
     def moved(self, row: Row[T] | None) -> None:
-        """The cursor stands there now."""
+        """Called when the cursor has moved to a row."""
 
     def choose(self, row: Row[T]) -> None:
-        """Enter, or a click, on a row that can be chosen."""
+        """Called for Enter or a click on a row that can be chosen."""
         raise NotImplementedError
 
     def unlisted(self, query: str) -> Row[T] | None:
-        """A row for what was typed but is not in the list; None where only listed things can be chosen."""
+        """A row for a query that is not in the list; None if only listed rows can be chosen."""
         return None
 
     def say(self, text: str, *, good: bool = False) -> None:
-        """A sentence under the list, until the cursor moves: why a key did nothing, or that it did (`good`)."""
+        """Show a message below the list until the cursor moves: why a key did nothing, or a success (`good`)."""
         self._said, self._is_good = text, good
         self.settle()
 
@@ -151,16 +152,16 @@ class ListSheet(Sheet[R], Generic[T, R]):
     def row(self) -> Row[T] | None:
         return self.listing.row
 
-    def on_mount(self) -> None:  # Textual calls that of `Sheet` after this one
+    def on_mount(self) -> None:  # Textual also calls `Sheet.on_mount`, after this one
         self.entry.display = not self.letters
-        self.query_one("#preview").display = False  # until it is known that there is room
+        self.query_one("#preview").display = False  # until the layout finds room for it
         self.listing.measure(self._entries, self.label_cells)
         values = [entry.row.value for entry in self._entries]
         start = values.index(self._start) if self._start is not None and self._start in values else 0
         self._show(find(self._entries, ""), start, grouped=True)
 
     def set_rows(self, rows: Sequence[Row[T]]) -> None:
-        """Other rows; the cursor stays on the same value, and what is searched for too."""
+        """Replace the rows; cursor (by value) and search query stay."""
         here = self.row.value if self.row is not None else self._start
         self._entries = entries_of(rows)
         self.listing.measure(self._entries, self.label_cells)
@@ -288,7 +289,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         done = False
         while not done and search is self._search:
             done = search.step()
-            await asyncio.sleep(0)  # keys and painting have their turn
+            await asyncio.sleep(0)  # let keys and painting run
         if search is self._search and self.is_open:
             self._finish_search()
 
@@ -304,7 +305,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
             typed = FoundEntry(entries_of([self._typed_row])[0])
             found = [typed, *found] if self.unlisted_first else [*found, typed]
         if not query and keep is None and self.row is not None:
-            keep = self.row.value  # the query was taken back: the cursor stays where it is
+            keep = self.row.value  # the query was deleted: keep the cursor on its row
         values = [each.entry.row.value for each in found] if keep is not None else []
         self._show(found, values.index(keep) if keep in values else 0, grouped=not query)
 
@@ -328,7 +329,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self._end_search() if self.letters and self.searching else self.leave()
 
     def letter(self, key: str) -> bool:
-        """A key of the page itself, where letters are keys."""
+        """Handle a key of the page, if letters are keys (`letters`)."""
         return False
 
     def on_paste(self, event: events.Paste) -> None:

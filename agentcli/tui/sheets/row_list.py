@@ -1,6 +1,6 @@
-"""The list of a picker: one line-API widget, so that ten thousand rows cost what those on the screen do.
+"""List widget of a picker. Uses the line API, so that ten thousand rows cost no more than the visible ones.
 
-Owns the cursor and the columns. Takes no focus: the screen around it has the keys and calls the methods.
+Owns the cursor and the columns. It takes no focus: the screen around it receives the keys and calls its methods.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 _GAP = "  "
 _BEFORE = 3
-"""A margin, the sign of the cursor and a blank."""
+"""Cells before a row: margin, cursor sign and a blank."""
 _BOLD = Style(bold=True)
 _FOUND = Style(bold=True, underline=True)
 
@@ -35,10 +35,10 @@ class RowList(ScrollView, Generic[T], can_focus=False):
     """
 
     class Chosen(Message):
-        """A click on the row that the cursor was on already."""
+        """A click on the row that already had the cursor."""
 
     def __init__(self, palette: Palette, moved: Callable[[], None], id: str) -> None:
-        """`moved` is called at once when the cursor moves, not by a message: the next key may already mean that row."""
+        """`moved` is called directly, not by a message: the next key may already apply to the row under the cursor."""
         super().__init__(id=id)
         self._moved = moved
         self.palette = palette
@@ -53,12 +53,12 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         self._detail_width = 0
 
     def measure(self, entries: Sequence[RowEntry[T]], most: int) -> None:
-        """The columns of all rows, so that they stand still while a query leaves fewer of them. `most`: for labels."""
+        """Compute the columns from all rows, so that filtering does not move them. `most`: maximum label width."""
         self._most_label = most
         self._mark_width = max((cell_len(entry.row.mark) for entry in entries), default=0)
         self._label_width = max((cell_len(entry.label) for entry in entries), default=0)
         self._detail_width = max((cell_len(entry.detail) for entry in entries if not entry.row.disabled), default=0)
-        if not self._detail_width:  # reasons take what room there is, but they need some
+        if not self._detail_width:  # the reasons of disabled rows take the remaining room, but need some
             self._detail_width = min(20, max((cell_len(entry.detail) for entry in entries), default=0))
 
     def show(self, found: Sequence[FoundEntry[T]], cursor: int, grouped: bool) -> None:
@@ -86,7 +86,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
 
     @property
     def marked_cell(self) -> Offset:
-        """The cell of the sign before the row under the cursor, on the screen."""
+        """Screen cell of the sign before the row under the cursor."""
         line = self._line_of[self._cursor] - self.scroll_offset.y if self._found else 0
         return self.region.offset + Offset(_BEFORE - 2, line)
 
@@ -99,7 +99,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         return self._found[self._cursor].entry if self._found else None
 
     def columns(self, width: int) -> tuple[int, int]:
-        """Cells for labels and for details. The column that needs little gets that; the other one is cut."""
+        """Widths of the label and detail columns. A column that needs little gets it in full; the other one is cut."""
         room = max(1, width - _BEFORE - 1 - (self._mark_width + 1 if self._mark_width else 0))
         label, detail = min(self._label_width, self._most_label), self._detail_width
         if not detail or label + len(_GAP) + detail <= room:
@@ -129,7 +129,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         return _BEFORE + (self._mark_width + 1 if self._mark_width else 0) + label + len(_GAP)
 
     def move(self, steps: int) -> None:
-        """By so many rows; one step beyond an end goes to the other end."""
+        """Move by `steps` rows; a single step beyond an end wraps around."""
         if not self._found:
             return
         last = len(self._found) - 1
@@ -155,7 +155,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         if not self._found or not self.size.height:
             return
         line = self._line_of[self._cursor]
-        # The name of a group is part of its first row: scrolling up to the row shows it too.
+        # The group name belongs to its first row: scrolling up to the row shows it too.
         first = line - 1 if line and isinstance(self._lines[line - 1], str) and self.size.height > 1 else line
         top = self.scroll_offset.y
         if first < top:
@@ -190,7 +190,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         runs = self._runs(self._found[number], width, chosen)
         if not chosen:
             return painted(runs, width, base)
-        if self.palette.selection.reverse:  # colours would come out as patches of background
+        if self.palette.selection.reverse:  # reversed colours would look like patches of background
             runs = [(text, style.without_color) for text, style in runs]
         return painted(runs, width, base + self.palette.selection)
 
@@ -203,7 +203,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
         style = palette.muted if entry.row.disabled else palette.text + _BOLD if chosen else palette.text
         runs += marked(padded(entry.label, label_width), found.label_places, style, _FOUND + _hue(palette))
         if entry.detail and detail_width > 0:
-            # A reason may be longer than the details beside it: it gets the rest of the row.
+            # A reason may be longer than the other details: it gets the rest of the row.
             room = max(detail_width, width - self._before_detail(label_width) - 1)
             text = cut(entry.detail, room)
             runs.append((_GAP, palette.muted))
@@ -212,5 +212,5 @@ class RowList(ScrollView, Generic[T], can_focus=False):
 
 
 def _hue(palette: Palette) -> Style:
-    """The colour of found letters: the accent's, without what else the accent is."""
+    """Colour of matched letters: the accent's colour, without its other attributes."""
     return Style(color=palette.accent.color)

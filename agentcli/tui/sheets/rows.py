@@ -1,6 +1,6 @@
-"""The rows of a picker and finding among them. Pure: no widgets here.
+"""Rows of a picker, and the search in them. Pure: no widgets here.
 
-A query is words; each must be found in a row: fuzzily in its label, or as it stands in its detail or group.
+Each word of a query must match a row: fuzzily in its label, or literally in its detail or group.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agentcli.tui.sheets.runs import safe
 T = TypeVar("T")
 
 _IN_DETAIL = 8
-"""For each letter found outside of the label: less than the same letters in it."""
+"""Score per letter matched outside of the label: less than for a match in the label."""
 
 
 @frozen
@@ -26,14 +26,14 @@ class Row(Generic[T]):
     detail: str = ""
     mark: str = ""
     group: str = ""
-    """Rows of a group follow one another; its name stands above them while nothing is searched for."""
+    """Group name. Rows of a group are consecutive; the name is shown above them while there is no query."""
     disabled: str = ""
     """Why it cannot be chosen; shown instead of the detail."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowEntry(Generic[T]):
-    """A row made fit for the screen, and its text as searching compares it."""
+    """A row with text that is safe to show, and its text normalised for searching."""
 
     row: Row[T]
     label: str
@@ -44,7 +44,7 @@ class RowEntry(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class FoundEntry(Generic[T]):
-    """An entry that is shown, and which characters of it were searched for."""
+    """A shown entry, and the positions of its matched characters."""
 
     entry: RowEntry[T]
     label_places: tuple[int, ...] = ()
@@ -60,7 +60,7 @@ def entries_of(rows: Iterable[Row[T]]) -> list[RowEntry[T]]:
 
 
 class RowSearch(Generic[T]):
-    """One query over many entries, a slice at a time: 10,000 of them take longer than a key may."""
+    """One query over many entries, in slices: searching 10,000 entries at once would delay a key."""
 
     SLICE = 2000
 
@@ -87,7 +87,7 @@ class RowSearch(Generic[T]):
 
 
 def find(entries: Sequence[RowEntry[T]], query: str) -> list[FoundEntry[T]]:
-    """What fits a query, the best first; everything in its order if there is none."""
+    """Entries that match a query, the best first; all entries in their order if the query is empty."""
     if not query.strip():
         return [FoundEntry(entry) for entry in entries]
     return RowSearch(entries, query).finish()
@@ -101,7 +101,7 @@ def _match(entry: RowEntry[T], words: Sequence[str], exact: bool) -> tuple[int, 
     in_detail: tuple[int, ...] = ()
     for word in words:
         match = best_match(word, entry.label, label)
-        # Letters strewn over a long sentence are found in every sentence: that is not what was meant.
+        # Letters scattered over a long label match almost anything, so they do not count.
         if match is not None and match.positions[-1] - match.positions[0] < 3 * len(word) + 4:
             score += match.score
             in_label += match.positions

@@ -1,7 +1,7 @@
-"""Text for the rows of pickers and pages: made fit for the screen, cut, aligned and painted.
+"""Text of picker and page rows: made safe, cut, aligned and painted.
 
-All that is shown here may come from a model, a file or a repository, so it passes through `safe` once; after that it
-is one line without anything that a terminal would obey or that would reorder what stands beside it.
+All text may come from a model, a file or a repository, so it passes through `safe` once. After that it is one line
+without control sequences and without characters that reorder the text beside it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LIMIT = 600
 
 
 def safe(text: str, limit: int = LIMIT) -> str:
-    """One row that a terminal neither obeys nor reorders, as wide as on the screen. Blanks stay, for columns."""
+    """One row without control sequences and reordering, as wide as on the screen. Blanks are kept, for columns."""
     text = _painted_as(_BREAKS.sub(" ", plain_text(text[: limit * 2])))
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -55,7 +55,7 @@ def cut(text: str, width: int) -> str:
     if width <= 0:
         return ""
     kept = set_cell_size(text, width - 1)
-    # Cut between two columns: what is left is whole, and a sign of a cut would belie that.
+    # If the cut is between two columns the rest is complete, so an ellipsis would be misleading.
     return kept.rstrip() if kept.endswith("  ") else kept.rstrip() + "…"
 
 
@@ -83,7 +83,7 @@ def cut_runs(runs: Sequence[Run], width: int) -> Runs:
 
 
 def painted(runs: Sequence[Run], width: int, base: Style) -> Strip:
-    """One row, exactly `width` cells. `base` gives what the runs leave open: above all the background."""
+    """One row of exactly `width` cells. `base` provides what the runs do not set, mainly the background."""
     segments = [Segment(text, base + style) for text, style in cut_runs(runs, width) if text]
     return Strip(segments).adjust_cell_length(width, base)
 
@@ -94,7 +94,7 @@ def marked(text: str, places: Sequence[int], style: Style, mark: Style) -> Runs:
     chosen = frozenset(places)
     pieces: list[tuple[bool, str]] = []
     place = 0
-    # Never through the middle of a glyph: its halves would be wider than it.
+    # Never split a glyph: its parts would be wider than the whole.
     for source, _shown, _width in glyphs(text):
         pieces.append((not chosen.isdisjoint(range(place, place + len(source))), source))
         place += len(source)
@@ -103,7 +103,7 @@ def marked(text: str, places: Sequence[int], style: Style, mark: Style) -> Runs:
 
 
 def wrapped(runs: Sequence[Run], width: int, most: int) -> list[Runs]:
-    """Word-wrapped to at most `most` rows; the last one says with an ellipsis that there is more."""
+    """Word-wrap to at most `most` rows, with an ellipsis in the last one if there is more."""
     room = max(1, width)
     return first_rows([runs_of(line.strip) for line in wrap(runs, room)], most, room)
 
@@ -113,7 +113,7 @@ def runs_of(strip: Strip) -> Runs:
 
 
 def first_rows(rows: list[Runs], most: int, width: int = 10**6) -> list[Runs]:
-    """At most `most` rows; if that leaves some away, the last one says so with an ellipsis."""
+    """The first `most` rows, with an ellipsis in the last one if some are dropped."""
     if len(rows) <= most or most <= 0:
         return rows[: max(0, most)]
     last = rows[most - 1]
@@ -131,7 +131,7 @@ def joined(parts: Iterable[Runs], separator: Run) -> Runs:
 
 
 def keys_row(keys: Sequence[tuple[str, str]], width: int, key: Style, text: Style) -> Runs:
-    """`Enter choose · Esc back`: as many as fit; the first matters least, so that Esc never goes."""
+    """Row of keys, `Enter choose · Esc back`. Drops entries from the front until they fit, so that Esc stays."""
     kept = list(keys)
     while kept:
         row = joined(([(name, key), (f" {word}", text)] for name, word in kept), (" · ", text))
@@ -142,7 +142,7 @@ def keys_row(keys: Sequence[tuple[str, str]], width: int, key: Style, text: Styl
 
 
 def rule(title: str, asides: Iterable[str], width: int, palette: Palette, line: Style) -> Runs:
-    """A rule with a title, and at its end the first of the asides that has room."""
+    """A rule with a title, and at its end the first of the asides that fits."""
     title = cut(title, max(1, width - 6))
     room = width - cell_len(title) - 10
     aside = next((text for text in asides if text and cell_len(text) <= room), "")
@@ -154,12 +154,12 @@ def rule(title: str, asides: Iterable[str], width: int, palette: Palette, line: 
 def more_row(
     above: int, below: int, width: int, palette: Palette, *, locked: bool = False, insists: bool = False
 ) -> Runs:
-    """The rule below a body of which not all is in sight: nobody shall say yes to what they did not know was there.
-    `locked`: it has to be read to its end first; `insists`: the user tried to answer before."""
+    """Rule below a body that is not completely visible, so that nobody approves content without knowing it is there.
+    `locked`: the body has to be read to its end first. `insists`: the user tried to answer before that."""
     lines = f" {plural(below, 'line')}"
     if locked:
         return _locked_row(below, lines, width, palette, insists)
-    # Where there is little room, what can be guessed goes first, then the keys.
+    # If there is little room, drop the noun first, then the keys.
     for noun, keys in ((lines, " · PgUp PgDn"), ("", " · PgUp PgDn"), ("", "")):
         facts = [f"↑ {above} above"] if above else []
         facts += [f"↓ {below} more{noun}"] if below else []
@@ -174,11 +174,11 @@ def _locked_row(below: int, lines: str, width: int, palette: Palette, insists: b
         text = " Enlarge the window to allow "  # there is no room for a single line
     else:
         longest = f" ↓ {below} more{lines}: scroll to the end to allow "
-        # In few columns the row of keys has no room for these, or is not there at all.
+        # With few columns the row of keys has no room for these, or is hidden.
         keys = (f" ↓ {below} more: PgDn or End to allow ", f" ↓ {below} more: PgDn, End ")
         texts = (longest, *keys, f" ↓ {below} · End ", f" ↓ {below} ")
         if insists:
-            # Other words too: not every terminal shows that it is painted stronger.
+            # Different words too: not every terminal shows reverse video.
             first = (
                 f" Read to the end first: ↓ {below} more{lines} · PgDn or End ",
                 f" Read first: ↓ {below} · PgDn, End ",

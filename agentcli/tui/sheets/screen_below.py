@@ -1,4 +1,4 @@
-"""The screen below a sheet, in the rows that the sheet leaves free."""
+"""Renders the screen below a sheet in the rows that the sheet leaves free."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentcli.tui.textual_internals import rows_of
 
 
 class ScreenBelow(Visual):
-    """The rows of a screen as they are, without links to click. Textual's own way through Rich takes twice as long."""
+    """Rows of a screen, without clickable links. Textual's own way through Rich takes twice as long."""
 
     def __init__(self, screen: Screen[Any]) -> None:
         self._screen = screen

@@ -1,7 +1,6 @@
-"""The scrolling text of dialogs and pages: painted row by row, searched and copied.
+"""Scrolling text of dialogs and pages, painted row by row, with search and copy.
 
-Subclasses say where the rows come from: `LineScroller` has them all, `Pager` wraps runs, the diff page has its own
-layout.
+Subclasses provide the rows: `LineScroller` has them all, `Pager` wraps runs, the diff page has its own layout.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ _UNITS: Mapping[str, tuple[int, int, int]] = {
     "home": (0, 0, -1),
     "end": (0, 0, 1),
 }
-"""Scrolling keys: rows, pages and whole texts to move by."""
+"""Scrolling keys: number of rows, pages and whole texts to move by."""
 
 
 class Scroller(ScrollView, can_focus=False):
-    """Rows of which a part is shown. The sheet sets its height and passes it the keys."""
+    """Scrollable rows. The sheet sets its height and passes it the keys."""
 
     DEFAULT_CSS = """
     Scroller {
@@ -48,7 +47,7 @@ class Scroller(ScrollView, can_focus=False):
     """
 
     class Scrolled(Message):
-        """Other rows are shown than before."""
+        """Other rows are visible now."""
 
     def __init__(self, palette: Palette, id: str) -> None:
         super().__init__(id=id)
@@ -79,7 +78,7 @@ class Scroller(ScrollView, can_focus=False):
         raise NotImplementedError
 
     def changed(self) -> None:
-        """Adapt to other rows."""
+        """Update after the rows have changed."""
         self.virtual_size = Size(0, self.row_count)
         if self.sought is not None:
             self.matches = self.search(self.sought)
@@ -114,13 +113,13 @@ class Scroller(ScrollView, can_focus=False):
         self.post_message(self.Scrolled())
 
     def reveal(self, first: int, last: int) -> None:
-        """Scroll no further than needed to show these rows; the first takes precedence."""
+        """Scroll as little as needed to show these rows; the first takes precedence."""
         top = self.hidden[0]
         if first < top or last >= top + self.shown:
             self.move_to(first if first < top else min(first, last - self.shown + 1))
 
     def on_resize(self) -> None:
-        # Textual may have moved the rows so that no room is left empty.
+        # Textual may have scrolled to leave no empty room at the end.
         self.scroll_target_y = self.scroll_y
         self.post_message(self.Scrolled())
 
@@ -165,7 +164,7 @@ class Scroller(ScrollView, can_focus=False):
         return paint(self.row(place).strip, 0, width, base, spans).apply_offsets(0, place)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Source text: without margins and without the line breaks that wrapping made."""
+        """Source text of a selection: without margins and without the line breaks of wrapping."""
         pieces: list[str] = []
         first = selection.start.y if selection.start is not None else 0
         last = selection.end.y if selection.end is not None else self.row_count - 1
@@ -211,7 +210,7 @@ class LineScroller(Scroller):
 
 
 class Pager(Scroller):
-    """Styled lines, wrapped; a row is made when it is painted, so there may be very many."""
+    """Styled lines, wrapped. Rows are created when painted, so there may be very many."""
 
     def __init__(self, palette: Palette, id: str) -> None:
         super().__init__(palette, id)
@@ -268,7 +267,7 @@ class TextIndex:
         self._starts = [0, *accumulate(len(text) + 1 for text in texts)]
 
     def search(self, query: Query) -> list[tuple[int, int, int]]:
-        """Matches as number of the text, start and end in it; none goes from one text to the next."""
+        """Matches as (index of the text, start, end). No match spans two texts."""
         found: list[tuple[int, int, int]] = []
         for match in query.pattern.finditer(self._whole):
             if "\n" in match.group():
@@ -281,7 +280,7 @@ class TextIndex:
 
 
 def rows_of(text: str, width: int) -> Iterable[tuple[int, int]]:
-    """Where the rows of a line begin and end, wrapped at blanks; a word that is wider than a row is cut."""
+    """Start and end of each row of a line, wrapped at blanks; a word wider than a row is cut."""
     width = max(1, width)
     if len(text) <= width and EVEN(text) is None:
         return ((0, len(text)),)
@@ -292,7 +291,7 @@ def _wrapped_rows(text: str, width: int) -> Iterable[tuple[int, int]]:
     ends, cells = _cells(text)
     start, first = 0, 0
     while True:
-        # The last glyph that ends within the width; at least one, however wide it is.
+        # The last glyph that ends within the width; at least one glyph, however wide it is.
         last = max(first, bisect_right(cells, (cells[first - 1] if first else 0) + width) - 1) if cells else 0
         if last >= len(ends) - 1:
             yield start, len(text)
@@ -309,7 +308,7 @@ def _wrapped_rows(text: str, width: int) -> Iterable[tuple[int, int]]:
 
 
 def _cells(text: str) -> tuple[Sequence[int], Sequence[int]]:
-    """For each glyph where it ends, in characters and in cells."""
+    """End of each glyph, in characters and in cells."""
     if EVEN(text) is None:
         return range(1, len(text) + 1), range(1, len(text) + 1)
     sizes = [(len(source), size) for source, _shown, size in glyphs(text)]

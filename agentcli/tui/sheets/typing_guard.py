@@ -21,7 +21,7 @@ class TypingGuard:
         self.pause = PAUSE
 
     def begin(self, typed: float) -> None:
-        """`typed`: time of the last key press before the dialog, by the clock."""
+        """`typed`: time of the last key press before the dialog, on the same clock."""
         self._open = False
         self._last = self._clock()
         if self._last - typed < _MIDST:
@@ -36,7 +36,7 @@ class TypingGuard:
         return True
 
     def hold(self) -> None:
-        """The user is typing again: require another pause."""
+        """Require another pause, because the user is typing again."""
         self._open = False
         self._last = self._clock()
         self._held = True

@@ -1,1 +1,1 @@
-"""What is settled around the first paint: preferences, garbage collection, connecting a model, the guided tour."""
+"""Start-up of the app: preferences, garbage collection, connecting a model, the guided tour."""

@@ -1,9 +1,9 @@
-"""How often Python looks for garbage, so that nobody feels it.
+"""Tunes Python's garbage collector so that its pauses are not noticeable.
 
-A start makes a quarter of a million objects that stay, so it goes without looking (see `__main__`). Afterwards a pause,
-which may come between a key and its paint, must not grow with the conversation: what a look through all objects has
-left is frozen, so that the next one takes only what came later. Frozen objects that have become garbage since are found
-while the user is away.
+Start-up creates a quarter of a million objects that stay alive, so it runs without collection (see `__main__`).
+Afterwards a pause, which may fall between a key and its repaint, must not grow with the conversation: objects that
+survive a full collection are frozen, so that the next one only examines newer objects. Frozen objects that have become
+garbage since are collected while the user is away.
 """
 
 from __future__ import annotations
@@ -12,26 +12,27 @@ import gc
 from collections.abc import Mapping
 
 YOUNG = 8_000
-"""Objects that are looked through at a time: about 2 ms."""
+"""Threshold of the young generation: number of objects examined at a time, about 2 ms."""
 STEPS = (2, 1)
-"""Before the middle and the oldest generation are looked through: at most some 50,000 objects, about 30 ms."""
+"""Thresholds of the middle and the oldest generation: a collection examines at most about 50,000 objects, 30 ms."""
 AWAY_SECONDS = 60.0
-"""Without a key for so long, the user is away."""
+"""Time without a key after which the user counts as away."""
 _GROWTH = 1.5
-"""All objects are looked through when there are so many times as many as the last time."""
+"""All objects are collected again when their number has grown by this factor."""
 
 _looked_through = 0
-"""Frozen objects after the last look through all."""
+"""Number of frozen objects after the last collection of all objects."""
 _session_left = False
 
 
 def stays() -> None:
-    """All that is there by now stays: it is not looked through again. Once only, or what a session left stays too."""
+    """Freeze all current objects, so that they are not examined again. Call it only once: later it would also keep the
+    garbage of a closed session."""
     gc.freeze()
 
 
 def settle() -> None:
-    """From now on pauses stay short, however many objects there are."""
+    """Keep pauses short from now on, however many objects there are."""
     global _looked_through
     gc.freeze()
     gc.set_threshold(YOUNG, *STEPS)
@@ -41,13 +42,14 @@ def settle() -> None:
 
 
 def session_left() -> None:
-    """A session was closed: its objects are garbage, however few they are."""
+    """Note that a session was closed: its objects are garbage, however few they are."""
     global _session_left
     _session_left = True
 
 
 def look_through_all() -> bool:
-    """Find garbage among frozen objects too, if there may be much. A third of a second: for a user who is away."""
+    """Collect frozen objects too, if there may be much garbage; return whether it was done. Takes a third of a second,
+    so call it while the user is away."""
     global _looked_through, _session_left
     if _freeze_rest not in gc.callbacks or (not _session_left and gc.get_freeze_count() < _looked_through * _GROWTH):
         return False

@@ -1,5 +1,5 @@
-"""Shows somebody around: puts the next step of a tour into the box whenever nothing goes on, and for recordings plays
-it with real keys. What the steps are is the tour's business; here is how they get onto the screen."""
+"""Runs the guided tour: suggests its next step in the prompt whenever the app is idle and, for recordings, plays it
+with real key events. The tour defines the steps; this module brings them onto the screen."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.05
 READING_SECONDS = 1.6
-"""Played without a person: how long a question or a note stands before it is answered."""
+"""When played automatically: how long a question or a note is shown before it is answered."""
 KEY_SECONDS = 0.045
 MOST_STEPS = 40
 
 
 class Guide:
-    """`speed` 0: the person presses the keys."""
+    """`speed` 0: the user presses the keys."""
 
     def __init__(self, app: AgentApp, tour: Tour, speed: float = 0.0) -> None:
         self._app = app
         self._tour = tour
         self._speed = speed
         self._something_sent = asyncio.Event()
-        self._told: TourStop | None = None
+        self._noted_step: TourStop | None = None
         app.chat.tell_sent = self._sent
-        # Before the first frame: what was typed while there was none comes right after it.
+        # Before the first frame: keys typed earlier are replayed right after it.
         self._step = self._offer()
 
     def _sent(self, text: str) -> None:
@@ -46,9 +46,9 @@ class Guide:
         if engine is not None:
             self._tour.look(engine)
         step = self._tour.next()
-        if step.note and step is not self._told:
+        if step.note and step is not self._noted_step:
             chat.apply(chat.session.presenter.note(step.note))
-        self._told = step
+        self._noted_step = step
         self._something_sent.clear()
         chat.prompt.suggest(step.line)
         return step
@@ -70,7 +70,7 @@ class Guide:
         return session.busy or session.engine is None or self._app.screen is not self._app.chat
 
     async def _calm(self, step: TourStop) -> None:
-        """Wait until nothing runs and nothing is asked, twice: there is a moment between a command and its work."""
+        """Wait until nothing runs and no dialog is open, twice: there is a gap between a command and its work."""
         quiet = 0
         stopped = not step.stop_after
         while quiet < 2:
@@ -93,7 +93,8 @@ class Guide:
         self._press("enter", "\r")
 
     async def _answer(self) -> None:
-        """Let a question be read, then take its first choice. A dialog takes no key at first, whatever the speed."""
+        """Leave a dialog open long enough to read, then choose its first choice. A dialog ignores keys at first,
+        whatever the speed."""
         screen = self._app.screen
         guarded = screen.guard.pause if isinstance(screen, Dialog) else 2 * PAUSE
         await asyncio.sleep(max(guarded + LOOK_SECONDS, READING_SECONDS / self._speed))

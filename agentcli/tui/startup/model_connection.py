@@ -1,6 +1,6 @@
-"""Connecting a model in the app: when the welcome comes up, and what becomes of the conversation afterwards.
+"""Connecting a model in the app: when the welcome dialog opens, and how the conversation continues afterwards.
 
-It comes by itself where no model can be reached: at the start, and when a prompt is sent, which waits in the box
+The dialog opens automatically if no model is reachable: at the start, and when a prompt is sent, which stays in the box
 meanwhile. `/login` opens it at any time.
 """
 
@@ -28,13 +28,13 @@ class ModelConnection(Reaching):
         self._sent: Draft | None = None
 
     def begin(self, due: list[Draft]) -> None:
-        """At the start, when no model can be reached. `due`: what was sent before that was known."""
+        """Open the dialog at the start, if no model is reachable. `due`: drafts sent before that was known."""
         if due[:-1]:
             self._app.chat.give_back(due[:-1])
         self._app.chat.actions.start(self.open(due[-1] if due else None))
 
     async def open(self, sent: Draft | None = None, key: str = "") -> None:
-        """`sent`: the prompt that wanted an answer, in the box meanwhile. `key`: what was pasted into the box."""
+        """`sent`: the prompt that needs a model and stays in the box. `key`: an API key pasted into the box."""
         if sent is not None:
             self._sent = sent
             self._app.chat.give_back([sent])
@@ -43,20 +43,20 @@ class ModelConnection(Reaching):
         self._is_open = True
         try:
             connecting = await self.ready(self._app.options)
-            welcome = await self._asked(connecting, key, by_itself=sent is None and not key)
+            welcome = await self._ask(connecting, key, automatic=sent is None and not key)
             if welcome is not None:
                 await self._after(connecting, welcome)
         finally:
             self._is_open, self._sent = False, None
 
-    async def _asked(self, connecting: Connecting, key: str, *, by_itself: bool) -> Welcome | None:
+    async def _ask(self, connecting: Connecting, key: str, *, automatic: bool) -> Welcome | None:
         from agentcli.tui.dialogs.welcome import WelcomeDialog
 
         app, chat = self._app, self._app.chat
         waiting = self._sent is not None
         welcome = await asyncio.to_thread(lambda: connecting.begin(demo=app.has_demo, waiting=waiting))
         dialog = WelcomeDialog(welcome, connecting.servers, connecting.do, key=key)
-        if by_itself:
+        if automatic:
             dialog.typed = lambda: chat.prompt.last_typed
             dialog.unfinished = lambda: self._sent is None and not chat.prompt.is_empty
         answer: Welcome | None = await app.ask_on_screen(dialog)

@@ -1,4 +1,4 @@
-"""What the person chose for the app itself. Read before the first paint, so it needs nothing but the settings files."""
+"""The user's preferences for the app itself. Loaded before the first paint, from the settings files only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Preferences:
     paths: Paths
     cwd: Path
     environ: Mapping[str, str]
-    """For the programs that the app starts: see `user_environment`."""
+    """Environment of programs started by the app: see `user_environment`."""
 
     @property
     def settings_files(self) -> dict[SettingScope, str]:
@@ -62,7 +62,7 @@ class Preferences:
 
 
 def load_preferences(cwd: Path, environ: Mapping[str, str], flag_text: str | None, theme: str | None) -> Preferences:
-    """None of these can be set by a repository, so whether the folder is trusted makes no difference."""
+    """Load the preferences. A repository cannot set any of them, so trust of the folder does not matter."""
     paths = Paths.from_environ(environ)
     settings = load_settings(SettingsRequest(paths=paths, cwd=cwd, environ=environ, flag_text=flag_text))
     home = environ.get("HOME")

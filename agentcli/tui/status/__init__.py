@@ -1,1 +1,1 @@
-"""The status line, the line above the prompt that shows progress, and the user's own status command."""
+"""The status line, the activity line above the prompt, and the user's own status command."""

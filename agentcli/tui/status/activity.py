@@ -1,6 +1,6 @@
-"""The row above the prompt that says what goes on. Blank and without a timer when nothing does.
+"""The activity line above the prompt: shows the current work. Blank and without a timer when idle.
 
-It always takes its one row, so that the screen never jumps.
+It always occupies its row, so that the screen never jumps.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from agentcli.tui.theme.palette import Palette
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 STILL = "●"
-"""Stands where the spinner would, when nothing may move."""
+"""Shown instead of the spinner with reduced motion."""
 FRAMES_A_SECOND = 6
-"""A frame costs about 1.5 ms of CPU in Textual, whatever is in it: 1 % of a core at this rate."""
+"""Frame rate of the spinner. A frame costs about 1.5 ms of CPU in Textual: 1 % of a core at this rate."""
 MARGIN = 2
 
 _NAMES = {
@@ -49,13 +49,13 @@ _NAMES = {
 
 
 def activity_text(activity: Activity, now: float, width: int, palette: Palette) -> list[Run]:
-    """The row without its sign, at most `width` cells wide."""
+    """Text of the row without its sign, at most `width` cells wide."""
     if not activity.phase or width <= 0:
         return []
     style = _style(activity, palette)
     text = shown_command(plain_line(activity.text, 300)) or _NAMES[activity.phase]
     details = _details(activity, now, palette)
-    # The text itself is worth more than any detail, but not all of the row: details leave from the least important on.
+    # The text is more important than any detail, but must not fill the row: drop the least important details first.
     wanted = min(cell_len(text), max(12, width // 2))
     while details and sum(cell_len(part) + 3 for _rank, (part, _look) in details) + wanted > width:
         details.remove(max(details, key=lambda detail: detail[0]))
@@ -67,7 +67,7 @@ def activity_text(activity: Activity, now: float, width: int, palette: Palette) 
 
 
 def _details(activity: Activity, now: float, palette: Palette) -> list[tuple[int, Run]]:
-    """In the order of the row, each with its rank: the higher goes first when there is no room."""
+    """Details in the order of the row, each with a rank: the highest rank is dropped first if there is no room."""
     details: list[tuple[int, Run]] = []
     if activity.until > 0:
         seconds = activity.until - now
@@ -96,7 +96,7 @@ def _words_of(activity: Activity) -> tuple[str, str, float, float]:
 
 
 class ActivityLine(Widget):
-    """`show` what goes on; it keeps the clock itself from then on, until it is shown that nothing does."""
+    """Widget for the activity. After `show` it updates elapsed times itself until an idle activity is shown."""
 
     DEFAULT_CSS = "ActivityLine { height: 1; width: 1fr; }"
     ALLOW_SELECT = False
@@ -114,7 +114,7 @@ class ActivityLine(Widget):
         self._hint_over: Timer | None = None
 
     def show(self, activity: Activity) -> None:
-        """Cheap enough to be called for every event: what only counts up waits for the next tick."""
+        """Show an activity. Cheap enough for every event: changes of mere counters wait for the next tick."""
         before, self._activity = self._activity, activity
         if self._timer is not None and _words_of(activity) == _words_of(before):
             return
@@ -125,14 +125,14 @@ class ActivityLine(Widget):
         self._retext()
 
     def _stop(self) -> None:
-        """No timer while nothing goes on: an idle app does not wake up."""
+        """Stop the timer: an idle app does not wake up."""
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
         self._frame = 0
 
     def hint(self, text: str, seconds: float) -> None:
-        """A few words in the same row, for a moment; whatever goes on is said again after that."""
+        """Show a short text in the same row for some seconds, in place of the activity."""
         self._hint = text
         self._retext()
         self.refresh()
@@ -141,7 +141,7 @@ class ActivityLine(Widget):
         self._hint_over = self.set_timer(seconds, partial(self.end_hint, text))
 
     def end_hint(self, text: str) -> None:
-        """End this hint, unless another one is shown by now."""
+        """Remove this hint, unless another one has replaced it."""
         if text != self._hint:
             return
         if self._hint_over is not None:

@@ -1,4 +1,4 @@
-"""The branch that the status line shows, kept up with the repository. No Textual here, and no git runs for it."""
+"""The git branch in the status line, kept up to date. No Textual here, and git is not run."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
 
 LOOK_SECONDS = 2.0
-"""Between two looks at the repository while nothing else asks for one."""
+"""Polling interval of the repository."""
 _BRANCHES = "ref: refs/heads/"
 _NO_BRANCH = ".invalid"
-"""What HEAD names where the references are in another form (reftable): only git itself can read those."""
+"""HEAD in repositories with another reference format (reftable), which only git itself can read."""
 
 
 def branch_of(cwd: Path) -> str:
-    """The branch, or a detached HEAD's commit; "" outside a repository. Not by git: the folder may be untrusted."""
+    """Branch, or commit of a detached HEAD; "" outside a repository. Does not run git: the folder may be untrusted."""
     for folder in (cwd, *cwd.parents):
         try:
             place = folder / ".git"
             if place.is_file():
-                # A worktree or a submodule: the file says where its own HEAD is.
+                # A worktree or a submodule: the file contains the path of its git directory.
                 place = folder / read_start(place).partition(":")[2].strip()
         except (OSError, ValueError):
             continue
@@ -42,7 +42,7 @@ def branch_of(cwd: Path) -> str:
 
 
 class BranchWatch:
-    """Reads the branch every few seconds and on request, in a thread; reports it when it has changed."""
+    """Reads the branch every few seconds and on request, in a thread; reports changes."""
 
     def __init__(self, show: Callable[[str], None], read: Callable[[Path], str]) -> None:
         self._show = show

@@ -1,7 +1,7 @@
-"""The user's own command for the status line: JSON on its stdin, the first line of its stdout is what is shown.
+"""The user's own command for the status line: it gets JSON on stdin, and the first line of its stdout is shown.
 
-Only a command from the user's own settings may come here, never one from a repository: whoever makes a `StatusCommand`
-sees to that. Colours (SGR) of its output hold; nothing else that a terminal would obey does.
+The caller has to ensure that the command comes from the user's own settings, never from a repository. Colours (SGR) in
+its output are kept; all other control sequences are removed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SGR = re.compile(r"(\x1b\[[0-9;:]*m)")
 
 
 def payload(facts: Facts, folder: str, version: str) -> Json:
-    """What the command is told, in the form that scripts for other agents already read."""
+    """JSON for the command, in the format that scripts for other agents already read."""
     window = facts.context_window
     return {
         "hook_event_name": "Status",
@@ -71,11 +71,11 @@ def payload(facts: Facts, folder: str, version: str) -> Json:
 
 
 def styled_line(output: str) -> list[Run]:
-    """The first line with its colours, and without anything else that is not text."""
+    """The first line with its colours, without any other control sequences."""
     from rich.ansi import AnsiDecoder
 
     first = next((line for line in output.splitlines() if plain_text(line).strip()), "")
-    # Links and titles go too: what is between two colours is made plain on its own.
+    # Each piece between two colour sequences is cleaned separately, which also removes links and titles.
     pieces = (piece if _SGR.fullmatch(piece) else plain_text(piece) for piece in _SGR.split(first))
     text = AnsiDecoder().decode_line("".join(pieces).expandtabs(TAB))
     cuts = sorted({0, len(text.plain), *(place for span in text.spans for place in (span.start, span.end))})
@@ -98,11 +98,11 @@ class StatusCommand:
     command: str
     folder: str
     environ: Mapping[str, str]
-    """What the command gets: without API keys (S11)."""
+    """Environment of the command, without API keys (S11)."""
     version: str = ""
 
     def run(self, facts: Facts, stopped: threading.Event) -> Ran:
-        """Blocks for a second at most, less once `stopped` is set: to be called in a thread. Never raises."""
+        """Run the command. Never raises. Blocks for up to a second, less once `stopped` is set: call it in a thread."""
         told = json.dumps(payload(facts, self.folder, self.version)).encode()
         try:
             process = start_program(
@@ -117,7 +117,7 @@ class StatusCommand:
         try:
             output, ended = _talk(process, told, stopped)
         finally:
-            # Before it is waited for: until then its number is nobody else's.
+            # Before `wait`: until then the process id cannot be reused.
             kill_group(process.pid)
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
@@ -133,13 +133,13 @@ class StatusCommand:
 
 
 def _talk(process: Popen[bytes], told: bytes, stopped: threading.Event) -> tuple[bytes, bool]:
-    """What it said until it ended, and whether it ended in time. No more is kept than a row can show."""
+    """Return the output, and whether the command ended in time. Keeps no more than a row can show."""
     assert process.stdin is not None
     assert process.stdout is not None
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    with suppress(OSError):  # it may not want to know
+    with suppress(OSError):  # the command may not read its input
         os.set_blocking(process.stdin.fileno(), False)
-        os.write(process.stdin.fileno(), told)  # less than a pipe holds
+        os.write(process.stdin.fileno(), told)  # fits into the pipe's buffer
     with suppress(OSError):
         process.stdin.close()
     output = b""
@@ -157,7 +157,7 @@ def _talk(process: Popen[bytes], told: bytes, stopped: threading.Event) -> tuple
 
 
 class StatusFeed:
-    """Runs the command for the facts of the moment: one at a time, with a pause between, and always for the latest."""
+    """Runs the command for the latest facts: one run at a time, with a pause between runs."""
 
     def __init__(self, command: StatusCommand, show: Callable[[Ran], None]) -> None:
         self._command = command

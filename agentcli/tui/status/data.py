@@ -1,4 +1,4 @@
-"""What the status line shows, read off an engine. No Textual here."""
+"""Data of the status line, read from an engine. No Textual here."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
 
 FACTS_SECONDS = 0.1
-"""The status line is painted again no more often than this."""
+"""Minimum time between two updates of the status line."""
 _AFTERWARDS = 0.1
 _LOOK_SECONDS = 15.0
 
 
 class FactsFeed:
-    """Shows how things stand whenever that may have changed: at once, or with others that change within the same
-    moment; and when the prompt cache runs out, which happens without anybody doing anything."""
+    """Shows current facts when they may have changed: immediately, or together with others that change shortly after;
+    and when the prompt cache expires, which no event reports."""
 
     def __init__(
         self,
@@ -29,13 +29,13 @@ class FactsFeed:
         read_branch: Callable[[Path], str] | None = None,
         request_frame: Callable[[], None] | None = None,
     ) -> None:
-        """`request_frame`: asks for a frame, with which `refresh_late` is called; without it, nothing waits for one."""
+        """`request_frame` requests a frame, which calls `refresh_late`; without it, updates do not wait for a frame."""
         self._show = show
         self._request_frame = request_frame or self.refresh_late
         self._branch_watch = BranchWatch(self.set_branch, read_branch) if read_branch is not None else None
         self._engine: Engine | None = None
         self.agents = 0
-        """Sub-agents that run."""
+        """Number of running sub-agents."""
         self._branch = ""
         self._due: asyncio.TimerHandle | None = None
         self._cold: asyncio.TimerHandle | None = None
@@ -72,7 +72,7 @@ class FactsFeed:
         self._due = self._cold = None
 
     def refresh_late(self) -> None:
-        """Show changes that came too soon after others, now that their time has come."""
+        """Show changes that were delayed because they came too soon after others."""
         if self._stale and self._due is None:
             self.refresh()
 
@@ -90,7 +90,7 @@ class FactsFeed:
         self._cold = None if left is None else self._look_again(engine, left)
 
     def _look_again(self, engine: Engine, left: float) -> asyncio.TimerHandle:
-        """Before long: the timers of the event loop stand still while the machine sleeps, and the cache does not."""
+        """Check again after a limited time: event loop timers stop while the machine sleeps, but the cache expires."""
         later = asyncio.get_running_loop().call_later
         return later(min(left + _AFTERWARDS, _LOOK_SECONDS), self._look, engine)
 

@@ -1,6 +1,6 @@
 """The status line: active settings and cost, in one row that never wraps.
 
-`fit` decides what is shown at a width and is pure. A command of the user's may say the line instead: `statuscommand`.
+`fit` decides what is shown at a width and is pure. A command of the user may provide the line instead: see `command`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def context_bar(facts: Facts, cells: int, palette: Palette) -> list[Run]:
-    """How full the context window is; the broken line is where it is compacted by itself."""
+    """Bar of the used context window; the broken line marks auto-compaction."""
     share = min(1.0, facts.context_tokens / facts.context_window)
     eighths = round(share * cells * 8)
     if facts.context_tokens > 0:
@@ -97,7 +97,8 @@ _SHORTEN = (
     ("sandbox", 2),
     ("model", 3),
 )
-"""What gives way first when the row is too narrow, step by step. That nothing is asked about any more never does."""
+"""Order in which parts are shortened when the row is too narrow: part and its next form. A mode other than the
+default is never dropped, so that bypass mode stays visible."""
 
 
 def fit(facts: Facts, width: int, palette: Palette) -> list[Run]:
@@ -121,7 +122,7 @@ def fit(facts: Facts, width: int, palette: Palette) -> list[Run]:
         if name in step:
             taken.append((name, step[name]))
             step[name] = form
-    # A long thing that gave way late may leave room for short ones that gave way before it.
+    # Shortening a long part late may leave room for short parts that were shortened before it.
     for name, form in reversed(taken):
         shorter, step[name] = step[name], form
         if not fits():
@@ -179,7 +180,7 @@ def _words(name: str, texts: Sequence[str], style: Style, *, right: bool = False
 
 
 def _clean(text: str) -> str:
-    """Names of branches, folders and models come from elsewhere: no control characters, nothing hidden or turned."""
+    """Clean untrusted names of branches, folders and models: no control, hidden or direction characters."""
     return shown_command(plain_line(text, 120))
 
 
@@ -252,14 +253,14 @@ def _place(facts: Facts, palette: Palette) -> StatusPart | None:
 
 
 class StatusLine(Widget):
-    """One row, painted again only when what it says has changed. With a `command`, that says the row."""
+    """One row, painted again only when its content has changed. A `command` provides the content if set."""
 
     DEFAULT_CSS = "StatusLine { height: 1; width: 1fr; }"
     ALLOW_SELECT = False
 
     @dataclass
     class Failed(Message):
-        """The user's command gave no line; the usual one is shown. Sent when the reason is a new one."""
+        """The user's command printed no line, so the default one is shown. Sent once per new reason."""
 
         problem: str
 

@@ -1,7 +1,7 @@
-"""The sequences for what a terminal does beside showing text; what it can do is in `core/terminal.py`.
+"""Escape sequences for terminal features besides text; `core/terminal.py` has what each terminal supports.
 
-Window title, progress, notifications and the clipboard. The writers return strings; who writes them is the driver's
-business. Every text that goes in is cleaned here: none of it can end a sequence or begin another.
+Window title, progress, notifications and the clipboard. The functions return strings that the driver writes. All text
+is cleaned here, so that it cannot end a sequence or begin another.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from agentcli.core.programs import find_program
 from agentcli.core.terminal import Terminal
 
 LARGEST_CLIPBOARD = 74_994
-"""Bytes in base64: what xterm takes, the most modest of those that take any."""
+"""Maximum size in bytes of base64: the limit of xterm, the lowest of all terminals that have one."""
 LONGEST_TITLE = 120
 LONGEST_NOTICE = 240
 PROGRAM_SECONDS = 3.0
 
 _BELL = "\x07"
 _SCREEN_PIECE = 240
-"""GNU screen passes strings on only up to a length."""
+"""GNU screen limits the length of strings that it passes through."""
 
 
 def push_title(terminal: Terminal) -> str:
@@ -42,15 +42,15 @@ def title(text: str, terminal: Terminal) -> str:
 
 
 def progress(terminal: Terminal, *, busy: bool) -> str:
-    """In the taskbar or the tab; "" where it is not understood."""
+    """Progress in the taskbar or tab; "" if the terminal does not support it."""
     return f"\x1b]9;4;{3 if busy else 0};0{_BELL}" if terminal.has_progress else ""
 
 
 def notification(terminal: Terminal, heading: str, body: str) -> str:
-    """Of the desktop where the terminal has them, else the bell."""
+    """Desktop notification if the terminal supports it, otherwise the bell."""
     if terminal.name == "dumb":
         return _BELL
-    # A semicolon separates fields in most of these forms.
+    # A semicolon separates fields in most of these sequences.
     heading = plain_line(heading, LONGEST_NOTICE).replace(";", ",")
     body = plain_line(body, LONGEST_NOTICE).replace(";", ",")
     if terminal.name == "kitty":
@@ -63,28 +63,28 @@ def notification(terminal: Terminal, heading: str, body: str) -> str:
     else:
         return _BELL
     if terminal.tmux or terminal.screen:
-        # They show a bell as an alert of the window, and may not let the other through.
+        # They show the bell as an alert of the window, and may not pass the sequence through.
         return _passed_through(sequence, terminal) + _BELL
     return sequence
 
 
 def clipboard(terminal: Terminal, text: str) -> str:
-    """OSC 52; "" when the text is longer than terminals take."""
+    """OSC 52 sequence; "" if the text is too long for terminals."""
     encoded = base64.b64encode(text.encode("utf-8", "replace")).decode()
     if len(encoded) > LARGEST_CLIPBOARD or terminal.name in ("dumb", "linux"):
         return ""
     sequence = f"\x1b]52;c;{encoded}{_BELL}"
     if terminal.screen:
         return _passed_through(sequence, terminal)
-    # tmux either takes it itself or lets it through, by two different settings.
+    # tmux either handles it or passes it through, depending on two settings.
     return sequence + _passed_through(sequence, terminal) if terminal.tmux else sequence
 
 
 async def copy(text: str, terminal: Terminal, write: Callable[[str], object], working_dirs: Iterable[Path] = ()) -> str:
-    """Put a text on the clipboard; says how, or why not. `write` is for the driver.
+    """Copy text to the clipboard. Return a sentence that says how, or why not. `write` writes to the driver.
 
-    With a program of the desktop where there is one. Over ssh that would be the clipboard of the wrong machine, so
-    there only the terminal is asked. Both are, in tmux: it can paste then as well.
+    Uses a desktop program if there is one. Over ssh that would be the clipboard of the wrong machine, so only the
+    terminal is used. In tmux both are used, so that tmux can paste too.
     """
     size = counted(len(text), "character")
     sequence = clipboard(terminal, text)
@@ -107,7 +107,7 @@ def _with_program(text: str, terminal: Terminal, working_dirs: tuple[Path, ...])
         if found is None:
             continue
         try:
-            # Some of them go on in the background to serve the text.
+            # Some of them keep running in the background to serve the text.
             done = run_program(
                 [found, *command[1:]],
                 cwd="/",
@@ -127,7 +127,7 @@ def _passed_through(sequence: str, terminal: Terminal) -> str:
     if terminal.tmux:
         return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
     if terminal.screen:
-        # The string of screen ends with the first ST, so ours must not have one; BEL ends an OSC as well.
+        # Screen's string ends at the first ST, so ours must not contain one; BEL ends an OSC as well.
         sequence = sequence.replace("\x1b\\", _BELL)
         pieces = (sequence[start : start + _SCREEN_PIECE] for start in range(0, len(sequence), _SCREEN_PIECE))
         return "".join(f"\x1bP{piece}\x1b\\" for piece in pieces)

@@ -1,9 +1,8 @@
-"""The terminal under the app: bytes to events, frames to bytes, modes on and off, signals.
+"""The Textual driver: bytes to events, frames to bytes, terminal modes, signals.
 
-Replaces what Textual's driver for Unix does slowly or not at all: Esc without a wait, pastes as one piece, no garbage
-in the prompt, output that never holds up the event loop, the hand-over from the instant prompt without a flash, and a
-terminal that is put back in order whatever happens. What a byte means is decided in `input`, what may be dropped in
-`writer`, how to leave in `restore`.
+Replaces parts of Textual's Unix driver that are slow or missing: Esc without delay, pastes in one piece, no garbage in
+the prompt, output that never blocks the event loop, a flicker-free handover from the instant prompt, and a terminal
+that is always restored. `input` parses bytes, `writer` decides what may be dropped, `restore` restores the terminal.
 """
 
 from __future__ import annotations
@@ -46,24 +45,24 @@ from agentcli.tui.textual_internals import end_with, repaint
 
 READ_BYTES = 65536
 LATEST_TAKE_OVER_SECONDS = 2.0
-"""After this the app's frames are shown even if nothing in it can take keys yet."""
+"""After this time the app's frames are shown even if no widget is focused yet."""
 LATEST_REPLAY_SECONDS = 0.3
 STOP_SECONDS = 0.5
 LEAST_SYNCHRONIZED = 100
-"""Characters of a frame that a terminal may show before all of it is there."""
+"""Minimum length of a frame that is synchronized; shorter ones cannot tear visibly."""
 _KITTY_FLAGS = 0b11001
-"""Escape codes without doubt, for all keys, with the text they make."""
+"""Flags of the kitty keyboard protocol: disambiguate escape codes, report all keys, report the associated text."""
 
 
 class TakenOver(Message):
-    """Everything that was typed before the app was there has reached the focused widget.
+    """Everything typed before the app was ready has reached the focused widget.
 
-    A dialog that must not be answered by what was typed blindly is shown after this.
+    Dialogs that must not be answered by blind typing open after this.
     """
 
 
 def escape_seconds(environ: Mapping[str, str]) -> float:
-    """How long a lone ESC is held back, because it may be the beginning of a key's sequence."""
+    """How long a lone ESC is held back, because it may begin the sequence of a key."""
     delay = environ.get("ESCDELAY", "")
     if delay.isascii() and delay.isdigit() and len(delay) < 6:
         return max(1, int(delay)) / 1000
@@ -73,15 +72,15 @@ def escape_seconds(environ: Mapping[str, str]) -> float:
 @frozen
 class Preloaded:
     instant: Instant | None = None
-    """Goes on echoing until the app has painted something that takes keys; what was typed into it is then replayed."""
+    """Keeps echoing until the app has painted and a widget has the focus; its input is then replayed."""
     stuck_log: Path | None = None
-    """Where stacks of callbacks go that blocked Esc."""
+    """Log file for the stacks of callbacks that blocked Esc."""
     last_resort: Callable[[], object] | None = None
-    """Called right before the process is ended because the app did not end in time."""
+    """Called right before the process is killed because the app did not end in time."""
 
 
 class AgentDriver(LinuxDriver):
-    """As `App(driver_class=…)`; use `AgentDriver.preload(…)` when there is something to take over."""
+    """Used as `App(driver_class=…)`; `AgentDriver.preload(…)` creates one with something to take over."""
 
     preloaded: ClassVar[Preloaded] = Preloaded()
 
@@ -128,8 +127,8 @@ class AgentDriver(LinuxDriver):
     def paint(
         self, strips: Iterable[tuple[int, int, Strip]], size: Size, cursor: tuple[int, int], *, synchronized: bool
     ) -> None:
-        """Show strips, each at a column and a row: write what the terminal does not show yet. When it takes nothing
-        right now, that is done later. `synchronized`: the terminal can hold a frame back until it is whole."""
+        """Show strips, each with column and row, by writing the cells that have changed; later if the terminal accepts
+        no output now. `synchronized`: the terminal supports synchronized output."""
         if self._memory is None:
             system = COLOR_SYSTEMS.get(self._app.console.color_system or "", ColorSystem.TRUECOLOR)
             terminal = Terminal.from_environ(os.environ, sys.platform)
@@ -143,8 +142,8 @@ class AgentDriver(LinuxDriver):
             self._open_gate_when_ready()
 
     def echo(self, x: int, y: int, before: Strip, after: Strip) -> bool:
-        """Show a strip, with the cursor in its last cell, before there is a frame that has it; False, and nothing done,
-        unless the terminal shows `before` there. If that frame has something else, it is written then."""
+        """Show a strip, with the cursor in its last cell, before the frame that contains it. Return False and do
+        nothing unless the terminal shows `before` there. A frame that differs corrects it."""
         writer, memory = self._writer, self._memory
         if writer is None or memory is None or not self._gate_open or not writer.takes_frames():
             return False
@@ -165,20 +164,20 @@ class AgentDriver(LinuxDriver):
             writer.write(frame, droppable=False)
 
     def forget_screen(self) -> None:
-        """The terminal may show something else than what was painted: the next frame is a whole one."""
+        """Make the next frame a complete one, because the terminal may show something other than what was painted."""
         if self._memory is not None:
             self._memory.forget()
 
     def resized(self, size: Size) -> None:
-        """What a terminal shows after a resize is its own business. At a size that is painted already, as after two
-        quick resizes, nothing is laid out again, so a whole frame is painted from here."""
+        """Handle a resize, after which the terminal's content is undefined. If the size is already painted, as after
+        two quick resizes, there is no new layout, so a complete frame is requested here."""
         self.forget_screen()
         if self._memory is not None and self._memory.size == size:
             self._repaint()
 
     def _open_gate_when_ready(self) -> None:
-        """The app painted its first frames, while the instant prompt is still there: keep that until something in the
-        app takes keys and has got all that were typed, so that no frame shows an empty box in between."""
+        """Handle the first frames of the app while the instant prompt is shown: keep the prompt until a widget is
+        focused and has received all typed keys, so that no frame shows an empty box in between."""
         if self._replaying:
             return
         focused = None
@@ -188,7 +187,7 @@ class AgentDriver(LinuxDriver):
             return
         self._replaying = True
         self._take_over()
-        # Posted from here the keys are in the loop's queue already, so this comes after them.
+        # The keys were posted before, so they are in the loop's queue ahead of this callback.
         self._in_loop(self._order.settle, self._open_gate)
 
     def _open_gate(self) -> None:
@@ -198,7 +197,7 @@ class AgentDriver(LinuxDriver):
             self._app.post_message(TakenOver())
 
     def _open_gate_late(self) -> None:
-        """For an app that paints nothing that takes keys, or is busy."""
+        """Fallback for an app that focuses no widget or is busy."""
         if not self._gate_open and self._writer is not None:
             self._gate_deadline = 0.0
             self._open_gate_when_ready()
@@ -213,7 +212,7 @@ class AgentDriver(LinuxDriver):
             repaint(self._app)
 
     def _catch_up(self) -> None:
-        """The terminal takes frames again. Nothing that it shows has to be written again, if that is remembered."""
+        """Continue when the terminal accepts frames again, with only the changes if the screen content is known."""
         self._in_loop(self._app.call_later, self._paint if self._memory is None else self._write_changes)
 
     # --------------------------------------------------------------------------------------------- application mode
@@ -261,13 +260,13 @@ class AgentDriver(LinuxDriver):
         if not constants.DISABLE_KITTY_KEY:
             write(f"\x1b[>{_KITTY_FLAGS}u")
         self._enable_mouse_support()
-        if os.environ.get("TERM_PROGRAM") != "Apple_Terminal":  # it prints the last letter of such questions
+        if os.environ.get("TERM_PROGRAM") != "Apple_Terminal":  # it prints the last letter of such queries
             write("\x1b[?2026$p\x1b[?2048$p")
         if self.preloaded.instant is None:
             self.ask_for_background()
 
     def ask_for_background(self) -> None:
-        """The answer comes as `BackgroundColour`, where the terminal knows the question."""
+        """Query the background colour. Terminals that support it answer, which is posted as `BackgroundColour`."""
         if os.environ.get("TERM") != "linux":
             self._must_write("\x1b]11;?\x07")
 
@@ -277,7 +276,7 @@ class AgentDriver(LinuxDriver):
 
     def _start_input(self, typed: bytes) -> None:
         source = tokens.InputFilter(escape_seconds(os.environ))
-        if typed:  # through the same filter as what comes after: a sequence may have been cut off in the middle
+        if typed:  # through the same filter as later input: a sequence may be cut off in the middle
             self._deliver(source.feed(typed, time.monotonic()))
         self._key_thread = threading.Thread(target=self._read_keys, args=(source,), name="terminal-input", daemon=True)
         self._key_thread.start()
@@ -316,7 +315,7 @@ class AgentDriver(LinuxDriver):
         self.exit_event.clear()
 
     def _may_use_terminal(self) -> bool:
-        """False, after a stop, when a shell has put us into the background: then the terminal is not ours."""
+        """Return False, after a stop, if a shell has put the process into the background and keeps the terminal."""
         before = {number: signal.signal(number, _stop_again) for number in (signal.SIGTTOU, signal.SIGTTIN)}
         try:
             termios.tcsetattr(self.fileno, termios.TCSANOW, termios.tcgetattr(self.fileno))
@@ -332,7 +331,7 @@ class AgentDriver(LinuxDriver):
     def _read_keys(self, source: tokens.InputFilter) -> None:
         try:
             self._read_until_stopped(source)
-        except Exception as error:  # noqa: BLE001 -- a keyboard that is dead without a word is the worst of all
+        except Exception as error:  # noqa: BLE001 -- never let the keyboard die silently
             self._in_loop(end_with, self._app, error)
 
     def _read_until_stopped(self, source: tokens.InputFilter) -> None:
@@ -377,13 +376,13 @@ class AgentDriver(LinuxDriver):
         self._in_loop(self._order.post, message)
 
     def _in_loop(self, callback: Callable[..., object], *arguments: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(callback, *arguments)
 
     # ------------------------------------------------------------------------------------------ size and signals
 
     def _get_terminal_size(self) -> tuple[int, int]:
-        """Never from COLUMNS and LINES: somebody exported them, and then no change of the window would be seen."""
+        """Size of the terminal. Ignores COLUMNS and LINES: if they are exported, a resize would go unnoticed."""
         for descriptor in (self._fd_out, self.fileno):
             with contextlib.suppress(OSError):
                 columns, rows = os.get_terminal_size(descriptor)
@@ -416,7 +415,7 @@ class AgentDriver(LinuxDriver):
 
     def suspend_application_mode(self) -> None:
         super().suspend_application_mode()
-        # Ctrl+C in an editor that has the terminal meanwhile reaches us as well, and is not for us.
+        # Ctrl+C in an external editor is sent to us as well, but not meant for us.
         signal.signal(signal.SIGINT, _ignore)
 
     def _terminal_gone(self) -> None:
@@ -439,7 +438,7 @@ class AgentDriver(LinuxDriver):
             make_raw(self.fileno)
             self._waiting_instant.resized()
         elif self._gate_open:
-            # Stopped by a signal that cannot be caught: whoever had the terminal meanwhile left it as they like it.
+            # Stopped by a signal that cannot be caught: another program may have changed the terminal's modes.
             self._must_write("\x1b[<u")
             self._enter_modes(alternate_screen=True)
             self._repaint()
@@ -454,7 +453,7 @@ class AgentDriver(LinuxDriver):
 
 
 def _output() -> int:
-    """Where the terminal is: standard output, unless that goes somewhere else."""
+    """Descriptor of the terminal: standard output, unless that is redirected."""
     for stream in (sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(AttributeError, OSError, ValueError):
             if stream is not None and stream.isatty():
@@ -463,7 +462,7 @@ def _output() -> int:
 
 
 def _ignore(*_: object) -> None:
-    """Unlike SIG_IGN, this is not inherited by children."""
+    """Signal handler that does nothing. Unlike SIG_IGN, it is not inherited by children."""
 
 
 def _stop_again(*_: object) -> None:

@@ -26,7 +26,7 @@ class OrderedExit:
     def __init__(
         self, restore: TerminalRestore, leave: Callable[[int], object], last_resort: Callable[[], object] | None
     ) -> None:
-        """`leave` asks the app to end with an exit code. `last_resort` is called right before the process is ended."""
+        """`leave` asks the app to end with an exit code. `last_resort` is called right before the process is killed."""
         self._restore = restore
         self._leave = leave
         self._last_resort = last_resort
@@ -35,7 +35,7 @@ class OrderedExit:
         threading.Thread(target=self._enforce, name="terminal-end", daemon=True).start()
 
     def on_signal(self, signum: int, frame: FrameType | None) -> None:
-        """The second signal ends the process at once, unless it is a hang-up, which comes with the end of input too."""
+        """The second signal ends the process at once, unless it is SIGHUP, which also comes with the end of input."""
         if not self._ordered.is_set():
             self._order(128 + signum)
         elif signum != signal.SIGHUP:

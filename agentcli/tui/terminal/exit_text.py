@@ -1,4 +1,4 @@
-"""What stays on the normal screen once the app has left: the last prompt and its answer, all of it, or nothing."""
+"""Text left on the normal screen after the app has exited: the last prompt and its answer, everything, or nothing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from agentcli.tui.model import AnswerItem, PromptItem, WelcomeItem
 from agentcli.tui.theme.palette import Palette
 
 MOST_ROWS = {"last": 200, "all": 5_000}
-"""Rows that are kept at most, by the setting `exitTranscript`."""
+"""Maximum number of rows, by the setting `exitTranscript`."""
 _NARROWEST = 20
 
 
 def exit_text(blocks: Sequence[Block], wanted: str, width: int) -> str:
-    """The text for the normal screen, safe for a terminal. `blocks`: those from the last prompt on for `last`."""
+    """Text for the normal screen, safe for a terminal. With `last`, `blocks` may start at the last prompt."""
     if wanted not in MOST_ROWS:
         return ""
     width, most = max(width, _NARROWEST), MOST_ROWS[wanted]
@@ -34,7 +34,7 @@ def exit_text(blocks: Sequence[Block], wanted: str, width: int) -> str:
 
 
 def _last_exchange(blocks: Sequence[Block]) -> list[Block]:
-    """The last prompt that is no command, and the last answer to it, in one piece."""
+    """The last prompt that is not a command, and the last answer to it, joined if it came in several pieces."""
     first = next((place for place in range(len(blocks) - 1, -1, -1) if is_prompt(blocks[place])), None)
     if first is None:
         return []
@@ -49,7 +49,7 @@ def _last_exchange(blocks: Sequence[Block]) -> list[Block]:
 
 
 def _last_rows(blocks: Sequence[Block], width: int, enough: int) -> list[str]:
-    """At least the last `enough` rows, if there are so many. Earlier blocks, maybe thousands, are not laid out."""
+    """At least the last `enough` rows, if there are that many. Does not lay out earlier blocks, maybe thousands."""
     found: list[list[str]] = []
     count = 0
     for block in reversed(blocks):
@@ -66,7 +66,7 @@ def is_prompt(block: Block) -> bool:
 
 
 def _whole(block: Block) -> Block:
-    """A block with all of its text, laid out anew: the one on the screen keeps its own width."""
+    """A new block with the complete answer: the block on the screen keeps its own width."""
     if isinstance(block.item, AnswerItem):
         return make_block(replace(block.item, text=block.source, done=True))
     return block

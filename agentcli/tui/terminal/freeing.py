@@ -1,7 +1,7 @@
-"""The app survives `Stuck`: the handler that blocked Esc is ended, and nothing else.
+"""Keeps the app alive after `Stuck`: only the handler that blocked Esc is stopped.
 
-Textual takes any exception in a handler for the end: of the widget's queue at once, and then of the app. For this one
-exception that would make the cure worse than the illness, so it is caught where handlers are called.
+Textual treats any exception in a handler as fatal, first for the widget's queue and then for the app. For this
+exception that would be worse than the hang, so it is caught where handlers are called.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from agentcli.tui.terminal.watchdog import Stuck
 
 
 class Freed(Message):
-    """Something blocked Esc for too long and was ended. The app may say so."""
+    """A handler blocked Esc for too long and was stopped. The app may report it."""
 
 
 def survive_stuck_handlers(app: Any) -> None:
-    """For this app, and all widgets in the process: they have no common class of ours to do it in."""
+    """Patch this app, and all widgets in the process, because they have no common base class of ours."""
     end_the_app = app._handle_exception
 
     def go_on_or_end(error: Exception) -> None:

@@ -1,8 +1,8 @@
-"""Bytes of the terminal -> tokens. Pure: no file descriptors, no clock of its own, no Textual.
+"""Parse terminal input into tokens. Pure: no file descriptors, no clock of its own, no Textual.
 
-Owns where a key, a paste and a reply of the terminal begin and end, and what is garbage. What a key is called is the
-driver's business. Garbage (unknown or half sequences, bad UTF-8, mouse reports in forms nobody asked for) is dropped
-and never becomes text.
+Decides where a key, a paste and a terminal report begin and end, and what is garbage. `translation` names the keys.
+Garbage (unknown or incomplete sequences, invalid UTF-8, mouse reports in unrequested formats) is dropped and never
+becomes text.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from agentcli.core.plaintext import plain_text
 
 PASTE_END = b"\x1b[201~"
 SEQUENCE_SECONDS = 0.25
-"""How long the rest of a sequence may take once it certainly is one: over ssh a packet may end in the middle."""
+"""Maximum time until the rest of an unambiguous sequence: over ssh a packet may end in the middle."""
 AMBIGUOUS_SECONDS = 0.05
 """The same for beginnings that are also keys with Alt: `ESC O`, `ESC ]`."""
 PASTE_SECONDS = 0.5
-"""A paste that pauses for so long is delivered as far as it came."""
+"""A paste that pauses for this long is delivered as far as it has arrived."""
 TYPED_AT_ONCE = 16
-"""Bytes. After a paste that paused, a longer piece is still the paste; a shorter one was typed."""
+"""Bytes. After a pause in a paste, a longer chunk still belongs to the paste; a shorter one was typed."""
 LARGEST_PASTE = 64 * 1024 * 1024
 LARGEST_SEQUENCE = 4096
-"""Bytes. What is longer is swallowed without being kept."""
+"""Bytes. A longer sequence is discarded."""
 
 
 @frozen
 class TypedText:
-    """Characters that were typed, among them control characters (keys with Ctrl), but no escape sequences."""
+    """Typed characters, including control characters (keys with Ctrl), without escape sequences."""
 
     text: str
 
 
 @frozen
 class Sequence:
-    """A whole escape sequence that may be a key (`ESC [ A`, `ESC b`) or a mouse report (`ESC [ < …`)."""
+    """A complete escape sequence that may be a key (`ESC [ A`, `ESC b`) or a mouse report (`ESC [ < …`)."""
 
     text: str
 
 
 @frozen
 class Escape:
-    """The Esc key by itself."""
+    """The Esc key alone."""
 
 
 @frozen
 class Pasted:
-    """Free of control characters other than line breaks and tabs."""
+    """Pasted text, without control characters other than line breaks and tabs."""
 
     text: str
 
@@ -60,7 +60,7 @@ class Focus:
 
 @frozen
 class Background:
-    """The terminal's background colour, each part from 0 to 255."""
+    """The terminal's background colour, components from 0 to 255."""
 
     red: int
     green: int
@@ -69,7 +69,7 @@ class Background:
 
 @frozen
 class ColourScheme:
-    """The terminal says that it is dark or light now."""
+    """The terminal reports a switch to a dark or light colour scheme."""
 
     dark: bool
 
@@ -78,12 +78,12 @@ class ColourScheme:
 class ModeReport:
     mode: int
     setting: int
-    """0: the terminal does not know the mode; 1 and 2: it is on, off; 3 and 4: for ever on, off."""
+    """0: mode not recognised; 1, 2: set, reset; 3, 4: permanently set, permanently reset."""
 
 
 @frozen
 class Resized:
-    """In-band report of the size."""
+    """In-band report of the terminal's size."""
 
     columns: int
     rows: int
@@ -93,7 +93,7 @@ class Resized:
 
 @frozen
 class TerminalReply:
-    """An answer nobody needs: cursor position, device attributes, keyboard flags."""
+    """An unused report: cursor position, device attributes, keyboard flags."""
 
     text: str
 
@@ -108,7 +108,7 @@ _CSI_HALF = re.compile(rb"\x1b\[[0-?]*[ -/]*")
 _SS3 = re.compile(rb"\x1bO[0-9;]*[@-~]")
 _SS3_BEGUN = re.compile(rb"\x1bO[0-9;]*\Z")
 _STRING_BEGUN = re.compile(rb"\x1b(?:\](?:[0-9]|\Z)|P(?:[0-9>!]|\Z)|_(?:G|\Z))")
-"""OSC, DCS and APC as terminals answer with them; anything else behind these letters is a key with Alt."""
+"""OSC, DCS and APC strings of terminal replies; otherwise these letters after ESC are keys with Alt."""
 _STRING_BODY = re.compile(rb"[^\x00-\x1f\x7f]*")
 _TAIL = re.compile(rb"\[(?:[0-9;:]*[A-HPQRSZu~]|<[0-9;]+[Mm]|\?[0-9;]+(?:\$y|[uc]))")
 _COLOUR = re.compile(rb"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
@@ -120,24 +120,24 @@ _LARGEST_MODIFIER = 16
 
 
 class InputFilter:
-    """Feed it bytes as they come; call `tick` when `deadline` has passed. Times are seconds of any steady clock."""
+    """Feed it bytes as they arrive; call `tick` after `deadline`. Times are seconds of any monotonic clock."""
 
     def __init__(self, escape_seconds: float) -> None:
         self._escape_seconds = escape_seconds
         self.deadline: float | None = None
         self._held = b""
-        """An unfinished sequence, from its ESC on."""
+        """An incomplete sequence, starting with its ESC."""
         self._paste: bytearray | None = None
         self._paste_paused = False
         self._swallowing: re.Pattern[bytes] | None = None
-        """Matches what is left of a sequence that is too long to keep."""
+        """Pattern for the rest of a sequence that is too long and is being discarded."""
         self._lone_escape_until = 0.0
         self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
 
     def feed(self, data: bytes, now: float) -> list[Token]:
         tokens: list[Token] = []
         if now < self._lone_escape_until and not self._held and _TAIL.match(data):
-            # The rest of a sequence whose ESC came alone and was taken for the key. Nobody types that fast.
+            # The rest of a sequence whose ESC arrived alone and was taken for the key. Nobody types that fast.
             data = b"\x1b" + data
         self._lone_escape_until = 0.0
         before, self._held = self._held, b""
@@ -152,7 +152,7 @@ class InputFilter:
         return tokens
 
     def tick(self, now: float) -> list[Token]:
-        """What is known once the deadline has passed: a lone ESC is the key, half sequences are dropped."""
+        """Decide after the deadline: a lone ESC is the key, an incomplete sequence is dropped."""
         if self.deadline is None or now < self.deadline:
             return []
         self.deadline = None
@@ -168,7 +168,7 @@ class InputFilter:
         return []
 
     def _feed_keys(self, data: bytes, now: float, tokens: list[Token], *, resumed: bool) -> bytes:
-        """All of `data` up to the beginning of a paste; returns what follows that."""
+        """Parse `data` up to the beginning of a paste; return the bytes after that."""
         position = 0
         if self._swallowing is not None:
             position = self._swallow(data, now)
@@ -196,7 +196,7 @@ class InputFilter:
             tokens.append(TypedText(text))
 
     def _sequence_length(self, data: bytes, start: int) -> int:
-        """Of the sequence that begins with the ESC at `start`; 0 when its end is not there yet."""
+        """Length of the sequence that begins with the ESC at `start`; 0 if it is incomplete."""
         second = data[start + 1 : start + 2]
         if not second:
             return 0
@@ -218,7 +218,7 @@ class InputFilter:
             data = b""
         self._held = data
         if self.deadline is not None and resumed and len(data) > 2:
-            return  # A sequence has one deadline, however often a piece of it comes.
+            return  # A sequence has one deadline, however many chunks it arrives in.
         if data == b"\x1b":
             wait = self._escape_seconds
         else:
@@ -254,7 +254,7 @@ class InputFilter:
     def _feed_paste(self, data: bytes, now: float, tokens: list[Token]) -> bytes:
         assert self._paste is not None
         paste = self._paste
-        # The marker may have begun in what came before.
+        # The end marker may have begun in an earlier chunk.
         look_from = max(0, len(paste) - len(PASTE_END) + 1)
         if self._paste_paused and len(data) <= TYPED_AT_ONCE and PASTE_END not in paste[look_from:] + data:
             self._paste, self.deadline = None, None
@@ -275,7 +275,7 @@ class InputFilter:
         return rest
 
     def _take_paste(self) -> list[Token]:
-        """What came so far, but for what may be the beginning of the marker."""
+        """Take the paste so far, except for a possible beginning of the end marker."""
         assert self._paste is not None
         kept = next((size for size in range(len(PASTE_END) - 1, 0, -1) if self._paste.endswith(PASTE_END[:size])), 0)
         taken = self._paste[: len(self._paste) - kept]
@@ -290,7 +290,7 @@ def _pasted(data: bytearray) -> list[Token]:
 
 def _csi_length(data: bytes, start: int) -> int:
     after = data[start + 2 : start + 3]
-    if after == b"M":  # a mouse report of the oldest kind: three bytes of anything follow
+    if after == b"M":  # X10 mouse report: three arbitrary bytes follow
         return 6 if len(data) >= start + 6 else 0
     if after == b"[":  # function keys of the Linux console
         return 4 if len(data) >= start + 4 else 0
@@ -316,7 +316,7 @@ def _string_length(data: bytes, start: int) -> int:
         return end + 2 - start
     if terminator[:1] == b"\x07":
         return end + 1 - start
-    return end - start  # cut off by a control character, which is a key of its own
+    return end - start  # cut off by a control character, which is a separate key
 
 
 def _with_alt_length(data: bytes, start: int) -> int:
@@ -342,7 +342,7 @@ def _classified(sequence: bytes) -> Token | None:
         return Focus(text == "\x1b[I")
     if (report := _report(text)) is not None:
         return report
-    # Halves are no keys, and nothing so long is one.
+    # Incomplete sequences are not keys, and no key is that long.
     return Sequence(text) if 2 < len(text) <= 64 and "@" <= text[-1] <= "~" else None
 
 
@@ -363,7 +363,7 @@ def _report(text: str) -> Token | None:
     if text in ("\x1b[?997;1n", "\x1b[?997;2n"):
         return ColourScheme(dark=text[7] == "1")
     if match := _POSITION.fullmatch(text):
-        # `ESC [ 1 ; 2 R` is also Shift+F3. Nobody here asks for the position, so the key is the likelier one.
+        # `ESC [ 1 ; 2 R` is also Shift+F3. The position is never queried, so it is more likely the key.
         is_key = match[1] == "1" and match[2].isdigit() and 2 <= int(match[2][:6]) <= _LARGEST_MODIFIER
         return None if is_key else TerminalReply(text)
     return TerminalReply(text) if _ANSWER.fullmatch(text) else None

@@ -1,8 +1,8 @@
-"""The prompt that is there before Textual is. Standard library only, and little of it: every import delays it.
+"""The prompt shown before Textual is loaded. Imports only little of the standard library: every import delays it.
 
-Draws the prompt box where the app will draw it and echoes what is typed, in a thread, while the main thread imports
-the rest. All bytes that were read are kept in order and replayed through the app's driver, so what is echoed here only
-has to look right: nothing is decided by it, apart from leaving when Ctrl+C or Ctrl+D is pressed twice.
+Draws the prompt box where the app will draw it and echoes typed text in a thread, while the main thread imports the
+rest. All input bytes are kept and replayed through the app's driver, so the echo only has to look right: it decides
+nothing, except to exit when Ctrl+C or Ctrl+D is pressed twice.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from agentcli.tui.terminal.restore import TerminalRestore
 LEAST_COLUMNS, LEAST_ROWS = 20, 5
 ROWS_FOR_LOWER_RULE = 14
 SWITCH_SECONDS = 0.001
-"""How long the importing thread may keep the interpreter while a key waits to be echoed; usually it is 5 ms."""
+"""Maximum time that the importing thread holds the interpreter lock while a key waits. Python's default: 5 ms."""
 LONE_ESCAPE_SECONDS = 0.1
-"""An ESC that nothing has followed for so long was the key, not the start of what is typed next."""
+"""An ESC followed by nothing for this long was the key, not the start of a sequence."""
 LARGEST_LOOK = 8192
 _TAB = 8
-"""`TAB` of `core/plaintext.py`, which is not imported here for the time it takes."""
+"""Copy of `TAB` in `core/plaintext.py`, to save the import."""
 LONGEST_ECHO = 4000
-"""Characters. More is kept for the app but not drawn: a paste of megabytes would delay the imports."""
+"""Characters. Further input is kept for the app but not drawn: a paste of megabytes would delay the imports."""
 
 DEFAULT_LOOK = {
     "background": "",
@@ -46,7 +46,7 @@ DEFAULT_LOOK = {
     "status_text": "",
     "label_text": "",
 }
-"""Colours as the numbers of SGR sequences, and texts (`…_text`)."""
+"""Colours as SGR codes, and texts (`…_text`)."""
 
 _SGR = re.compile(r"(?:\d{1,3}(?:[;:]\d{1,3}){0,19})?")
 _SEQUENCE = re.compile(
@@ -55,14 +55,15 @@ _SEQUENCE = re.compile(
 _UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|O|[\]P_][^\x07\x1b]*\x1b?)?\Z")
 _END_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 _ESCAPE_KEY_ENDS = b"[27u"
-"""Behind ESC: the key under a name that cannot be mistaken, from the protocol that the app speaks with terminals."""
+"""Completes ESC to the unambiguous Esc key of the kitty keyboard protocol, which the app understands."""
 _ENTER, _INTERRUPT, _END_OF_INPUT = "\r", "\x03", "\x04"
 _ENTER_ALT_SCREEN = "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[?7l"
 _ASK_FOR_BACKGROUND = "\x1b]11;?\x07"
 
 
 def look_path(environ: Mapping[str, str]) -> str:
-    """In the folder that `config.paths` says too, which is not asked because every start passes here. "": nowhere."""
+    """Path of the saved look; "" if there is none. The same folder as in `config.paths`, which is not imported because
+    every start comes here."""
     own = environ.get("AGENTCLI_CACHE_DIR", "")
     if own.startswith("/"):
         return f"{own}/instant.json"
@@ -74,7 +75,7 @@ def look_path(environ: Mapping[str, str]) -> str:
 
 
 def load_look(path: str) -> dict[str, str]:
-    """What the app painted last. Whatever is missing or not what it should be is as in `DEFAULT_LOOK`."""
+    """Load the colours and texts that the app painted last. Missing or invalid values come from `DEFAULT_LOOK`."""
     look = dict(DEFAULT_LOOK)
     try:
         import json
@@ -89,12 +90,12 @@ def load_look(path: str) -> dict[str, str]:
 
 
 def suggesting(look: dict[str, str], line: str) -> dict[str, str]:
-    """The same with a line that Enter sends from the empty box, and nothing of the session before."""
+    """The look with a suggested line, which Enter sends from the empty box, and without texts of the last session."""
     return {**look, "placeholder_text": f"{line}  ↵ Enter", "status_text": "", "label_text": ""}
 
 
 def save_look(path: str, look: dict[str, str]) -> None:
-    """Best effort: a look that cannot be kept costs a flash of colour at the next start."""
+    """Save a look, best effort: without it colours flash at the next start."""
     import json
 
     kept = {name: value for name, value in look.items() if name in DEFAULT_LOOK and _is_harmless(name, value)}
@@ -108,7 +109,7 @@ def save_look(path: str, look: dict[str, str]) -> None:
 
 
 def _is_harmless(name: str, value: object) -> bool:
-    """No control character comes out of that file, and no sequence but colours."""
+    """Whether a value of that file contains no control characters and no sequences other than colours."""
     if not isinstance(value, str):
         return False
     if name.endswith("_text"):
@@ -117,7 +118,7 @@ def _is_harmless(name: str, value: object) -> bool:
 
 
 def begin(fd_in: int, fd_out: int, look: dict[str, str]) -> Instant | None:
-    """Draw the prompt and begin to echo. None where that makes no sense: no terminal, a dumb one, a tiny one."""
+    """Draw the prompt and start echoing. None if that is not possible: no terminal, a dumb one, or a tiny one."""
     try:
         columns, rows = os.get_terminal_size(fd_out)
         usable = os.isatty(fd_in) and os.isatty(fd_out) and columns >= LEAST_COLUMNS and rows >= LEAST_ROWS
@@ -133,7 +134,7 @@ def begin(fd_in: int, fd_out: int, look: dict[str, str]) -> Instant | None:
 
 
 class Instant:
-    """Owns the terminal from `start` to `finish`; afterwards all modes are left on for the app."""
+    """Owns the terminal from `start` to `finish`. All modes stay on for the app."""
 
     def __init__(self, fd_in: int, fd_out: int, look: dict[str, str]) -> None:
         self.restore = TerminalRestore(fd_in, fd_out)
@@ -145,7 +146,7 @@ class Instant:
         self._wake_read, self._wake_write = os.pipe()
         self._finished = False
         self.before_leaving: Callable[[], object] | None = None
-        """Called when the person or a signal ends the process from here: what has been made is to be removed."""
+        """Called before the user or a signal ends the process from here, to clean up."""
         self._thread = threading.Thread(target=self._echo, name="instant-prompt", daemon=True)
         self._switch_seconds = sys.getswitchinterval()
         self._resize_handler_before: object = None
@@ -166,7 +167,7 @@ class Instant:
         self._thread.start()
 
     def _take_what_waits(self) -> None:
-        """Take what was typed before raw mode. The terminal turned every Enter into a line end: turn it back."""
+        """Read input from before raw mode. The terminal turned each Enter into a line feed: convert it back."""
         with contextlib.suppress(OSError):
             if select.select([self._fd_in], [], [], 0)[0]:
                 attributes = self.restore.attributes
@@ -182,7 +183,7 @@ class Instant:
                 os.write(self._wake_write, b"r")
 
     def finish(self) -> bytes:
-        """Stop echoing; all bytes that were read, in order. The second time there are none."""
+        """Stop echoing and return all input bytes in order. A second call returns none."""
         if self._finished:
             return b""
         os.write(self._wake_write, b"f")
@@ -202,7 +203,7 @@ class Instant:
         self._leave(128 + signum)
 
     def _leave(self, code: int) -> None:
-        """At once: hardly anything has begun yet that would have to be ended."""
+        """Exit immediately: hardly anything is running yet that needs to be shut down."""
         self.restore.restore_terminal()
         if self.before_leaving is not None:
             with contextlib.suppress(Exception):
@@ -222,10 +223,10 @@ class Instant:
                 wait = LONE_ESCAPE_SECONDS if self._raw.endswith(b"\x1b") else None
                 ready, _, _ = select.select([self._fd_in, self._wake_read], [], [], wait)
                 orders = os.read(self._wake_read, 64) if self._wake_read in ready else b""
-                # What is there already is taken even when it is time to stop: it was typed while this prompt was shown.
+                # Read available input even when stopping: it was typed while this prompt was shown.
                 typed = os.read(self._fd_in, 65536) if self._fd_in in ready else b"" if ready else _ESCAPE_KEY_ENDS
             except OSError:
-                return  # The terminal is gone; the app will find out as well.
+                return  # The terminal is gone; the app will notice too.
             self._raw += typed
             if self.restore.reply_due and b"\x1b]11;" in self._raw[-len(typed) - 8 :]:
                 self.restore.reply_due = False
@@ -254,21 +255,21 @@ class Instant:
 
 
 class EchoedLine:
-    """What the editor will show for the bytes typed so far. Pure."""
+    """The text that the editor will show for the bytes so far. Pure."""
 
     def __init__(self) -> None:
         self.characters: list[str] = []
         self.cursor = 0
         self.sent = False
-        """Enter was pressed; what comes after is for the app alone."""
+        """Enter was pressed; later input is only for the app."""
         self.leaving = ""
-        """The key that leaves when it is pressed once more."""
+        """Key that quits when pressed again."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
         self._held = b""
         self._in_paste = False
 
     def feed(self, data: bytes) -> int | None:
-        """The exit code when the person leaves."""
+        """Process input; return the exit code if the user quits."""
         data, self._held = self._held + data, b""
         unfinished = _UNFINISHED.search(data, max(0, len(data) - 256))
         if unfinished:
@@ -352,7 +353,7 @@ class EchoedLine:
         self.cursor = start
 
     def _left(self) -> int:
-        """Before the character left of the cursor and all that is combined with it."""
+        """Index before the character left of the cursor, including its combining characters."""
         left = max(0, self.cursor - 1)
         while left and (width(self.characters[left]) == 0 or self.characters[left - 1] == "\u200d"):
             left -= 1
@@ -366,12 +367,12 @@ class EchoedLine:
 
 
 class Painter:
-    """The box as bytes for a terminal of any size. Pure."""
+    """Renders the box as terminal output for any size. Pure."""
 
     def __init__(self, look: dict[str, str]) -> None:
         self._look = {name: look.get(name, value) for name, value in DEFAULT_LOOK.items()}
         self._top = 0
-        """The row the box began at when it was painted last."""
+        """Row at which the box began when it was last painted."""
 
     def whole(self, line: EchoedLine, columns: int, rows: int) -> str:
         self._top = rows
@@ -411,7 +412,7 @@ class Painter:
         return f"{self._style('rule')}{line} {self._style('label_style')}{label} {self._style('rule')}──"
 
     def _inside(self, line: EchoedLine, columns: int, most: int) -> list[str]:
-        """The rows of the editor, with the cursor as a cell of its own colour."""
+        """Rows of the editor, with the cursor as a styled cell."""
         if not line.characters:
             placeholder = clipped(self._look["placeholder_text"], columns) or " "
             first = f"{self._style('placeholder', 'cursor')}{placeholder[0]}"
@@ -444,7 +445,7 @@ class Painter:
 
 
 def make_raw(fd: int) -> None:
-    """Every key as it is pressed, none of them obeyed or echoed by the terminal. Output is left as it is."""
+    """Switch to raw mode: keys arrive unprocessed and are not echoed. Output processing is unchanged."""
     with contextlib.suppress(termios.error, OSError):
         attributes = termios.tcgetattr(fd)
         attributes[0] &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
@@ -454,7 +455,7 @@ def make_raw(fd: int) -> None:
 
 
 def width(character: str) -> int:
-    """Cells of one character."""
+    """Width of a character in cells."""
     if character < "\x7f":
         return 1
     import unicodedata
@@ -465,7 +466,7 @@ def width(character: str) -> int:
 
 
 def colourless(numbers: str) -> str:
-    """Of the numbers of an SGR sequence those that are not colours."""
+    """Remove the colours from the codes of an SGR sequence."""
     kept: list[str] = []
     parts = iter(numbers.split(";"))
     for number in parts:

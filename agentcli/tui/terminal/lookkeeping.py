@@ -1,4 +1,4 @@
-"""How the app looks, kept for the instant prompt of the next start: nothing changes colour when the app comes."""
+"""Saves the app's look for the instant prompt of the next start, so that colours do not change when the app appears."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Keys act in the order they were pressed, however fast they come.
+"""Makes keys act in the order they were pressed, however fast they arrive.
 
-In Textual a character is inserted by the focused widget as soon as the key gets there, but a key with a binding only
-after it went up through all parents to the app, and one with priority before the widget sees anything: of a burst
-`a b Backspace c` the `c` would go. So after a key that is not text the next one waits until the first has been all the
-way. That takes well under a millisecond, which nobody notices but a machine that types.
+In Textual the focused widget inserts a character as soon as the key arrives, but a key binding acts only after the key
+has bubbled up through all parents to the app, and a priority binding before the widget sees anything: in a burst
+`a b Backspace c` the `c` would be deleted. So after a key that is not text, the next one waits until the first has been
+processed completely. That takes well under a millisecond, noticeable only for automated typing.
 
-Text that nothing is ahead of skips the queues: an app that can puts it into the focused widget in the same turn.
+Text with no earlier keys pending skips the queues: an app that supports it inserts the text immediately.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from textual.screen import ModalScreen
 from agentcli.tui.textual_internals import is_closing
 
 PATIENCE_SECONDS = 0.5
-"""A handler may take long, or wait for what only a later key can bring. Then order is not worth a dead keyboard."""
+"""Maximum wait for a key: a handler may take long, or wait for a later key. Order is not worth a dead keyboard."""
 LOOK_SECONDS = 0.01
 STALLED_SECONDS = 2.0
 URGENT_SECONDS = 0.05
 """The same for keys that interrupt."""
 BURST_SECONDS = 0.05
-"""Text this young may still be on its way to the focused widget."""
+"""Text typed within this time may still be on its way to the focused widget."""
 MOST_AT_ONCE = 32
-"""Keys in one go that skip the queues. More were not typed, and are not worth keeping everything else waiting."""
+"""Maximum number of keys at once that skip the queues. More were not typed by hand, and would delay everything else."""
 _URGENT = ("escape", "ctrl+c")
 
 
 @runtime_checkable
 class TypesDirectly(Protocol):
-    """An app that can take text outside of its queues."""
+    """An app that can insert text without its message queues."""
 
     def type_directly(self, event: events.Key, *, alone: bool) -> bool:
-        """Type a character now; False, and nothing done, unless it would be next and would only be inserted. `alone`:
-        no other one came with it."""
+        """Insert a character now. Return False and do nothing unless the key would be handled next and would only be
+        inserted. `alone`: no other key came with it."""
         ...
 
     def paint_typed(self) -> None:
-        """Paint what was typed directly."""
+        """Paint directly inserted text."""
         ...
 
     def interrupt_directly(self, event: events.Key) -> bool:
-        """Stop the work that runs, if that is what the key would do next; False, and nothing done, otherwise."""
+        """Stop the running work if the key would do that next; otherwise return False and do nothing."""
         ...
 
 
 class KeyOrder:
-    """All methods are called in the thread of the loop."""
+    """Call all methods in the thread of the event loop."""
 
     def __init__(self, app: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._app = app
@@ -67,7 +67,7 @@ class KeyOrder:
         self._waiting = False
         self._stalled_until = 0.0
         self._hop: MessagePump | None = None
-        """In whose queue the callback is that follows the key."""
+        """Pump whose queue contains the callback that follows the key."""
 
     def post(self, *messages: Message) -> None:
         self._pending.extend(messages)
@@ -76,7 +76,7 @@ class KeyOrder:
         self._advance()
 
     def settle(self, then: Callable[[], object]) -> None:
-        """Call `then`, in the app, once all that was posted so far has been all the way."""
+        """Call `then`, in the app, once everything posted so far has been processed."""
         self._pending.append(then)
         self._advance()
 
@@ -108,7 +108,7 @@ class KeyOrder:
             self._direct.paint_typed()
 
     def _type_directly(self, event: events.Key, *, alone: bool) -> bool:
-        # While a key is stuck on its way, later ones that skip the queues could overtake those that did not.
+        # While a key is stuck, later keys that skip the queues could overtake those that did not.
         if self._direct is None or time.monotonic() < self._stalled_until:
             return False
         return self._direct.type_directly(event, alone=alone)
@@ -130,7 +130,7 @@ class KeyOrder:
             if not self._waiting or this_round != self._round:
                 return
             if self._hop is not None and is_closing(self._hop):
-                settled()  # The key closed what it was for, a dialog say, and the callback went with that.
+                settled()  # The key closed its target, e.g. a dialog, and the callback was lost with it.
             elif time.monotonic() - began > PATIENCE_SECONDS:
                 self._give_up(this_round)
             else:
@@ -140,14 +140,14 @@ class KeyOrder:
         self._pass_on(self._app, settled, through_focus=True)
 
     def _give_up(self, this_round: int) -> None:
-        """For a while later keys do not wait any more, unless that one has been all the way meanwhile."""
+        """Stop waiting for a key. For a while later keys do not wait either, unless that key is processed meanwhile."""
         if this_round == self._round and self._waiting:
             self._waiting = False
             self._stalled_until = time.monotonic() + STALLED_SECONDS
             self._advance()
 
     def _pass_on(self, pump: MessagePump, then: Callable[[], object], *, through_focus: bool) -> None:
-        """A callback behind the key in each queue it passes: app, focused widget, its parents, the app again."""
+        """Send a callback after the key through all queues on its way: app, focused widget, its parents, app."""
 
         def next_hop() -> None:
             if through_focus:
@@ -161,10 +161,10 @@ class KeyOrder:
 
         self._hop = pump
         if not pump.call_later(next_hop):
-            then()  # it is closing, and its keys go nowhere
+            then()  # it is closing, so its keys are discarded
 
     def _in_dialog(self) -> bool:
-        """There a letter may be an answer, which closes the dialog; what is typed after it is for the screen below."""
+        """Whether a dialog is open. There a letter may answer and close it; later keys then go to the screen below."""
         return isinstance(self._screen(), ModalScreen)
 
     def _screen(self) -> MessagePump | None:

@@ -1,7 +1,7 @@
-"""The terminal as it was before us: written straight to it, whatever else has gone wrong. Standard library only.
+"""Restores the terminal with direct writes, whatever else has failed. Standard library only.
 
-Called when the process is about to go: at its end, after an exception nobody caught, from signal handlers. So it may
-run in the middle of anything, takes no lock, waits for nobody but shortly for the terminal, and never raises.
+Called when the process is about to end: at exit, after an uncaught exception, from signal handlers. It may interrupt
+any code, so it takes no locks, waits only briefly and only for the terminal, and never raises.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from types import TracebackType
 from typing import Any
 
 WAIT_SECONDS = 0.2
-"""For a terminal that does not take output right now; after that what it has not shown yet is thrown away."""
+"""Maximum wait for a terminal that accepts no output; then its pending output is discarded."""
 REPLY_SECONDS = 0.1
 
 RESET = (
-    "\x1b\\"  # ends a control string or a sequence that was cut off in the middle
+    "\x1b\\"  # ends a control string or a sequence that was cut off
     "\x1b[?2026l"  # synchronized output
     "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l"  # mouse
     "\x1b[?1004l\x1b[?2004l\x1b[?2031l\x1b[?2048l"  # focus, bracketed paste, colour scheme, in-band size
     "\x1b[?7h"  # line wrap
-    "\x1b[<u"  # kitty keyboard: kept per screen, so before leaving ours
+    "\x1b[<u"  # kitty keyboard: stored per screen, so before leaving the alternate one
     "\x1b[0m"
-    "\x1b[r"  # the rows that scroll; moves the cursor, which the next one puts back
+    "\x1b[r"  # scrolling region; moves the cursor, which the next sequence puts back
     "\x1b[?1049l"  # alternate screen
-    "\x1b[?25h\x1b[0 q"  # cursor: visible, in its usual shape
+    "\x1b[?25h\x1b[0 q"  # cursor: visible, default shape
 )
 
 
 class TerminalRestore:
-    """Armed by whoever changes the terminal; `restore` works once for every `arm`."""
+    """Armed by the code that changes the terminal; `restore_terminal` works once for every `arm`."""
 
     def __init__(self, fd_in: int, fd_out: int) -> None:
         self._fd_in = fd_in
@@ -45,11 +45,11 @@ class TerminalRestore:
         self._registered = False
         self._also = ""
         self.attributes: list[Any] | None = None
-        """As the terminal had them before; None when it is none."""
+        """Terminal attributes before our changes; None without a terminal."""
         self.reply_due = False
-        """The terminal has not answered a query yet. A shell after us would take the answer for typing."""
+        """The terminal has not answered a query yet. The shell would treat a late answer as typed input."""
         self.silence: Callable[[], object] | None = None
-        """Called first: whoever else writes to the terminal stops."""
+        """Called first, to stop all other writes to the terminal."""
         with contextlib.suppress(termios.error, OSError):
             self.attributes = termios.tcgetattr(fd_in)
 
@@ -60,11 +60,11 @@ class TerminalRestore:
             self._register()
 
     def disarm(self) -> None:
-        """The terminal was put back in order by its owner."""
+        """Skip the restore, because the owner has restored the terminal."""
         self.armed = False
 
     def also(self, text: str) -> None:
-        """One more sequence to write, before all others: for the title and the progress bar, where they were set."""
+        """Add a sequence to write before all others, e.g. to reset the title and the progress bar."""
         if text not in self._also:
             self._also += text
 
@@ -73,7 +73,7 @@ class TerminalRestore:
         return RESET[:2] + self._also + RESET[2:]
 
     def restore_terminal(self) -> None:
-        """Idempotent; never raises."""
+        """Restore the terminal. Idempotent; never raises."""
         if not self.armed:
             return
         self.armed = False
@@ -112,8 +112,8 @@ class TerminalRestore:
             before(kind, error, trace)
 
         def thread_excepthook(arguments: threading.ExceptHookArgs) -> None:
-            # The app goes on without that thread; a traceback on its screen would help nobody. Reports are the
-            # business of the hook that was there before, unless that one would only print.
+            # The app continues without that thread, and a traceback on its screen would not help. The previous hook
+            # reports it, unless that hook would only print.
             if not self.armed or thread_before is not threading.__excepthook__:
                 thread_before(arguments)
 

@@ -1,4 +1,4 @@
-"""What the app does to the terminal around its screen: title, progress, notifications, the clipboard."""
+"""Features of the terminal around the app's screen: title, progress, notifications, clipboard."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Surroundings:
         self._title = ""
 
     def begin(self, restores: Callable[[str], None]) -> None:
-        """`restores` takes what has to be written when the app ends, in whichever way."""
+        """`restores` registers the sequences to write when the app ends, however it ends."""
         self._write(term.push_title(self.terminal))
         restores(term.progress(self.terminal, busy=False) + term.pop_title(self.terminal))
         self.show_work("")
 
     def show_work(self, state: str) -> None:
-        """`state`: what goes on, in a word or two; "" for nothing."""
+        """Show the state of the work, in a word or two; "" when idle."""
         title = f"{state or 'agentcli'} · {self._folder.name}"
         if title != self._title:
             self._title = title
@@ -38,5 +38,5 @@ class Surroundings:
             self._write("\a" if bell else term.notification(self.terminal, "agentcli", plain_line(text)))
 
     async def copy(self, text: str) -> str:
-        """Says how it was copied, or why not."""
+        """Copy text. Return a sentence that says how, or why not."""
         return await term.copy(text, self.terminal, self._write, (self._folder,))

@@ -1,7 +1,7 @@
-"""Tokens of the terminal's input -> Textual's messages.
+"""Translate input tokens into Textual's messages.
 
-Owns what keys are called, as far as Textual does not. Borrows Textual's tables of keys and its reading of mouse
-reports, but not its state machine: where a sequence ends is known by now.
+Names the keys that Textual does not. Uses Textual's key tables and mouse parsing, but not its state machine: the tokens
+are already complete sequences.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]").search
 
 @dataclass
 class BackgroundColour(Message):
-    """The terminal said what its background is; each part from 0 to 255."""
+    """The terminal's reply with its background colour, components from 0 to 255."""
 
     rgb: tuple[int, int, int]
 
@@ -33,7 +33,7 @@ class BackgroundColour(Message):
 
 
 class Translation:
-    """Keeps what the meaning of a mouse report depends on."""
+    """Translates tokens. Keeps the state that mouse reports depend on."""
 
     def __init__(self) -> None:
         self._parser = XTermParser()
@@ -43,7 +43,7 @@ class Translation:
             try:
                 yield from self._messages(token)
             except (ValueError, OverflowError):
-                continue  # numbers in a sequence that no terminal sends
+                continue  # out-of-range numbers that no terminal sends
 
     def _messages(self, token: tokens.Token) -> list[Message]:
         match token:
@@ -84,7 +84,7 @@ class Translation:
         event = events.Resize.from_dimensions((size.columns, size.rows), (size.pixel_width, size.pixel_height))
         parser = self._parser
         parser.terminal_size, parser.terminal_pixel_size = event.size, event.pixel_size
-        # Some terminals answer with no pixels; positions are then in cells after all.
+        # Some terminals report zero pixels; mouse positions are then in cells.
         parser.mouse_pixels = size.pixel_width > 0 and size.pixel_height > 0
         return event
 
@@ -98,7 +98,7 @@ def _mode_report(mode: int, setting: int) -> list[Message]:
 
 
 def _without_passed_moves(found: Iterable[tokens.Token]) -> list[tokens.Token]:
-    """Of several moves of the mouse that came at once only the last: the places in between are history."""
+    """Keep only the last of several mouse moves that arrived together."""
     kept: list[tokens.Token] = []
     for token in found:
         if kept and _is_move(token) and _is_move(kept[-1]) and _buttons(token) == _buttons(kept[-1]):

@@ -1,6 +1,6 @@
-"""Make Esc work while a callback blocks the event loop.
+"""Makes Esc work while a callback blocks the event loop.
 
-Knows nothing of Textual and of what the callbacks do. Costs nothing while nothing goes on.
+Independent of Textual and of the callbacks. Costs nothing while idle.
 """
 
 from __future__ import annotations
@@ -15,36 +15,35 @@ from types import FrameType
 
 STUCK_SIGNAL = signal.SIGUSR2
 LIMIT = 1.0
-"""Seconds that the loop may take to get around to an Esc."""
+"""Seconds within which the loop has to respond to Esc."""
 PATIENCE_AFTERWARDS = 4
 RETRY_SECONDS = 0.05
 ANSWER_SECONDS = 0.02
-"""How long the thread that reads keys waits for the loop: mostly it answers, and no thread has to watch."""
+"""Time for which the key-reading thread waits for the loop: usually it responds, and no watching thread is needed."""
 _LOOP_FILES = ("asyncio/base_events.py", "asyncio/events.py", "asyncio/selector_events.py", "/selectors.py")
 
 
 class Stuck(Exception):
-    """Raised inside a callback that keeps the event loop from answering Esc."""
+    """Raised inside a callback that blocks the event loop after Esc."""
 
 
 class EscapeWatch:
-    """Told of every Esc and Ctrl+C by the thread that reads keys. When the loop has not got around to anything for
-    `limit` seconds after one (usually `LIMIT`), the callback that blocks it is ended by an exception, and the loop goes
-    on.
+    """Notified of every Esc and Ctrl+C by the thread that reads keys. If the loop runs nothing else for `limit` seconds
+    (default `LIMIT`) after one, the blocking callback is interrupted by an exception, and the loop continues.
 
-    Must be made in the main thread, where the loop runs: Python runs signal handlers only there.
+    Must be created in the main thread, where the loop runs: Python runs signal handlers only there.
     """
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, log: Callable[[str], object], limit: float | None = None
     ) -> None:
-        """`log` gets the stack of what was stuck. It is called in a thread."""
+        """`log` gets the stack of the blocking callback. It is called in a thread."""
         self._loop = loop
         self._log = log
         self._limit = LIMIT if limit is None else limit
         self._main_thread = threading.get_ident()
         self._answer: threading.Event | None = None
-        """Set once the loop has got around to the last press; None when there was none since."""
+        """Set when the loop responds to the last key press; None if no response is pending."""
         self._stack = ""
         self._handler_before = signal.signal(STUCK_SIGNAL, self._interrupt)
 
@@ -53,7 +52,7 @@ class EscapeWatch:
         signal.signal(STUCK_SIGNAL, self._handler_before)
 
     def pressed(self) -> None:
-        """From any thread."""
+        """Report a key press. May be called from any thread."""
         if self._answer is not None:
             return
         answer = self._answer = threading.Event()
@@ -70,8 +69,8 @@ class EscapeWatch:
             answer.set()
 
     def _watch(self, answer: threading.Event) -> None:
-        """Again and again: whatever is stuck may swallow the exception and go on. But not soon after an exception: who
-        receives it may make a traceback first, which takes its time."""
+        """Interrupt repeatedly, because the blocking callback may catch the exception and continue. Wait longer after
+        an exception: its handler may first format a traceback, which takes time."""
         wait = self._limit
         while not answer.wait(wait):
             if self._report():
@@ -83,14 +82,14 @@ class EscapeWatch:
         self._report()
 
     def _report(self) -> bool:
-        """Whether something was interrupted since the last time."""
+        """Log the stack of an interrupted callback. Return whether there was one since the last call."""
         stack, self._stack = self._stack, ""
         if stack:
             self._log(stack)
         return bool(stack)
 
     def _interrupt(self, signum: int, frame: FrameType | None) -> None:
-        """Runs in the main thread between two instructions, so without locks. Raises only inside a callback."""
+        """Signal handler in the main thread: runs between instructions, so without locks. Raises only in a callback."""
         if self._answer is not None and frame is not None and _is_in_callback(frame):
             self._stack = "".join(traceback.format_stack(frame))
             raise Stuck("This handler blocked the app and was stopped.")

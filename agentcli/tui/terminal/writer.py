@@ -1,9 +1,9 @@
-"""Bytes to the terminal, in a thread of its own, so that a slow terminal never holds up the event loop.
+"""Terminal output in a separate thread, so that a slow terminal never blocks the event loop.
 
-What is short, and taken by the terminal without a wait, is written by the caller: waking the thread costs more.
+Short output that the terminal accepts without waiting is written by the caller: waking the thread costs more.
 
-Owns what is queued and what may be dropped: frames may, as long as a whole one is painted afterwards; everything else
-(modes, titles, the clipboard) goes out in order. A terminal that is gone is told once and then written to no more.
+Decides what is queued and what may be dropped: frames may, as long as a complete one is painted afterwards; everything
+else (modes, titles, the clipboard) is written in order. A lost terminal is reported once, then nothing more is written.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ SYNC_BEGIN = "\x1b[?2026h"
 SYNC_END = "\x1b[?2026l"
 LARGEST_BACKLOG = 256 * 1024
 LONGEST_BACKLOG_SECONDS = 0.25
-"""A frame that waits longer holds back all later ones: on a slow terminal old frames are worth nothing."""
+"""A frame that waits longer makes the writer reject later ones: on a slow terminal old frames are useless."""
 LARGEST_OTHER = 8 * 1024 * 1024
 PIECE = 8192
-"""Bytes in one write. Between two of them the writer can be silenced."""
+"""Maximum bytes per write. The writer can be silenced between two writes."""
 
 _FRAME = re.compile(r"\x1b\[\d+;\d+H")
-"""What the compositor writes always begins with a move of the cursor, and nothing else does."""
+"""Output of the compositor always begins with a cursor move, and no other output does."""
 
 
 def is_frame(text: str) -> bool:
@@ -36,9 +36,9 @@ def is_frame(text: str) -> bool:
 
 
 def open_unblocked(fd: int) -> int:
-    """Open a terminal a second time, for writes that never wait; -1 where that is not possible.
+    """Open a terminal a second time, for non-blocking writes; -1 if that is not possible.
 
-    To make `fd` itself non-blocking would make it so for the shell and all that it starts.
+    Making `fd` itself non-blocking would also affect the shell and all its children.
     """
     try:
         again = os.open(os.ttyname(fd), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
@@ -46,7 +46,7 @@ def open_unblocked(fd: int) -> int:
         return -1
     if os.path.sameopenfile(fd, again):
         return again
-    os.close(again)  # In a container the name may be another terminal's.
+    os.close(again)  # In a container the name may belong to another terminal.
     return -1
 
 
@@ -60,9 +60,9 @@ class TerminalWriter(threading.Thread):
         clock: Callable[[], float] = time.monotonic,
         unblocked: int = -1,
     ) -> None:
-        """`repaint`: frames were dropped and the terminal is ready for a whole one. `gone`: nothing can be written any
-        more. Both are called in the writer's thread. `unblocked`: the same terminal, opened so that a write never
-        waits; closed with the writer. Without it the thread writes everything."""
+        """`repaint`: called when frames were dropped and the terminal is ready for a complete one. `gone`: called when
+        nothing can be written any more. Both run in the writer's thread. `unblocked`: the same terminal, opened
+        non-blocking; closed with the writer. Without it the thread writes everything."""
         super().__init__(daemon=True, name="terminal-output")
         self._fd = fd
         self._unblocked = unblocked
@@ -88,7 +88,7 @@ class TerminalWriter(threading.Thread):
             return not self._silent
 
     def write(self, text: str, *, droppable: bool | None = None) -> None:
-        """`droppable`: whether later frames make up for it; None for what the text looks like."""
+        """Write text. `droppable`: whether later frames make up for it; None: decide by the text."""
         data = text.encode("utf-8", "replace")
         droppable = is_frame(text) if droppable is None else droppable
         with self._changed:
@@ -103,14 +103,14 @@ class TerminalWriter(threading.Thread):
             self._waiting += len(data)
             if self._behind_since is None:
                 self._behind_since = self._clock()
-            # A frame and the marks around it leave together: one write, and the terminal shows it in one go.
+            # A frame and its synchronization marks are written together, so that the terminal shows it at once.
             self._in_frame = text == SYNC_BEGIN if text in (SYNC_BEGIN, SYNC_END) else self._in_frame
             if not self._in_frame and not self._write_at_once():
                 self._changed.notify()
 
     def _write_at_once(self) -> bool:
-        """Write what waits in this thread, with the lock held. False if anything is left for the writer's own, which
-        also finds out what is wrong with the terminal."""
+        """Write the queue in the calling thread, with the lock held. Return False if anything is left for the writer's
+        thread, which also handles errors of the terminal."""
         if self._unblocked < 0 or self._putting or self._dropped or self._waiting > PIECE:
             return False
         data = b"".join(self._queue)
@@ -126,11 +126,11 @@ class TerminalWriter(threading.Thread):
         return True
 
     def silence(self) -> None:
-        """Nothing is written from now on, not even what waits. Takes no lock: called from signal handlers."""
+        """Write nothing from now on, not even queued output. Takes no lock: called from signal handlers."""
         self._silent = True
 
     def stop(self, seconds: float) -> bool:
-        """Write what waits, then end. False when the terminal did not take it in time; then it is thrown away."""
+        """Write the queue, then end. Return False if the terminal did not accept it in time; it is discarded then."""
         with self._changed:
             self._stopping = True
             if self._unblocked >= 0:
@@ -179,7 +179,7 @@ class TerminalWriter(threading.Thread):
             try:
                 view = view[os.write(self._fd, view[:PIECE]) :]
             except BlockingIOError:
-                # Some child made the terminal non-blocking: it shares that with us.
+                # A child process made the terminal non-blocking, which is shared with us.
                 with contextlib.suppress(OSError, ValueError):
                     select.select([], [self._fd], [], 0.1)
             except OSError as error:

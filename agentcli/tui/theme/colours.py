@@ -1,7 +1,7 @@
 """Colour values, contrast, and the small style language of theme files.
 
-A colour is three numbers, or one of the terminal's own sixteen, or the terminal's default. Nothing else can be said in
-a theme file, so nothing in one can become a control sequence, a CSS rule or markup.
+A colour is an RGB value, one of the terminal's sixteen colours, or the terminal's default. A theme file cannot contain
+anything else, so nothing in one can become a control sequence, a CSS rule or markup.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HEX = re.compile(r"#[0-9a-fA-F]{6}")
 
 @frozen
 class Colour:
-    """`rgb` where it is known; else `ansi`, a number of the terminal's palette, or -1 for the terminal's default."""
+    """`rgb` if known; else `ansi`, an index of the terminal's palette, or -1 for the terminal's default."""
 
     rgb: Rgb | None = None
     ansi: int = -1
@@ -69,7 +69,7 @@ def blend(below: Rgb, above: Rgb, share: float) -> Rgb:
 
 
 def luminance(colour: Rgb) -> float:
-    """Relative luminance as WCAG 2 defines it."""
+    """Relative luminance, defined by WCAG 2."""
     red, green, blue = (
         part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in (c / 255 for c in colour)
     )
@@ -77,7 +77,7 @@ def luminance(colour: Rgb) -> float:
 
 
 def contrast(one: Rgb, other: Rgb) -> float:
-    """From 1 (the same) to 21 (black on white)."""
+    """Contrast ratio, from 1 (equal) to 21 (black on white)."""
     darker, lighter = sorted((luminance(one), luminance(other)))
     return (lighter + 0.05) / (darker + 0.05)
 
@@ -87,7 +87,7 @@ def is_light(colour: Rgb) -> bool:
 
 
 def readable(colour: Rgb, background: Rgb, ratio: float) -> Rgb:
-    """The colour, moved as little as needed towards black or white to be readable on the background."""
+    """Move the colour towards black or white, as little as needed to be readable on the background."""
     away = BLACK if is_light(background) else WHITE
     for step in range(11):
         moved = blend(colour, away, step / 10)
@@ -97,7 +97,7 @@ def readable(colour: Rgb, background: Rgb, ratio: float) -> Rgb:
 
 
 def parse_look(text: str, colours: Mapping[str, Colour]) -> Style | str:
-    """A style such as `bold accent on #202020`, where a colour may be the name of one in the theme; `plain` is none.
+    """Parse a style such as `bold accent on #202020`, where a colour may be a name of the theme; `plain` means none.
 
     Returns a message if the text is invalid.
     """

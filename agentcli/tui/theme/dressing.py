@@ -17,7 +17,7 @@ class Dressing:
     def __init__(
         self, folders: Sequence[Path], setting: str, environ: Mapping[str, str], given: Callable[[], Given] = dict
     ) -> None:
-        """`given`: themes that lie in no folder, as they are now."""
+        """`given`: returns the current themes that are in no folder."""
         self._folders = folders
         self._given = given
         self._environ = environ

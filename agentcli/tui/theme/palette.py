@@ -1,6 +1,6 @@
-"""The styles that blocks paint with, by meaning. Made from a theme; a block never names a colour itself.
+"""Styles that blocks paint with, named by meaning. Made from a theme; blocks never name colours themselves.
 
-Every meaning also reads without colour: blocks use signs and words beside the style.
+Every meaning is also readable without colour: blocks use signs and words besides the style.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ MEANINGS: Mapping[str, str] = {
     "added": "green",
     "removed": "red",
 }
-"""Colours with a meaning, and their usual hue. Those of diffs are never text: they are laid thinly behind it."""
+"""Colours with a meaning, and their usual hue. Diff colours are only blended into the background of text."""
 
 _BLENDED: Mapping[str, tuple[str, float]] = {
     "muted": ("foreground", 0.62),
@@ -130,7 +130,7 @@ class Shades:
         return style
 
     def styles(self, own: Mapping[str, str]) -> dict[str, Any]:
-        """Every style of the palette by its field; `own` are those that the theme describes itself."""
+        """Every style of the palette by field name; `own` are the theme's own definitions."""
         made = {name: self.look(text) for name, text in {**LOOKS, **own}.items()}
         for name in PAIRS:
             if name not in made:
@@ -157,10 +157,10 @@ class Shades:
         return Style(color=Colour(text).rich, bgcolor=behind.rich, bold=bold or None)
 
     def variables(self) -> dict[str, str]:
-        """Variables of Textual's CSS: ours ($muted, $faint, $rule, $raised, $user …), and its own where they matter.
+        """Variables for Textual's CSS: ours ($muted, $faint, $rule, $raised, $user …), and Textual's own that matter.
 
-        All opaque, and all that `ansi` themes leave undefined are there: a missing one ends the app when a rule of a
-        widget names it.
+        All are opaque. Includes all variables that `ansi` themes leave undefined: the app would crash if a widget's
+        rule used a missing one.
         """
         css = {name: colour.css for name, colour in self.colours.items()}
         text, muted, faint, accent = css["foreground"], css["muted"], css["faint"], css["accent"]

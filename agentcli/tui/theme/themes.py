@@ -1,14 +1,14 @@
-"""Themes from TOML files: read, checked, and made into the styles of blocks and the variables of Textual's CSS.
+"""Themes from TOML files: read, checked, and turned into styles of blocks and variables of Textual's CSS.
 
 Built-in themes are in `themes/`, the user's in the folder `themes` beside their settings; a user's theme replaces a
 built-in one of the same name. The start reads only the active theme, the theme picker reads the others.
 
-The background `terminal` is the terminal's own, which may be an image or see-through. What makes it work in Textual:
-- The theme is `ansi`: only then Textual leaves "default" alone instead of painting its own idea of it. Colours that are
-  given as RGB still come out as RGB, and strips of the line API pass through with their default background.
-- Nothing may be blended with that background, because Textual takes it for black: every variable is opaque.
-- `:ansi` rules of Textual's own widgets then hold; `style.tcss` says over them what things look like here.
-- A modal screen must be `transparent` over it (a tint would paint the default black), which is in `style.tcss` too.
+The background `terminal` is the terminal's own, which may be an image or transparent. In Textual this requires:
+- The theme is `ansi`: only then Textual keeps "default" instead of painting its own colour for it. RGB colours still
+  come out as RGB, and strips of the line API keep their default background.
+- Nothing may be blended with that background, because Textual assumes it to be black: every variable is opaque.
+- The `:ansi` rules of Textual's widgets apply then; `style.tcss` overrides them.
+- A modal screen must be `transparent` over it (a tint would paint the default black); this is in `style.tcss` too.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _EXTENDS_LIMIT = 4
 
 
 class ThemeError(Exception):
-    """A theme that cannot be used. The text says which file, where in it, and what is expected there."""
+    """A theme that cannot be used. The text names the file, the place in it, and the expected value."""
 
     def __init__(self, place: Path | str, key: str, expected: str) -> None:
         where = f"{place}, {key}" if key else str(place)
@@ -71,7 +71,7 @@ class Theme:
     file: Path
 
     def palette(self, colours: bool = True, background: Rgb | None = None) -> Palette:
-        """The styles of blocks. `background`: the one that the terminal said it has, if it did."""
+        """Styles for blocks. `background`: the terminal's background, if it reported one."""
         if not colours:
             return WITHOUT_COLOURS
         shades = Shades.of(self.colours, self.dark, background)
@@ -79,8 +79,8 @@ class Theme:
         return Palette(name=self.name, dark=self.dark, syntax=syntax, **shades.styles(self.looks))
 
     def textual(self, colours: bool = True, background: Rgb | None = None) -> TextualTheme:
-        """The same for widgets. Without colours the app itself must be made with `ansi_color=True` besides: Textual
-        picks its filter for NO_COLOR when the app is made, and the other one leaves shades of grey."""
+        """Theme for Textual's widgets. Without colours the app must also be created with `ansi_color=True`: Textual
+        chooses its NO_COLOR filter at creation, and the other filter leaves shades of grey."""
         from textual.theme import Theme as TextualTheme
 
         named = self.colours if colours else dict.fromkeys((*REQUIRED, *OPTIONAL), Colour())
@@ -105,10 +105,10 @@ class Theme:
 
 
 def begin_with_theme(app: App[Any], theme: TextualTheme) -> None:
-    """For the constructor of an app, before any style sheet is read: they name variables that only our themes have.
+    """Set the first theme in an app's constructor, before any style sheet is parsed: they use variables of our themes.
 
-    Without the watcher of `theme`, which would have everything read twice; so what it does besides is done here. If the
-    filter were left as it is, the terminal's own background would be painted as Textual's idea of black.
+    Bypasses the watcher of `theme`, which would parse everything twice, and does the rest of its work here. With the
+    old colour filter, the terminal's own background would be painted in Textual's black.
     """
     app.register_theme(theme)
     app.set_reactive(type(app).theme, theme.name)
@@ -117,13 +117,13 @@ def begin_with_theme(app: App[Any], theme: TextualTheme) -> None:
 
 
 def apply_theme(app: App[Any], theme: TextualTheme) -> None:
-    """Apply a theme, also one that changed under its name. Rereads all style sheets, but only if it differs."""
+    """Apply a theme, including one that changed under the same name. Parses all style sheets again if it differs."""
     before = app.get_theme(theme.name)
     app.register_theme(theme)
     if app.theme == theme.name and before == theme:
         return
     if app.theme == theme.name:
-        app.mutate_reactive(type(app).theme)  # setting it to what it is would do nothing
+        app.mutate_reactive(type(app).theme)  # assigning the same value would have no effect
     else:
         app.theme = theme.name
 
@@ -136,7 +136,7 @@ def theme_folders(config_dir: Path | None) -> tuple[Path, ...]:
 
 
 Given = Mapping[str, Mapping[str, Any] | Path]
-"""Themes that lie in no folder, by name: their values, or a file elsewhere."""
+"""Themes that are in no folder, by name: their values, or a file elsewhere."""
 
 
 def load_theme(name: str, folders: Sequence[Path], given: Given = MappingProxyType({})) -> Theme:
@@ -193,7 +193,7 @@ def _read(name: str, folders: Sequence[Path], given: Given, depth: int = 0) -> t
         raise ThemeError(file, "extends", "expected the name of a theme")
     if depth >= _EXTENDS_LIMIT:
         raise ThemeError(file, "extends", f"at most {_EXTENDS_LIMIT} themes may extend one another")
-    # A theme that extends its own name means the built-in theme that it replaces.
+    # A theme that extends its own name extends the built-in theme that it replaces.
     above = folders[place + 1 :] if base == name and place is not None else folders
     _file, below = _read(base, above, given, depth + 1)
     for key, value in data.items():
@@ -265,11 +265,11 @@ def _texts(file: Path, data: Mapping[str, Any], section: str, known: Sequence[st
 
 
 def choose_theme(setting: str, terminal_is_light: bool | None, environ: Mapping[str, str]) -> str:
-    """The name of the theme to load. `auto` (or nothing) goes by the terminal's background and number of colours."""
+    """Name of the theme to load. `auto` or "" depends on the terminal's background and number of colours."""
     if setting and setting != "auto":
         return setting
     if terminal_is_light is None:
-        # `foreground;background` (some put a word between) in numbers of the sixteen colours.
+        # `foreground;background` (some terminals put a word between) as indexes of the sixteen colours.
         terminal_is_light = environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
     if _has_few_colours(environ):
         return "ansi-light" if terminal_is_light else "ansi"
@@ -285,11 +285,11 @@ def _has_few_colours(environ: Mapping[str, str]) -> bool:
 
 
 async def watch_themes(folder: Path, on_change: Callable[[], None]) -> None:
-    """Calls `on_change` after themes in the user's folder changed, until it is cancelled. Returns at once where there
-    is no such folder. To be run only while a theme of the user's is in use: it costs an import and a thread."""
+    """Call `on_change` after themes in the user's folder have changed, until cancelled. Returns at once if there is no
+    such folder. Run it only while one of the user's themes is active: it costs an import and a thread."""
     import asyncio
 
-    if not folder.is_dir():  # noqa: ASYNC240 - one look, before anything waits
+    if not folder.is_dir():  # noqa: ASYNC240 - a single check before anything waits
         return
     from watchfiles import awatch
 

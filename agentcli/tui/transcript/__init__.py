@@ -1,8 +1,8 @@
 """The whole conversation in one line-API widget.
 
-widget        what Textual sees: frames, keys, mouse      items         all blocks and what happens to them
-stack         order and heights                           view          what is in sight, following the end
-layouts       lines, made when needed, bounded            painting      rows as they go to the screen
-finding       search                                      findbar       the line to search with
-copying       from cells to the text they came from       compositing   a shorter way to the bytes of a change
+widget        the Textual widget: frames, keys, mouse     items         all blocks and the operations on them
+stack         order and heights                           view          visible rows, following the end
+layouts       bounded cache of laid out lines             painting      rows as painted on the screen
+finding       search                                      findbar       the search bar
+copying       from cells to source text                   compositing   faster compositor for changed rows
 """

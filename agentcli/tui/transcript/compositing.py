@@ -1,9 +1,9 @@
-"""What the screen shows where, and the bytes of what changed: Textual's compositor with a shorter way to the terminal.
+"""A faster version of Textual's compositor.
 
-Textual renders every widget of a screen for every change, also those that stand behind others, cuts all rows at all
-edges and makes objects for every move of the cursor. Here it is worked out once for a layout which widget shows in
-which cells of a row; a change then asks only the widgets that show in it, and only for its rows. The picture is the
-same, cell by cell, but that wide characters are not cut at the edges of what is behind them.
+For every change Textual renders all widgets of a screen, including covered ones, cuts all rows at all edges and creates
+objects for every cursor move. Here each layout computes once which widget is visible in which cells of a row; a change
+then renders only the affected rows of the visible widgets. The result is identical cell by cell, except that wide
+characters are not cut at the edges of widgets behind them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class WidgetSpan(NamedTuple):
     right: int
     widget: Widget
     region: Region
-    """Where the widget is on the screen, also what is outside of it."""
+    """Position of the whole widget, including parts outside of the screen."""
     shown: Region
-    """The part of that which is not clipped."""
+    """The part of `region` that is not clipped."""
 
 
 Placed = tuple[int, int, Strip]
@@ -53,7 +53,7 @@ class QuickCompositor(Compositor):
         super().__init__()
         self._pieces: list[list[WidgetSpan]] = []
         self._pieces_of: object = None
-        """What they were worked out from; another one after every layout."""
+        """The `visible_widgets` that the pieces were computed from; a new object after every layout."""
 
     def render_partial_update(self) -> ChopsUpdate | None:
         regions = [region for region in self._dirty_regions if region]
@@ -77,11 +77,11 @@ class QuickCompositor(Compositor):
         rows = self._pieces
         due: list[tuple[int, int, WidgetSpan]] = []
         lines: dict[Widget, tuple[int, int, WidgetSpan]] = {}
-        """Which rows of each widget are needed: from, up to; and any of its pieces."""
+        """Needed rows of each widget (first, last), and any of its pieces."""
         for y, left, right in spans:
             for piece in rows[y] if 0 <= y < len(rows) else ():
                 if piece.left < right and piece.right > left:
-                    # From where the widget begins to show, since half a wide character cannot be written.
+                    # Start at the widget's first visible cell, since half a wide character cannot be written.
                     due.append((y, min(right, piece.right), piece))
                     first = lines[piece.widget][0] if piece.widget in lines else y
                     lines[piece.widget] = first, y, piece
@@ -100,7 +100,7 @@ def _render(first: int, last: int, piece: WidgetSpan) -> list[Strip]:
 
 
 def _shown(widgets: Iterable[tuple[Widget, tuple[Region, Region]]], screen: Region) -> list[list[WidgetSpan]]:
-    """The pieces of every row, of widgets that are given from front to back."""
+    """Visible pieces of every row. The widgets are ordered from front to back."""
     rows: list[list[WidgetSpan]] = [[] for _row in range(screen.height)]
     free: list[list[tuple[int, int]]] = [[(0, screen.width)] for _row in range(screen.height)]
     for widget, (region, clip) in widgets:

@@ -17,7 +17,7 @@ from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.transcript.stack import StackEntry, place
 
 _INSIDE_WORDS = "_-./~@:+%#&=?"
-"""A double click takes paths, addresses and flags as one word."""
+"""Characters that belong to a word, so that a double click selects paths, addresses and flags."""
 
 
 class Cluster(NamedTuple):
@@ -46,7 +46,7 @@ def clusters(text: str) -> Iterator[Cluster]:
 
 
 def snap(text: str, start: int, end: int) -> tuple[int, int]:
-    """The cells of all characters that two cell positions touch, so that no wide character is cut in half."""
+    """Extend a range of cells to whole characters, so that no wide character is cut in half."""
     if text.isascii():
         return start, end
     for cluster in clusters(text):
@@ -86,7 +86,7 @@ def _in_word(character: str) -> bool:
 
 
 def span(selection: Selection, entry: StackEntry, row: int) -> tuple[int, int | None] | None:
-    """The selected cells of a row: from, and up to (None: all the rest). None when nothing of it is selected."""
+    """Selected cells of a row: start, and end (None: the rest of the row). None if nothing in it is selected."""
     here = place(entry, row)
     start, end = selection
     if (start is not None and here < start.y) or (end is not None and here > end.y):
@@ -105,8 +105,8 @@ def select(entry: StackEntry, row: int, start: int, end: int) -> Selection:
 def selected_text(
     selection: Selection, entries: Iterable[StackEntry], lay_out: Callable[[StackEntry], Sequence[BlockLine]]
 ) -> str:
-    """The source text of a selection. A block that is selected whole and whose lines were dropped, because it is far
-    from the view, gives its source as it is: to lay all of them out would take seconds."""
+    """Source text of a selection. A completely selected block whose lines were dropped, because it is far from the
+    view, contributes its raw source: laying out all such blocks would take seconds."""
     written: list[str] = []
     between = ""
     for entry in entries:

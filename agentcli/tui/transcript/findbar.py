@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 from agentcli.tui.transcript.widget import Transcript
 
 _KEYS_FROM = 70
-"""Columns from which there is room for the keys."""
+"""Minimum number of columns for showing the keys."""
 
 
 class FindBar(Horizontal):
@@ -37,7 +37,7 @@ class FindBar(Horizontal):
         self._input = Input(placeholder="Search the transcript", select_on_focus=True)
         self._input.cursor_blink = False
         self._searches = False
-        """Whether the transcript has been searched for the text: not if it is left over from the last time."""
+        """Whether the transcript was searched for the current text; False for text left from the last search."""
         self._found = Transcript.FindChanged(0, 0, done=True)
         self._expects_more = False
 
@@ -54,7 +54,7 @@ class FindBar(Horizontal):
     def open(self, query: str = "") -> None:
         self.add_class("-open")
         if query and query == self._input.value:
-            self._search()  # the same text is no change
+            self._search()  # setting the same text causes no change event
         elif query:
             self._input.value = query
         self._input.focus()

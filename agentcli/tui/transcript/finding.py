@@ -1,4 +1,4 @@
-"""Search in the conversation: what a query means, where it is on painted rows, and which match is the current one.
+"""Search in the conversation: parses queries, finds them on painted rows, and tracks the current match.
 
 Searches the visible text, row by row with wrapped lines joined, and the source of folded blocks. The transcript does
 layout and scrolling.
@@ -41,22 +41,22 @@ FoundSpots = tuple[Spot, ...]
 
 @frozen
 class Query:
-    """Case counts only if the query has a capital; blanks match any white space, also the end of a line."""
+    """Case-sensitive only if the query has a capital; blanks match any white space, including the end of a line."""
 
     text: str
     pattern: re.Pattern[str]
     words: tuple[re.Pattern[str], ...]
 
     def may_be_in(self, block: Block) -> bool:
-        """A cheap check that spares the layout of long answers: every word shown is also in their Markdown."""
+        """Cheap check that saves the layout of long answers: every visible word is also in their Markdown."""
         if not isinstance(block.item, AnswerItem):
             return True
         source = block.source
         return all(word.search(source) for word in self.words)
 
     def is_likely_in(self, block: Block) -> bool:
-        """Whether a block's source has all words, which takes a hundredth of a layout. Not all shown words are in the
-        source, so blocks without them are only searched later."""
+        """Whether a block's source contains all words, which costs a hundredth of a layout. Some visible words are not
+        in the source, so blocks without them are searched later."""
         source = block.source.lower()
         return all(part in source for part in self.text.lower().split())
 
@@ -106,14 +106,14 @@ def matches_in(lines: Sequence[BlockLine], query: Query) -> list[FoundSpots]:
 
 
 def hidden_matches(block: Block, query: Query, shown: int) -> int:
-    """How many matches the source of a folded block has besides those that are shown."""
+    """Number of matches in the source of a folded block, besides the visible ones."""
     if not block.foldable or block.expanded:
         return 0
     return max(0, sum(1 for _match in islice(query.pattern.finditer(block.source), MOST)) - shown)
 
 
 def _visible(line: BlockLine) -> str:
-    """The painted text behind the gutter, without what only fills the row."""
+    """Painted text behind the gutter, without padding."""
     text = line.strip.text
     if not line.indent:
         return text.rstrip()
@@ -131,20 +131,20 @@ def _cells(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 class TranscriptSearch:
-    """The matches found so far. Entries are in no order here; `step` goes by the order of the conversation."""
+    """Matches found so far. Entries are unordered here; `step` uses the order of the conversation."""
 
     def __init__(self, query: Query) -> None:
         self.query = query
         self.found: dict[StackEntry, list[FoundSpots]] = {}
         self.hidden: dict[StackEntry, int] = {}
-        """Folded blocks with hidden matches, and how many; opened when the search reaches them."""
+        """Folded blocks with hidden matches, and their number; opened when the search reaches them."""
         self.has_wrapped = False
-        """Whether the last step went on at the other end of the conversation."""
+        """Whether the last step wrapped around to the other end of the conversation."""
         self.current: tuple[StackEntry, int] | None = None
         self.due: deque[StackEntry] = deque()
         """Blocks to search next, the nearest first."""
         self.unlikely: deque[StackEntry] = deque()
-        """Blocks to search after those: their source does not have all words."""
+        """Blocks to search after those: their source does not contain all words."""
         self._looked: dict[StackEntry, int] = {}
         """Searched version of each block's lines; keeping the lines themselves would take much memory."""
 
@@ -159,7 +159,7 @@ class TranscriptSearch:
         self._keep(entry, [])
 
     def forget(self, entry: StackEntry) -> None:
-        """The block changed: it counts as it was until it is looked at again."""
+        """Mark a changed block to be searched again; until then its old matches count."""
         self._looked.pop(entry, None)
 
     def forget_all(self) -> None:
@@ -180,7 +180,7 @@ class TranscriptSearch:
         return sum(len(matches) for matches in self.found.values()) + sum(self.hidden.values())
 
     def position(self, order: Sequence[StackEntry]) -> int:
-        """The number of the current match from the top, 0 when there is none."""
+        """Number of the current match, counted from the top; 0 if there is none."""
         if self.current is None:
             return 0
         here, number = self.current
@@ -190,7 +190,7 @@ class TranscriptSearch:
         return before + number + 1
 
     def step(self, direction: int) -> bool:
-        """Move to the next match, wrapping at the ends; False if there is none."""
+        """Move to the next match, wrapping at the ends. Return False if there is none."""
         self.has_wrapped = False
         if self.current is not None:
             entry, number = self.current
@@ -231,13 +231,13 @@ class TranscriptSearch:
 
 
 class Finder:
-    """Goes through the conversation with a query and brings the current match into view."""
+    """Searches the conversation for a query and scrolls to the current match."""
 
     def __init__(self, items: TranscriptItems, view: Viewport) -> None:
         self._items = items
         self._view = view
         self._opened: list[StackEntry] = []
-        """Blocks that were folded before the search showed a match in them."""
+        """Folded blocks that the search opened to show a match."""
         self._keeps_current = False
 
     @property
@@ -286,13 +286,13 @@ class Finder:
                 self._items.expand(entry, False)
 
     def search(self, deadline: float) -> bool:
-        """Search until the deadline: first the blocks that are likely to have a match, then the others. Returns whether
-        anything may look different."""
+        """Search until the deadline: first the blocks that are likely to match, then the others. Return whether
+        anything may have to be repainted."""
         search, has_looked = self._search, False
         if search is None:
             return False
         if not search.due and not search.unlikely:
-            # The first time; then what has come or changed meanwhile.
+            # The first time all blocks; later those that were added or changed.
             search.due.extend(entry for entry in self._view.nearest() if not search.has_looked(entry))
         while search.due or search.unlikely:
             is_first = bool(search.due)
@@ -334,7 +334,7 @@ class Finder:
         return marks
 
     def _show(self, search: TranscriptSearch, direction: int) -> None:
-        """A folded block that holds the current match is opened."""
+        """Scroll to the current match, opening a folded block that contains it."""
         while search.current is not None and search.current[0] in search.hidden:
             entry = search.current[0]
             self._items.expand(entry, True)
@@ -352,13 +352,13 @@ class Finder:
             return
         entry, number = search.current
         self._items.layouts.lines(entry)
-        self._view.settle()  # laying out moved what is below
+        self._view.settle()  # the layout moved the blocks below
         matches = search.found.get(entry, ())
         row = matches[min(number, len(matches) - 1)][0].row if matches else 0
         first = self._items.stack.first_row(entry) + row
         if not self._view.top < first < self._view.top + self._view.height - 1:
             self._view.look_at(entry, row)
-            # Near the end of the conversation there are rows above it already.
+            # Near the end of the conversation there are already rows above it.
             above = self._items.stack.first_row(entry) + row - self._view.top
             self._view.scroll(min(0, above - self._view.height // 3))
         self._view.hold(True)  # otherwise new output would scroll the match away

@@ -1,6 +1,6 @@
 """All blocks of the conversation: operations, folding and true heights, independent of the screen.
 
-Errors of a block are caught and logged here, so that the others are still shown.
+Errors of a block are caught and logged here, so that the other blocks are still shown.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agentcli.tui.transcript.layouts import BrokenBlock, Layouts
 from agentcli.tui.transcript.stack import Stack, StackEntry
 
 UNPACKED = 100
-"""So many items at the end keep their texts as they are. Those above are compressed, and read again when laid out."""
+"""Number of items at the end whose texts stay uncompressed. Earlier ones are packed, and unpacked for a layout."""
 
 
 class TranscriptItems:
@@ -31,7 +31,7 @@ class TranscriptItems:
         """Whether any block may have an estimated height."""
 
     def apply(self, operations: Iterable[Operation]) -> bool:
-        """Apply operations without layout. Returns whether anything was added below."""
+        """Apply operations without layout. Return whether anything was added below."""
         more = False
         for operation in operations:
             match operation:
@@ -66,7 +66,7 @@ class TranscriptItems:
         if entry is None or type(entry.block.item) is type(item):
             self._change(item.id, lambda block: block.replace(item))
             return
-        # A call has become an agent: another block in the same place.
+        # A call has become an agent: replace its block in place.
         entry.block = self._made(item)[0]
         self.stack.close_up(entry)
         self.stale(entry)
@@ -81,7 +81,7 @@ class TranscriptItems:
         block: Block
         try:
             block = self._make_block(item)
-        except Exception as error:  # noqa: BLE001 - logged; the others are shown
+        except Exception as error:  # noqa: BLE001 - logged; the other blocks are shown
             _log("no block can be made for", item)
             block = BrokenBlock(item, error)
         block.expanded = block.expanded or self.details
@@ -93,7 +93,7 @@ class TranscriptItems:
             return False
         try:
             change(entry.block)
-        except Exception:  # noqa: BLE001 - logged; the others are shown
+        except Exception:  # noqa: BLE001 - logged; the other blocks are shown
             _log("a change cannot be shown in", entry.block)
         self.stale(entry)
         return True
@@ -114,7 +114,7 @@ class TranscriptItems:
         for entry in entries:
             try:
                 ticked = entry.block.tick(now)
-            except Exception:  # noqa: BLE001 - logged; the others are shown
+            except Exception:  # noqa: BLE001 - logged; the other blocks are shown
                 _log("the clock stands still in", entry.block)
                 continue
             if ticked:
@@ -145,7 +145,7 @@ class TranscriptItems:
             self.search.forget_all()
 
     def measure(self, entries: Iterable[StackEntry], deadline: float) -> bool:
-        """Compute true heights in this order until the deadline. Returns whether any changed."""
+        """Compute true heights in this order until the deadline. Return whether any changed."""
         moved = False
         for entry in entries:
             if self.layouts.is_sure(entry):

@@ -1,6 +1,6 @@
-"""Caches the lines of blocks, laid out on demand; an error in a block does not end the app.
+"""Cache of the blocks' lines, laid out on demand. An error in a block does not end the app.
 
-Heights stay known when lines are dropped. Knows nothing of the screen but its width.
+Heights stay known when lines are dropped. Of the screen only the width is known here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.stack import Stack, StackEntry
 
 MOST_ROWS = 1000
-"""So many rows are kept, over all blocks that are not in view: some 25 screens. A row takes about 5 KB."""
+"""Maximum number of cached rows of blocks out of view: about 25 screens. A row takes about 5 KB."""
 
 
 class BrokenBlock(Block):
@@ -41,7 +41,7 @@ class Layouts:
         self.width = 0
         self.most_rows = most_rows
         self._kept: dict[StackEntry, int] = {}
-        """Rows of those that have lines, the longest unused first."""
+        """Number of rows of the entries that have lines, least recently used first."""
         self.rows_kept = 0
 
     def lines(self, entry: StackEntry) -> Sequence[BlockLine]:
@@ -57,11 +57,11 @@ class Layouts:
         return entry.lines
 
     def is_sure(self, entry: StackEntry) -> bool:
-        """Whether its height is the true one."""
+        """Whether its height is exact, not an estimate."""
         return not entry.stale and entry.width == self.width
 
     def measure(self, entry: StackEntry) -> None:
-        """Make the height right; the lines are the first to be dropped again."""
+        """Compute the exact height. The lines may be dropped again immediately."""
         if self.is_sure(entry):
             return
         self.lines(entry)
@@ -72,7 +72,7 @@ class Layouts:
             self.drop(entry)
 
     def set_width(self, width: int) -> None:
-        """Set the width; all heights become estimates. However many blocks there are, only those with lines change."""
+        """Set the width; all heights become estimates. Only entries with lines are touched, however many there are."""
         self.width = width
         for entry in self._kept:
             entry.lines = None
@@ -86,7 +86,7 @@ class Layouts:
             self.drop(entry)
 
     def drop(self, entry: StackEntry) -> None:
-        """Lines that will be made again, maybe otherwise; the height stays as it was."""
+        """Drop the lines, which will be laid out again; keep the height."""
         self.rows_kept -= self._kept.pop(entry, 0)
         entry.lines = None
         try:
@@ -99,7 +99,7 @@ class Layouts:
         entry.lines = None
 
     def trim(self, visible: set[StackEntry]) -> None:
-        """Drop the least recently used lines, but none that are in view."""
+        """Drop the least recently used lines, except those of visible blocks."""
         if self.rows_kept <= self.most_rows:
             return
         for entry in [entry for entry in self._kept if entry not in visible]:
@@ -110,7 +110,7 @@ class Layouts:
     def _lay_out(self, entry: StackEntry) -> Sequence[BlockLine]:
         width = max(1, self.width - entry.shift)
         try:
-            # A copy, because a block may change its list in place, and what is painted goes by what was.
+            # A copy, because a block may change its list in place, while painting compares with the old lines.
             return list(entry.block.layout(width, self.palette))
         except Exception as error:
             logging.getLogger("agentcli").exception("a block cannot be shown: %r", type(entry.block).__name__)

@@ -1,4 +1,4 @@
-"""Rows as they go to the screen: moved right, filled up to the width, on the background, with their highlights."""
+"""Rows as painted on the screen: indented, padded to the width, on the background, with highlights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentcli.tui.transcript.copying import snap
 from agentcli.tui.transcript.stack import StackEntry
 
 StyledCells = tuple[int, int | None, Style]
-"""Cells from, up to (None: the end of the row's text) and the style that goes over what is there."""
+"""Start cell, end cell (None: the end of the row's text) and a style to apply on top."""
 
 
 def paint(
@@ -26,7 +26,7 @@ def paint(
     spans: Sequence[StyledCells] = (),
     margins: tuple[int, int] = (0, 0),
 ) -> Strip:
-    """Exactly `width` cells, and margins on both sides of them."""
+    """Paint a row of exactly `width` cells, plus margins on both sides."""
     before, behind = margins
     left = min(left, max(0, width - 1))
     missing = max(0, width - left - strip.cell_length)
@@ -72,14 +72,14 @@ class Ground(NamedTuple):
 
 
 class Canvas:
-    """The rows of the view as painted last. Unchanged rows are the same strips, whose bytes the compositor has."""
+    """The visible rows as last painted. Unchanged rows keep the same strip object, which the compositor has cached."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[StackEntry, int]] = []
         self.strips: list[Strip] = []
         self._ground: Ground | None = None
         self._known: dict[tuple[int, int, tuple[StyledCells, ...]], tuple[BlockLine, Strip]] = {}
-        """Of the last time. The line is kept so that its id is not another's."""
+        """Strips of the last frame. The line is stored too, so that its id is not reused."""
 
     def draw(
         self,
@@ -88,7 +88,7 @@ class Canvas:
         ground: Ground,
         highlights: Callable[[StackEntry, int, BlockLine], tuple[StyledCells, ...]],
     ) -> list[tuple[int, int]]:
-        """Paint rows of blocks that are laid out. Which look different now: the first and how many, each time."""
+        """Paint rows of laid out blocks. Return the changed runs of rows, as first row and count."""
         before = self.strips
         known = self._known if ground == self._ground else {}
         self.rows, self.strips, self._ground, self._known = rows, [], ground, {}

@@ -1,7 +1,7 @@
-"""The order of the blocks, their heights, and which block is at which row. Pure: nothing here paints.
+"""Order and heights of the blocks, and which block is at which row. Pure, without painting.
 
-A row is counted from the top of the whole conversation. Heights change mostly at the end, so the tops of blocks are
-kept as running sums that are valid up to the first change and computed again from there on demand.
+Rows are counted from the top of the whole conversation. Heights change mostly at the end, so the tops of blocks are
+running sums that are valid up to the first change and recomputed from there on demand.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ INDENT = 2
 _LEVELS = 4
 _BITS = 24
 _MIDDLE = 1 << 22
-"""The number of the first block: blocks below it count up, blocks inserted above it later count down."""
+"""Number of the first block: blocks below it count up, blocks inserted above it later count down."""
 _ABOVE = 8
 """Maximum number of gap rows, which have positions too."""
 
@@ -44,17 +44,17 @@ class StackEntry:
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.order = _order(parent, number)
         self.rows = rows
-        """Number of rows without the gap; an estimate while `stale`, or laid out for another width."""
+        """Number of rows without the gap; an estimate while `stale` or laid out for another width."""
         self.stale = True
         self.width = 0
-        """The transcript's width for which it was laid out last."""
+        """Transcript width of its last layout."""
         self.lines: Sequence[BlockLine] | None = None
         self.version = 0
         self.gap = 0
         self.alive = True
         self.index = 0
         self.top = 0
-        """The first row, which is the first of the gap if there is one. Use `Stack.first_row`."""
+        """First row, including the gap above. Use `Stack.first_row`."""
         self._children = 0
 
     @property
@@ -63,7 +63,7 @@ class StackEntry:
 
     @property
     def space(self) -> int:
-        """Blank rows above; a block without rows has none, so that it leaves no trace."""
+        """Number of blank rows above; 0 for a block without rows, so that it leaves no trace."""
         return self.gap if self.rows else 0
 
     def next_child(self) -> int:
@@ -151,7 +151,7 @@ class Stack:
             self._close_up(entry.index + 1)
 
     def close_up(self, entry: StackEntry) -> None:
-        """Its item is of another kind now: the gaps around it may differ."""
+        """Update the gaps around an entry whose item has changed its kind."""
         index = self.index(entry)
         self._close_up(index)
         self._close_up(index + 1)
@@ -169,7 +169,7 @@ class Stack:
         return self._height
 
     def first_row(self, entry: StackEntry) -> int:
-        """The first row of the block itself, below its gap."""
+        """First row of the block itself, below its gap."""
         self._count()
         return entry.top + entry.space
 
@@ -184,7 +184,7 @@ class Stack:
         return entry, row - entry.top - entry.space
 
     def _made(self, block: Block, rows: int, number: int) -> StackEntry:
-        """Make an entry; `number` is its position among the top-level blocks."""
+        """Create an entry; `number` is its position among the top-level blocks."""
         parent = self._by_id.get(block.item.parent) if block.item.parent else None
         entry = StackEntry(block, parent, number if parent is None else parent.next_child(), rows)
         self._by_id[block.item.id] = entry
@@ -238,7 +238,7 @@ class Stack:
 
 
 def place(entry: StackEntry, row: int) -> int:
-    """A number for a row that increases down the conversation and stays when blocks above change, for selections."""
+    """Row number for selections: increases down the conversation and is stable when blocks above change."""
     return (entry.order << _BITS) + row + _ABOVE
 
 

@@ -75,8 +75,8 @@ class Viewport:
         return self._anchor
 
     def successor(self, removed: Sequence[str], items: Sequence[Item]) -> tuple[str, int] | None:
-        """Where the view belongs after items took the place of removed ones that end like them: id and row. None if it
-        follows the end or begins somewhere else."""
+        """Id and row where the view belongs after `items` replace removed ones with the same end. None if the view
+        follows the end or begins elsewhere."""
         anchor = None if self.following else self._anchored()
         if anchor is None or (id := anchor[0].block.item.id) not in removed:
             return None
@@ -87,7 +87,7 @@ class Viewport:
         return (found.id, anchor[1]) if found is not None else None
 
     def begin_at(self, entry: StackEntry, row: int) -> None:
-        """Place the view with the next layout. Unlike `look_at` this is no scrolling of the user's."""
+        """Place the view with the next layout. Unlike `look_at`, this does not count as scrolling by the user."""
         self._anchor = entry, row
 
     def rows(self) -> list[tuple[StackEntry, int]]:
@@ -155,7 +155,7 @@ class Viewport:
             self._anchor = entry, min(0, anchor[1])
 
     def keep_line(self, fold: Callable[[], object]) -> None:
-        """Open or fold blocks and keep the line at the top of the view there if it is shown before and after."""
+        """Open or fold blocks, keeping the line at the top of the view in place if it is visible before and after."""
         anchor = self._anchored()
         if anchor is None or anchor[1] < 0:
             fold()
@@ -189,8 +189,8 @@ class Viewport:
 
 
 def _same_line(before: Sequence[BlockLine], after: Sequence[BlockLine], row: int) -> int:
-    """Find a row in another layout of its block. Folding leaves out a stretch: rows of the common beginning or end keep
-    their line, and rows in between map to the place of the omission."""
+    """Find a row in another layout of its block. Folding omits a range: rows of the common beginning or end keep their
+    line, and rows in between map to the place of the omission."""
     sources = [(one.text, one.joint) for one in before], [(one.text, one.joint) for one in after]
     shorter = min(len(before), len(after))
     head = next((place for place in range(shorter) if sources[0][place] != sources[1][place]), shorter)

@@ -1,12 +1,12 @@
 """The whole conversation in one widget that paints rows, however long it gets.
 
-Operations only mark what changed; a frame, 30 a second at most and at once after a pause, lays out the visible blocks
-and paints the rows that look different. Blocks out of view are measured in short slices between other work.
-`items` holds the blocks, `view` knows which rows are in view, `painting` makes a row; this module shows them.
+Operations only mark what has changed; a frame (at most 30 a second, immediately after a pause) lays out the visible
+blocks and paints the rows that differ. Blocks out of view are measured in short slices between other work. `items`
+holds the blocks, `view` knows which rows are visible, `painting` makes a row; this module shows them.
 
 Two traps of Textual: setting `virtual_size` or `scroll_y` the usual way lays out the whole screen or repaints the whole
-widget, so both are set without their watchers; and the mouse asks for `render_line` at every move, so painting goes
-through `render_lines`, and `render_line` only says which row it is.
+widget, so both are set without their watchers; and every mouse move calls `render_line`, so painting uses
+`render_lines`, and `render_line` only identifies the row.
 """
 
 from __future__ import annotations
@@ -65,20 +65,20 @@ class Transcript(ScrollView):
 
     @dataclass
     class FollowingChanged(Message):
-        """The view starts or stops following the end; `unseen` if content arrived below it since."""
+        """The view started or stopped following the end. `unseen`: content has arrived below since it stopped."""
 
         following: bool
         unseen: bool
 
     @dataclass
     class FindChanged(Message):
-        """The matches or the current match changed. `position` counts from 1 at the top; 0 is none."""
+        """The matches or the current match have changed. `position` counts from 1 at the top; 0: no current match."""
 
         count: int
         position: int
         done: bool
         has_wrapped: bool = False
-        """The last step went on at the other end of the conversation."""
+        """Whether the last step wrapped around to the other end of the conversation."""
 
     def __init__(self, make_block: Callable[[Item], Block], palette: Palette) -> None:
         super().__init__()
@@ -91,11 +91,11 @@ class Transcript(ScrollView):
         self._rest: Timer | None = None
         self._active_timers: set[Timer] = set()
         self._older: list[Item] = []
-        """Earlier items without blocks yet: thousands of blocks are not made at once."""
+        """Earlier items that have no blocks yet: thousands of blocks are not created at once."""
         self._keeps_start = False
-        """Whether the user went to the start: earlier items that arrive later are shown from their start, too."""
+        """Whether the user went to the start: when earlier items arrive, the view stays at the start."""
         self._dirty = True
-        self._told = (True, False)
+        self._reported_following = (True, False)
         self._canvas = Canvas()
         self._base: Style | None = None
         self._thumb = (0, 0)
@@ -178,7 +178,7 @@ class Transcript(ScrollView):
         return [entry.block.item for entry in self._items.stack]
 
     def agents(self) -> list[AgentProgress]:
-        """All sub-agents of the conversation, the oldest first; makes no block."""
+        """All sub-agents of the conversation, the oldest first. Creates no blocks."""
         items = (*self._older, *(entry.block.item for entry in self._items.stack))
         return [one for item in items if isinstance(item, AgentItem) for one in item.progress.with_agents_inside()]
 
@@ -206,7 +206,7 @@ class Transcript(ScrollView):
         return [entry.block for entry in self._items.stack]
 
     def end_blocks(self, count: int) -> list[Block]:
-        """The last blocks that are in the stack."""
+        """The last `count` blocks, only of those that are already created."""
         return [entry.block for entry in list(self._items.stack)[-count:]]
 
     def source_text(self) -> str:
@@ -219,7 +219,7 @@ class Transcript(ScrollView):
         self._beat = self.set_interval(FRAME, self._on_beat)
         self._rest = self.set_interval(PAUSE, self.do_deferred_work)
         self._active_timers = {self._beat, self._rest}
-        # The colours are the screen's: a theme that changes them does not touch the styles of this widget.
+        # The background is the screen's: a theme that changes it does not update the styles of this widget.
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
 
     def _request_frame(self) -> None:
@@ -240,7 +240,7 @@ class Transcript(ScrollView):
         if self._dirty:
             self.frame()
         else:
-            self._pause(self._beat)  # resumed, it fires at once
+            self._pause(self._beat)  # fires at once when resumed
 
     def frame(self) -> None:
         """Update the screen. Called by the timer, and by tests directly."""
@@ -258,7 +258,7 @@ class Transcript(ScrollView):
             self._items.stale(entry)
         if behind:
             self._request_frame()
-            self.set_timer(0.001, self.frame)  # a message to itself would let nothing else run in between
+            self.set_timer(0.001, self.frame)  # a message to itself would not let anything else run in between
 
     def do_deferred_work(self) -> None:
         """Do one slice of deferred work. Changes since the last frame wait for the next frame, which lays them out."""
@@ -290,15 +290,15 @@ class Transcript(ScrollView):
         self._keeps_start &= not top
         total = self._items.stack.height
         self.set_reactive(Widget.virtual_size, Size(content.width, total))
-        if round(self.scroll_y) != top:  # a drag beyond the edge moves by fractions of a row, which are kept
+        if round(self.scroll_y) != top:  # keep fractions of a row from a drag beyond the edge
             self.set_scroll(None, top)
             self.set_reactive(Widget.scroll_target_y, top)
-            self._items.unsure = True  # other blocks are near now
+            self._items.unsure = True  # other blocks are near the view now
         self._show_rows(height)
         self._show_thumb(top, height, total)
-        if self._told != (self._view.sees_end, self._view.unseen):
-            self._told = (self._view.sees_end, self._view.unseen)
-            self._post(self.FollowingChanged(*self._told))
+        if self._reported_following != (self._view.sees_end, self._view.unseen):
+            self._reported_following = (self._view.sees_end, self._view.unseen)
+            self._post(self.FollowingChanged(*self._reported_following))
         if self.has_deferred_work:
             self._resume(self._rest)
 
@@ -387,11 +387,11 @@ class Transcript(ScrollView):
         if not width:
             self.frame()
         elif content.width == width and content.height != len(self._canvas.strips):
-            self._settle()  # before the screen is painted; a new width waits for a frame, so that resizes are merged
+            self._settle()  # before the screen is painted; a new width waits for a frame, which merges resizes
         return changed
 
     def _scroll_update(self, virtual_size: Size) -> None:
-        """Textual would clamp the position to the old rows, as if the user had scrolled; `_settle` corrects it."""
+        """Leave clamping to `_settle`: Textual would clamp to the old rows, as if the user had scrolled."""
         self._refresh_scrollbars()
 
     def on_resize(self) -> None:
@@ -427,7 +427,7 @@ class Transcript(ScrollView):
             self._settle()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Follow changes by the scrollbar or by a selection dragged beyond the edge."""
+        """Handle changes by the scrollbar or by a selection dragged beyond the edge."""
         if round(old_value) != round(new_value) and self._items.layouts.width:
             self._view.look_at_row(round(new_value))
             self._settle()
@@ -506,8 +506,8 @@ class Transcript(ScrollView):
     # ---------------------------------------------------------------------------------------------------- search
 
     def find(self, text: str) -> int:
-        """Search for a text, nearest above the end of the view first, and return the number of matches so far. In a
-        long conversation the rest is searched in slices, and `FindChanged` reports progress."""
+        """Search for a text, nearest above the end of the view first. Return the number of matches so far. In a long
+        conversation the rest is searched in slices, and `FindChanged` reports the progress."""
         self._put_all()
         query = parse_query(text)
         if query is None or not self._items.layouts.width:
@@ -537,14 +537,14 @@ class Transcript(ScrollView):
         self._post(self.FindChanged(finder.count, finder.position, not finder.searching, finder.has_wrapped))
 
     def _post(self, message: Message) -> None:
-        """Post a message to all ancestors, even one that caused it, where Textual would stop it."""
+        """Post a message to all ancestors, including its cause, where Textual would stop it."""
         self.post_message(message.set_sender(self))
 
 
 class NewBelow(Widget):
-    """A hint over the last row of the conversation while it does not follow the end: a click scrolls there.
+    """A hint over the last row of the conversation while the view does not follow the end. A click scrolls there.
 
-    Mount it after the transcript in the same container, and pass on each `FollowingChanged`.
+    Mount it after the transcript in the same container, and call `show` for each `FollowingChanged`.
     """
 
     DEFAULT_CSS = """
