@@ -291,11 +291,15 @@ class ChatScreen(Screen[None]):
     def hint(self, text: str) -> None:
         self.activity.hint(plain_line(text), TWICE_SECONDS)
 
-    def _twice(self, name: str) -> bool:
-        now = time.monotonic()
+    def _is_second(self, name: str) -> bool:
+        """Whether this key was pressed a moment ago and nothing was typed since."""
         before, at = self._pressed
-        twice = before == name and now - at < TWICE_SECONDS and self.prompt.last_typed < at
-        self._pressed = ("", 0.0) if twice else (name, now)
+        return before == name and time.monotonic() - at < TWICE_SECONDS and self.prompt.last_typed < at
+
+    def _twice(self, name: str) -> bool:
+        """Record a press. Return whether it is the second one."""
+        twice = self._is_second(name)
+        self._pressed = ("", 0.0) if twice else (name, time.monotonic())
         return twice
 
     def closes_again(self, name: str) -> bool:
@@ -339,7 +343,7 @@ class ChatScreen(Screen[None]):
 
     def leave_or_copy(self) -> None:
         selected = self.get_selected_text()
-        if time.monotonic() - self._closed_dialog_at < TWICE_SECONDS and self._twice("ctrl+c"):
+        if time.monotonic() - self._closed_dialog_at < TWICE_SECONDS and self._is_second("ctrl+c"):
             self._host.leave()
         elif selected:
             self.actions.copy_selection(selected)

@@ -163,6 +163,24 @@ def screen_text(app: AgentApp) -> str:
     return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
+def test_ctrl_c_that_closed_a_dialog_does_not_count_after_something_was_typed(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        leaves: list[int] = []
+        app.leave = lambda code=0: leaves.append(code)  # type: ignore[method-assign,misc]
+        app.chat.send(Draft("/config"))
+        await until(pilot, lambda: isinstance(app.screen, SettingsPage))
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: app.screen is app.chat)
+        await pilot.press("x")
+        app.chat.session.interrupt = lambda: True  # type: ignore[method-assign]
+        await pilot.press("ctrl+c")
+        assert not leaves
+        await pilot.press("ctrl+c")
+        assert leaves == [0]
+
+    Desk(tmp_path).play(script, (100, 30))
+
+
 def test_closing_an_inner_sheet_keeps_the_outer_and_twice_quits(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         leaves: list[int] = []
