@@ -92,9 +92,12 @@ class AgentProgress:
                 case Add(item):
                     self._put(item)
                 case Replace(item) if item.id in self._items:
-                    if isinstance(item, ThinkingItem) and not item.text:
-                        self.items()
-                        item = replace(item, text=getattr(self._items[item.id], "text", ""))
+                    self.items()
+                    old = self._items[item.id]
+                    if isinstance(item, ThinkingItem) and isinstance(old, ThinkingItem) and not item.text:
+                        item = replace(item, text=old.text)
+                    elif isinstance(item, ToolItem) and isinstance(old, ToolItem) and item.status != "done":
+                        item = replace(item, output=item.output or old.output)
                     self._put(item)
                 case Grow(id, text) if id in self._items:
                     self._grown.setdefault(id, []).append(text)

@@ -6,13 +6,14 @@ import gc
 import tracemalloc
 import weakref
 from collections.abc import Iterable
+from dataclasses import replace
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Message, Origin, TextBlock
 from agentcli.tui import agent_progress
 from agentcli.tui.agent_presenters import ENDED_KEPT
 from agentcli.tui.agent_progress import AgentItem, AgentProgress
-from agentcli.tui.model import Activity, AnswerItem, NoticeItem, PromptItem, Replace, ThinkingItem, ToolItem
+from agentcli.tui.model import Activity, Add, AnswerItem, Grow, NoticeItem, PromptItem, Replace, ThinkingItem, ToolItem
 from agentcli.tui.presenter import Presenter
 from agentcli.tui.resume import replayed
 from tests.support.agent_events import agent_end, agent_start, agent_work, question, task_call, task_end
@@ -172,6 +173,16 @@ def test_an_interruption_stops_the_agents_of_the_submission_and_nothing_of_them_
     session.show(result(terminal="aborted_tools"))
     assert [item.progress.status for item in session.shown.of(AgentItem)] == ["stopped", "stopped"]
     assert session.activity == Activity()
+
+
+def test_an_interrupted_command_of_an_agent_keeps_its_partial_output() -> None:
+    progress = AgentProgress(agent_start("explore-1", "t"), 0.0)
+    running_call = ToolItem(id="c", name="Bash", title="make", status="running")
+    progress.apply([Add(running_call), Grow("c", "half of "), Grow("c", "the output")])
+    progress.apply([Replace(replace(running_call, status="interrupted"))])
+    (call,) = progress.items()
+    assert isinstance(call, ToolItem)
+    assert (call.status, call.output) == ("interrupted", "half of the output")
 
 
 def test_a_background_agent_goes_on_after_its_call_and_the_submission() -> None:
