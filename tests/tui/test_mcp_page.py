@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from agentcli.mcp.offers import ToolOffer
@@ -194,6 +196,29 @@ def test_signing_in_shows_the_address() -> None:
         await press(host, pilot, "s", PAUSE, PAUSE)
         assert "https://auth.example/authorize?state=1" in host.shown
         assert fake(servers, "hub").done == ["sign_in"]
+
+    play(McpPage(servers), steps)
+
+
+def test_an_address_that_comes_late_is_pasted_for_the_server_that_signs_in() -> None:
+    servers = servers_with(("hub", "needs-auth"), ("notes", "connected"))
+    hub = fake(servers, "hub")
+    hub.signs = True
+    show: list[Callable[[str], None]] = []
+
+    async def sign_in(show_address: Callable[[str], None]) -> None:
+        show.append(show_address)
+
+    hub.sign_in = sign_in  # type: ignore[method-assign]
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        await press(host, pilot, "s", PAUSE, "down", PAUSE)
+        show[0]("https://auth.example/authorize?state=2")
+        await pilot.pause()
+        host.screen.post_message(events.Paste("http://127.0.0.1/callback?code=1"))
+        await pilot.pause()
+        assert hub.done == ["paste http://127.0.0.1/callback?code=1"]
+        assert fake(servers, "notes").done == []
 
     play(McpPage(servers), steps)
 

@@ -81,17 +81,16 @@ class ServerSheet(ListSheet[T, None]):
                 self._act(partial(self.servers.set_enabled, server.name, server.state == "disabled"))
             case "s" | "S" if server.signs_in:
                 self.say("Signing in. Continue in the browser.")
-                self._act(partial(server.sign_in, self._show_address), server)
+                self._act(partial(server.sign_in, partial(self._show_address, server)), server)
             case "o" if server.signs_in:
                 self._act(partial(self._sign_out, server))
             case _:
                 return False
         return True
 
-    def _show_address(self, address: str) -> None:
+    def _show_address(self, server: McpServer, address: str) -> None:
         if self.is_open:
-            server = self.server
-            self.open(SignInPage(address, server.paste if server is not None else None))
+            self.open(SignInPage(address, server.paste))
 
     async def _sign_out(self, server: McpServer) -> None:
         await server.sign_out()
