@@ -121,6 +121,14 @@ def test_the_users_editor_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found == [Answer("allow", updated_input={"plan": "Better."}, mode=PermissionMode.DEFAULT)]
 
 
+def test_a_plan_that_was_emptied_in_the_users_editor_is_not_approved_by_enter(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def edit(*_arguments: Any) -> external.Written:
+        return external.Written("")
+
+    monkeypatch.setattr(external, "edit_outside", edit)
+    assert "❯ 3" in look(dialog(), (80, 24), "ctrl+g")
+
+
 def test_a_hostile_plan_is_only_text() -> None:
     plan = "\x1b[2J[red]Step\x9b31m one\u202e\x07 " + "日本語🎉 " * 50
     for size in ((80, 24), (40, 10), (10, 4)):

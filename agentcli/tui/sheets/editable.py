@@ -115,8 +115,10 @@ class EditableDialog(Dialog[Answer | None]):
         finally:
             self._is_outside = False
         if isinstance(outcome, Written):
-            self.text = plain_text(outcome.text)
+            before, self.text = self.text, plain_text(outcome.text)
             editor.load_text(self.text)
+            if self.text != before and not self.editing:
+                self.changed()
             self.update()
         else:
             self.notify(outcome.reason, severity="warning", markup=False)
