@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.core.plaintext import TAB
+from agentcli.tui.prompt.box import IDLE_HINT
 from agentcli.tui.terminal import instant
 from agentcli.tui.terminal.instant import DEFAULT_LOOK, EchoedLine, Painter, begin, colourless, load_look, save_look
 from tests.tui.pty_program import PtyProgram
@@ -146,6 +147,7 @@ def test_a_broken_saved_look_falls_back_to_the_default(tmp_path: Path, content: 
     path.write_bytes(content)
     assert load_look(str(path)) == DEFAULT_LOOK
     assert load_look(str(tmp_path / "missing")) == DEFAULT_LOOK
+    assert DEFAULT_LOOK["placeholder_text"] == IDLE_HINT, "the hint stays when the app replaces the instant prompt"
     assert load_look(str(tmp_path)) == DEFAULT_LOOK
 
 

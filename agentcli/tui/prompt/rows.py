@@ -29,7 +29,9 @@ class PromptRule(Widget):
         color: $border;
         & .prompt-rule--label { color: $text-muted; }
         &.accent .prompt-rule--label, &.plan .prompt-rule--label { color: $accent; text-style: bold; }
-        &.success .prompt-rule--label, &.acceptEdits .prompt-rule--label { color: $success; text-style: bold; }
+        &.success .prompt-rule--label, &.acceptEdits .prompt-rule--label, &.auto .prompt-rule--label {
+            color: $success; text-style: bold;
+        }
         &.warning .prompt-rule--label, &.dontAsk .prompt-rule--label { color: $warning; text-style: bold; }
         &.error .prompt-rule--label, &.bypassPermissions .prompt-rule--label { color: $error; text-style: bold; }
     }

@@ -42,7 +42,7 @@ DEFAULT_LOOK = {
     "cursor": "7",
     "status": "2",
     "label_style": "2",
-    "placeholder_text": "Ask anything, @ for files, / for commands",
+    "placeholder_text": "Ask anything · / commands · @ files · ! shell · ? keys",
     "status_text": "",
     "label_text": "",
 }
