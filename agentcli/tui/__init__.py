@@ -1,18 +1,19 @@
 """The terminal app. Nothing here decides anything: it shows events of the engine and calls its methods.
 
 From the keys to the engine and back:
-  start       from the command line to a running app          app        screens, engine, theme: the owner of all
+  start       from the command line to a running app          app        screens, painting, quitting: owns the rest
   chat        the one screen: transcript, prompt, status      keys       every key of it, in one table
   session     the session driver with the app's view          actions    what keys and lines start on the screen
   presenter   events -> operations on items (pure)            model      what the transcript shows, as values
   front_end   what slash commands can ask of the app          modes      the permission modes, in words
   resume      a stored conversation as items                  agent_progress, agent_presenters   sub-agents, as values
-  frame_clock when changes are painted
+  frame_clock when changes are painted                        direct_keys    keys that skip Textual's queues
+  theme_control   the theme, applied to all screens
 Packages:
   blocks/     items -> lines, one file per kind               transcript/  one line-API widget for all of them
   prompt/     the editor, history, completion, drafts         status/      status line, its data, progress line
   sheets/     toolkit of dialogs, pickers and pages           dialogs/     questions to the user
   pickers/    lists to choose from                            pages/       pages to read and search
-  startup/    preferences, connecting a model, the tour       theme/       theme files, shades, the palette
+  startup/    preferences, opening sessions, the tour         theme/       theme files, shades, the palette
   terminal/   keys in, bytes out, the instant prompt
 """

@@ -96,7 +96,7 @@ class Actions:
 
     async def _ready(self) -> Engine:
         while (engine := self._chat.session.engine) is None:
-            await self._app.engine_ready.wait()
+            await self._app.opener.engine_ready.wait()
             await asyncio.sleep(0.02)
         return engine
 

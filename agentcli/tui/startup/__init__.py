@@ -1,1 +1,1 @@
-"""What is settled around the first paint: preferences, garbage collection, connecting a model, the guided tour."""
+"""The start of the app: preferences, the first session, connecting a model, garbage collection, the guided tour."""

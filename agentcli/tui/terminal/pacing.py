@@ -38,7 +38,7 @@ _URGENT = ("escape", "ctrl+c")
 
 @runtime_checkable
 class TypesDirectly(Protocol):
-    """An app that can take text outside of its queues."""
+    """`direct_keys` of an app that can take keys outside of its queues."""
 
     def type_directly(self, event: events.Key, *, alone: bool) -> bool:
         """Type a character now; False, and nothing done, unless it would be next and would only be inserted. `alone`:
@@ -60,7 +60,8 @@ class KeyOrder:
     def __init__(self, app: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._app = app
         self._loop = loop
-        self._direct = app if isinstance(app, TypesDirectly) else None
+        direct = getattr(app, "direct_keys", None)
+        self._direct = direct if isinstance(direct, TypesDirectly) else None
         self._pending: deque[Message | Callable[[], object]] = deque()
         self._text_at = 0.0
         self._round = 0
