@@ -1,4 +1,4 @@
-"""Connecting a model in lines: by `/login`, and by itself when a prompt is sent and no model can be reached."""
+"""Connecting a model in plain mode: for `/login`, and automatically if no model can be reached for a prompt."""
 
 from __future__ import annotations
 
