@@ -1,4 +1,4 @@
-"""Interface between the engine and the storage of its conversation."""
+"""`Store`: the interface between the engine and the storage of its conversation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ class SessionContext:
 
 
 class Store:
-    """Stores a conversation; this one stores nothing (`--no-session-persistence`, or no folder to write to). `problem`,
-    if given, is reported once: the user did not choose this. No method raises for an I/O error, so that a failure never
-    stops the work."""
+    """Stores a conversation. This base class stores nothing: for `--no-session-persistence`, or without a folder.
+
+    No method raises for an I/O error, so that a failure never stops the work."""
 
     def __init__(self, session_id: str, problem: str | None = None) -> None:
+        """`problem`: why nothing can be stored, reported once; None if the user chose so."""
         self._session_id = session_id
         self._problem = problem
         self._notice = problem
@@ -43,22 +44,22 @@ class Store:
 
     @property
     def problem(self) -> str | None:
-        """A message while the conversation cannot be saved."""
+        """Why the conversation cannot be saved at present; None if it can."""
         return self._problem
 
     def record(self, event: Event) -> None:
         """Store an event if it belongs to the session. Call it before the event is shown.
 
-        A reply whose blocks were recorded ends with `MessageAppended` or `ReplyTombstoned`; one that has seen
-        neither when another reply begins, a message is added or the submission ends is taken as void.
+        A reply whose blocks were recorded ends with `MessageAppended` or `ReplyTombstoned`. It is void if neither
+        comes before another reply begins, a message is added or the submission ends.
         """
 
     def record_soon(self, event: Event) -> None:
-        """Store an event behind what comes next. `write_due` stores it, and so does whatever is stored after it."""
+        """Store an event later, to not delay what comes next: at `write_due`, or before the next stored event."""
         self.record(event)
 
     def write_due(self) -> None:
-        """Store what `record_soon` has put off."""
+        """Store the events that `record_soon` deferred."""
 
     def write_waiting(self) -> None:
         """Store the events of a resumed session that wait for its first message."""
@@ -71,8 +72,8 @@ class Store:
     def set_title(self, title: str) -> None: ...
 
     def resume_name(self) -> str:
-        """The session's name if `--resume` finds only this session by it, else its id. For a thread: with a name it
-        reads the beginning and the end of every session of the folder."""
+        """The argument for `--resume`: the session's name if it is unique, else its id. Blocking: with a name it reads
+        the beginning and the end of every session of the folder."""
         return self.session_id
 
     def set_system_context(self, text: str, folders: Sequence[str] = (), style: Json | None = None) -> None:
@@ -99,7 +100,7 @@ class Store:
         """Force to disk: at the end of a submission. Takes a fraction of a millisecond on a local disk, and blocks."""
 
     def sync_soon(self) -> None:
-        """Force to disk beside what comes next: between two turns, where the next request does not wait for it."""
+        """Force to disk in a thread, between two turns: the next request does not wait for it."""
 
     def take_notice(self) -> str | None:
         """The next notice about saving for the user, each once; None if there is none."""
