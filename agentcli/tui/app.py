@@ -273,7 +273,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         if self.chat.closes_again("ctrl+d"):
             self.leave()
         elif isinstance(self.screen, Sheet):
-            self.screen.tell("Ctrl+D again quits")
+            self.screen.show_notice("Ctrl+D again quits")
 
     @on(QuitWanted)
     def _quit_wanted(self) -> None:
