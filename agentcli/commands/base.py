@@ -1,4 +1,4 @@
-"""What a slash command is, and how one answers.
+"""`Command`, a row of the registry of slash commands, and how a command reports its text.
 
 A command's module has `run(engine, arguments)`, a coroutine: it returns the text for the user, or None, and raises an
 `AgentError` if it fails. One that asks or reports more is an async generator of events; its texts are notices with the
@@ -47,9 +47,9 @@ class Command:
     argument_hint: str = ""
     aliases: tuple[str, ...] = ()
     submits: bool = False
-    """Its events are a whole submission already, with a `Result` at their end."""
+    """Whether its events are a whole submission, with a `Result` at the end."""
     beside: bool = False
-    """May run while a reply streams: it only reads, or changes what the next request uses."""
+    """Whether it may run while a reply streams: it is read-only, or changes only what the next request uses."""
     pages: tuple[str, ...] = ()
     """First words of arguments ("" for none) with which it opens a page, or `ALWAYS`. Without pages it prints text."""
     pages_except: tuple[str, ...] = ()
@@ -57,15 +57,15 @@ class Command:
     local: tuple[str, ...] = ()
     """First words of arguments with which the front end runs it at once, not as a submission; or `ALWAYS`."""
     without_engine: bool = False
-    """Runs also while the app is still starting, with None as the engine. So does every command with `ALWAYS`."""
+    """Whether it also runs while the app is starting, with None as the engine, like every command with `ALWAYS`."""
     completes: ArgumentValues | Callable[[Engine, FrontEnd], ArgumentValues] = ()
     """What its arguments complete to. Values are whole lines of arguments."""
     completes_late: Callable[[str], Awaitable[list[tuple[str, str]]]] | None = None
-    """Further completions for the arguments typed so far, which somebody else has to be asked for."""
+    """Requests further completions for the typed arguments, from an MCP server."""
     source: str = ""
     """Where a command that is not built in comes from: `project`, `user`, `plugin`, the name of an MCP server."""
     sends_prompt: bool = False
-    """Sends a prompt to the model: it needs one, and the prompt shows what was typed."""
+    """Whether it sends a prompt to the model; the transcript shows that prompt as it was typed."""
     function: Callable[..., Any] | None = None
     """What it runs; None: `run` of its module."""
     help: Manual | None = None

@@ -1,4 +1,5 @@
-"""What keys and lines from the prompt start on the screen: commands, the palette, going back, copying."""
+"""Work that keys and sent lines start on the chat screen, outside of submissions: local slash commands, the palette,
+rewinding, copying."""
 
 from __future__ import annotations
 
@@ -24,17 +25,19 @@ _LONGEST_PROMPT = 40
 
 
 class Actions:
+    """Starts work in workers; `say` shows its text in the transcript."""
+
     def __init__(self, app: AgentApp, chat: ChatScreen) -> None:
         self._app = app
         self._chat = chat
         self.front_end = AppFrontEnd(app, chat)
 
-    def handle(self, draft: Draft) -> bool:
-        """Start what runs outside of a submission; false for a line that the session takes."""
+    def start_local(self, draft: Draft) -> bool:
+        """Start what a sent line means outside of a submission. False: the session driver takes the line."""
         from agentcli.commands.line import CommandLine, parse_line
 
         if is_lone_key(draft.text):
-            # Pasted into the wrong place: it is no prompt and must not be shown.
+            # An API key pasted into the prompt: it must neither be sent nor shown.
             self.start(self._app.welcoming.open(key=draft.text))
             return True
         engine = self._chat.session.engine
@@ -62,6 +65,7 @@ class Actions:
                 self.say(event.text, event.level)
 
     def run(self, name: str) -> None:
+        """Run the action of a key: one of this class, or the slash command of that name."""
         if name == "palette":
             self.start(self._palette())
         elif name == "rewind":

@@ -230,12 +230,12 @@ class ChatScreen(Screen[None]):
     def send(self, draft: Draft, at_once: bool = False) -> None:
         self._pressed = ("", 0.0)
         if draft.is_empty:
-            # Enter on the empty box while prompts wait: they take the place of what runs.
+            # Enter in the empty box while prompts are queued: interrupt the work and send them.
             if self.session.busy:
                 self.session.steer()
             return
         self.tell_sent(draft.text)
-        if self.actions.handle(draft):
+        if self.actions.start_local(draft):
             return
         self.transcript.follow()
         self._pressed = ("", 0.0)
