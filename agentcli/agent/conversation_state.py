@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from agentcli.agent.background_commands import BackgroundCommands
 from agentcli.agent.context.control import ContextControl
 from agentcli.agent.conversation_log import ConversationLog
+from agentcli.agent.conversation_requests import ConversationRequests, LoadedTools
 from agentcli.agent.costs.costs import Costs
 from agentcli.agent.costs.spending import Spending
 from agentcli.agent.engine_setup import EngineSetup, recall_front, resume_watch
 from agentcli.agent.file_changes import FileChanges
 from agentcli.agent.plugins.active_parts import Owned
 from agentcli.agent.ports import Attachments, Hooks
-from agentcli.agent.profile import ConversationRequests, LoadedTools, ModelSettings, price_of
+from agentcli.agent.profile import ModelSettings, price_of
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.shell_line import UserShell
@@ -39,27 +40,29 @@ if TYPE_CHECKING:
     from agentcli.hooks.runner import HookRunner
 
 
-def _offer_for(own: EngineSetup, loaded: LoadedTools) -> McpOffer | None:
-    if own.mcp is None:
+def _offer_for(setup: EngineSetup, loaded: LoadedTools) -> McpOffer | None:
+    if setup.mcp is None:
         return None
     from agentcli.agent.mcp.offer import McpOffer, OfferLimits
 
     def refuses(name: str) -> bool:
-        return own.permissions.policy.refuses_always(name)
+        return setup.permissions.policy.refuses_always(name)
 
-    return McpOffer(own.mcp, own.mcp_limits or OfferLimits(), refuses, loaded, own.log)
+    return McpOffer(setup.mcp, setup.mcp_limits or OfferLimits(), refuses, loaded, setup.log)
 
 
 class ConversationState:
-    def __init__(self, conversation: EngineSetup) -> None:
-        own, estimator = conversation, conversation.view.estimator
-        self.conversation = own
-        self.tool_context = own.tool_context
+    """Everything of a conversation that changes; `setup` is what it was made from."""
+
+    def __init__(self, setup: EngineSetup) -> None:
+        estimator = setup.view.estimator
+        self.setup = setup
+        self.tool_context = setup.tool_context
         """With the working directory of the next command."""
-        self._registry = own.registry
+        self._registry = setup.registry
         """With the tools of plugins, without those of MCP servers."""
-        self.loaded_tools = LoadedTools(lambda model: own.catalog.get(model).tool_references)
-        self.offer = _offer_for(own, self.loaded_tools)
+        self.loaded_tools = LoadedTools(lambda model: setup.catalog.get(model).tool_references)
+        self.offer = _offer_for(setup, self.loaded_tools)
         """The tools of MCP servers; None: there are no servers."""
         self._plugin_tools: Sequence[Tool] | None = None
         self._plugin_hooks: Sequence[Owned] = ()
@@ -71,80 +74,86 @@ class ConversationState:
         """The SessionStart hooks, where they began before the first prompt."""
         self.session_begun = False
         """Whether the SessionStart hooks were started."""
-        self.late_system = own.late_system
+        self.late_system = setup.late_system
         """Completes the system prompt; None once that is done."""
         self.controller: AbortController | None = None
         """Of the running submission."""
         self.is_model_working = False
         """Whether the running submission is more than a command of the user's."""
-        self.first_mode = own.permissions.mode
-        self.interactive = own.interactive
+        self.first_mode = setup.permissions.mode
+        self.interactive = setup.interactive
         """Whether a user can answer questions."""
-        link = own.link
-        self.questions = link.questions if link is not None else Questions(interactive=own.interactive)
+        link = setup.link
+        self.questions = link.questions if link is not None else Questions(interactive=setup.interactive)
         self.queue = PromptQueue()
-        self.log = ConversationLog(own.log, own.store, self.queue, own.notices, own.earlier_part, own.recorded_mode)
-        self.settings = ModelSettings(own.profile, own.catalog, own.bounds, own.tuning)
+        self.log = ConversationLog(
+            setup.log, setup.store, self.queue, setup.notices, setup.earlier_part, setup.recorded_mode
+        )
+        self.settings = ModelSettings(setup.profile, setup.catalog, setup.bounds, setup.tuning)
         self.requests = ConversationRequests(
             lambda: self.settings.profile, self.registry.schemas(), lambda: estimator.density, self.loaded_tools
         )
         spending = self._new_spending()
-        cap = own.bounds.max_budget_usd
+        cap = setup.bounds.max_budget_usd
         charged = (link.costs, link.agent) if link is not None else None
         self.costs = Costs(
-            own.catalog, own.watch, spending, cap, own.earlier, interactive=self.interactive, charged=charged
+            setup.catalog, setup.watch, spending, cap, setup.earlier, interactive=self.interactive, charged=charged
         )
-        resume_watch(own, self.log, self.requests)
+        resume_watch(setup, self.log, self.requests)
         self.context = ContextControl(
-            own, self.log, self.settings, self.requests, spending, lambda: self.is_model_working
+            setup, self.log, self.settings, self.requests, spending, lambda: self.is_model_working
         )
-        self.files = FileChanges(own.extensions.workspace, lambda: self.tool_context, own.watched)
-        self.agents = Agents(
-            AgentHost(
-                setup=own.agents,
-                link=link,
-                session_id=own.store.session_id,
-                registry=lambda: self.registry,
-                clock=own.clock,
-                profile=lambda: self.settings.profile,
-                tool_context=lambda: self.tool_context,
-                messages=lambda: self.log.messages,
-                view=own.view,
-                questions=self.questions,
-                costs=self.costs,
-                hooks=lambda: self.hooks,
-            )
-        )
-        shells = own.tool_context.shells if link is None else None
+        self.files = FileChanges(setup.extensions.workspace, lambda: self.tool_context, setup.watched)
+        self.agents = self._new_agents()
+        shells = setup.tool_context.shells if link is None else None
         self.background = BackgroundCommands(shells, self.log.record_if_begun, self.agents)
-        self.attachments = Composite(*self._agent_updates(), *self._server_updates(), own.extensions.attachments)
+        self.attachments = Composite(*self._agent_updates(), *self._server_updates(), setup.extensions.attachments)
         """All updates for the model, before a request."""
-        self.user_shell = UserShell(own.tool_context.root)
-        self.user_notes = UserNotes(self.log, own.ids)
+        self.user_shell = UserShell(setup.tool_context.root)
+        self.user_notes = UserNotes(self.log, setup.ids)
         self.denials: list[dict[str, Any]] = []
-        self.todos: list[Json] = todos_from(own.log)
-        self._notices = list(own.notices)
+        self.todos: list[Json] = todos_from(setup.log)
+        self._notices = list(setup.notices)
         self.server_notices: ServerNotices | None = None
         """About MCP servers; None: there are none."""
-        self.use_hooks(own.extensions.hooks)
+        self.use_hooks(setup.extensions.hooks)
         self.server_questions = self._bind_servers()
         """Questions of MCP servers to the user; None: there are no servers."""
         self._reported_problems: set[str] = set()
         self._detached: set[asyncio.Task[None]] = set()
 
+    def _new_agents(self) -> Agents:
+        setup = self.setup
+        return Agents(
+            AgentHost(
+                setup=setup.agents,
+                link=setup.link,
+                session_id=setup.store.session_id,
+                registry=lambda: self.registry,
+                clock=setup.clock,
+                profile=lambda: self.settings.profile,
+                tool_context=lambda: self.tool_context,
+                messages=lambda: self.log.messages,
+                view=setup.view,
+                questions=self.questions,
+                costs=self.costs,
+                hooks=lambda: self.hooks,
+            )
+        )
+
     def _new_spending(self) -> Spending:
-        own, view = self.conversation, self.conversation.view
+        setup, view = self.setup, self.setup.view
         return Spending(
-            price_of(own.catalog),
-            lambda: view.messages(own.log),
+            price_of(setup.catalog),
+            lambda: view.messages(setup.log),
             lambda: view.estimator.density,
             lambda: self.requests.overhead_tokens() + view.tokens_of(self.log.messages),
         )
 
     def _bind_servers(self) -> ServerQuestions | None:
         """Let MCP servers know this conversation."""
-        own, servers = self.conversation, self.conversation.mcp
-        if servers is None or own.link is not None:
+        setup, servers = self.setup, self.setup.mcp
+        if servers is None or setup.link is not None:
             return None
         from agentcli.agent.mcp.duties import DutyHost, SessionDuties
         from agentcli.agent.mcp.notices import ServerNotices
@@ -157,18 +166,18 @@ class ConversationState:
             DutyHost(
                 folders=lambda: self.tool_context.working_dirs,
                 questions=self.questions,
-                ids=own.ids,
+                ids=setup.ids,
                 signal=lambda: self.controller.signal if self.controller is not None else None,
                 call_for_attention=lambda text: self.hooks.attention_needed("elicitation_dialog", text),
                 sampling=SamplingHost(
-                    own.provider,
+                    setup.provider,
                     lambda: self.settings.profile,
-                    own.catalog,
+                    setup.catalog,
                     self.costs.take,
                     lambda: self.costs.is_budget_spent,
                 ),
                 log=servers.note,
-                environ=own.environ,
+                environ=setup.environ,
             )
         )
 
@@ -184,22 +193,22 @@ class ConversationState:
 
     def _describe(self) -> Json:
         """The fields that all hooks get."""
-        own = self.conversation
+        setup = self.setup
         return {
-            "session_id": own.store.session_id,
-            "transcript_path": str(own.store.path or ""),
+            "session_id": setup.store.session_id,
+            "transcript_path": str(setup.store.path or ""),
             "cwd": str(self.tool_context.cwd),
-            "permission_mode": own.permissions.mode.value,
+            "permission_mode": setup.permissions.mode.value,
         }
 
     def _agent_updates(self) -> tuple[Attachments, ...]:
-        own = self.conversation
-        if own.agents is None or own.registry.get(TASK) is None:
+        setup = self.setup
+        if setup.agents is None or setup.registry.get(TASK) is None:
             return ()
-        listed = AgentList(self.agents.defined, own.ids, own.view.in_sight)
+        listed = AgentList(self.agents.defined, setup.ids, setup.view.in_sight)
         # A sub-agent may have a copy of its parent's log; the parent's agents are not its own.
-        lost = lost_agents(own.log) if own.link is None else ()
-        return (listed, AgentReports(lambda: self.agents.background_runs, own.ids, lost))
+        lost = lost_agents(setup.log) if setup.link is None else ()
+        return (listed, AgentReports(lambda: self.agents.background_runs, setup.ids, lost))
 
     @property
     def registry(self) -> Registry:
@@ -211,38 +220,38 @@ class ConversationState:
             return ()
         from agentcli.agent.mcp.updates import McpUpdates
 
-        return (McpUpdates(self.offer, self.use_servers, self.conversation.ids, self.conversation.view.messages),)
+        return (McpUpdates(self.offer, self.use_servers, self.setup.ids, self.setup.view.messages),)
 
     def use_servers(self) -> None:
         """Decide which tools of MCP servers the next request has. Later ones are deferred: the prefix stays as it is,
         unless the settings turn that off."""
         assert self.offer is not None
         first = self.offer.settle()
-        if first and self.offer.direct() and self.conversation.link is None:
-            self.conversation.store.note_server_tools(self.offer.direct_records())
+        if first and self.offer.direct() and self.setup.link is None:
+            self.setup.store.note_server_tools(self.offer.direct_records())
         schemas = self.registry.schemas()
         if schemas == self.requests.tools:
             return
         self.requests.use_tools(schemas)
         if first:
-            recall_front(self.conversation, self.requests)
+            recall_front(self.setup, self.requests)
         else:
-            self.conversation.watch.explain("tools of MCP servers were loaded")
+            self.setup.watch.explain("tools of MCP servers were loaded")
 
     def use_plugins(self) -> None:
         """Use the tools and hooks of plugins as they are now. Called between submissions."""
-        own = self.conversation
-        if own.plugins is None:
+        setup = self.setup
+        if setup.plugins is None:
             return
-        self._use_plugin_tools(own.plugins.active.tools)
-        parts = own.plugins.active.hooks
+        self._use_plugin_tools(setup.plugins.active.tools)
+        parts = setup.plugins.active.hooks
         if parts != self._plugin_hooks:
             from agentcli.agent.plugins.hooks import hook_rules, plugin_runner
 
             self._plugin_hooks = parts
             is_new = self._plugin_runner is None
-            self._plugin_runner = self._plugin_runner or plugin_runner(self.tool_context.root, own.ids, own.clock)
-            self._plugin_runner.rules = hook_rules(parts, own.plugins.collection.loading.log)
+            self._plugin_runner = self._plugin_runner or plugin_runner(self.tool_context.root, setup.ids, setup.clock)
+            self._plugin_runner.rules = hook_rules(parts, setup.plugins.collection.loading.log)
             if is_new:
                 self.use_hooks(self._configured_hooks)
 
@@ -251,21 +260,21 @@ class ConversationState:
         changed, new or removed tool costs the prompt cache, which `PrefixBroken` reports after the response."""
         if tools is self._plugin_tools:
             return
-        own, first = self.conversation, self._plugin_tools is None
+        setup, first = self.setup, self._plugin_tools is None
         self._plugin_tools = tools
-        refused = own.permissions.policy.refuses_always
-        self._registry = own.registry.adding(tool for tool in tools if not refused(tool.name))
+        refused = setup.permissions.policy.refuses_always
+        self._registry = setup.registry.adding(tool for tool in tools if not refused(tool.name))
         if self.registry.schemas() == self.requests.tools:
             return
         self.requests.use_tools(self.registry.schemas())
         if first:
-            recall_front(own, self.requests)
+            recall_front(setup, self.requests)
         else:
-            own.watch.explain("a plugin was changed")
+            setup.watch.explain("a plugin was changed")
 
     async def refresh_definitions(self) -> None:
         """Read definition files and plugins again. The first look is in a thread; later ones cost a stat per file."""
-        definitions, plugins = self.conversation.definitions, self.conversation.plugins
+        definitions, plugins = self.setup.definitions, self.setup.plugins
         if definitions is not None and definitions.loaded:
             definitions.refresh()
         elif definitions is not None:
@@ -275,7 +284,7 @@ class ConversationState:
 
     def take_definition_problems(self) -> list[ev.NoticeRaised]:
         """What is wrong in definition files, each problem once."""
-        definitions = self.conversation.definitions
+        definitions = self.setup.definitions
         found = [str(problem) for problem in definitions.problems] if definitions is not None else []
         new = [text for text in found if text not in self._reported_problems]
         # One that was mended and comes back is reported again.
@@ -294,7 +303,7 @@ class ConversationState:
         if not self.interactive:
             return None
         question = ev.PermissionRequested(
-            request_id=self.conversation.ids.new(),
+            request_id=self.setup.ids.new(),
             tool_use_id="",
             name="agentcli",
             input=input or {},
@@ -319,7 +328,7 @@ class ConversationState:
         """Start the SessionStart hooks, if there are hooks. The first prompt waits for them."""
         if not self.session_begun and type(self.hooks) is not Hooks:
             self.session_begun = True
-            work = self.hooks.before_session(self.conversation.session_source)
+            work = self.hooks.before_session(self.setup.session_source)
             self.session_hooks = asyncio.get_running_loop().create_task(work)
 
     async def aclose(self) -> None:

@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    def __init__(self, conversation: EngineSetup) -> None:
-        state = self._state = ConversationState(conversation)
-        self._store = conversation.store
+    def __init__(self, setup: EngineSetup) -> None:
+        state = self._state = ConversationState(setup)
+        self._store = setup.store
         self._open: AsyncGenerator[ev.Event, None] | None = None
         """The running submission, for `aclose`."""
         self.context = state.context
@@ -64,7 +64,7 @@ class Engine:
         """Background commands and agents."""
         self.agents = state.agents
         """Sub-agents: which there are, and which run."""
-        self.permissions = conversation.permissions
+        self.permissions = setup.permissions
         """Permission mode and rules."""
         self.queue = state.queue
         """Prompts that no submission has taken in yet; `enqueue` adds one."""
@@ -142,27 +142,27 @@ class Engine:
 
     @property
     def catalog(self) -> Catalog:
-        return self._state.conversation.catalog
+        return self._state.setup.catalog
 
     @property
     def notes(self) -> Notes | None:
         """The project's memory; None: it is off."""
-        return self._state.conversation.notes
+        return self._state.setup.notes
 
     @property
     def definitions(self) -> Library | None:
         """Commands, skills, agents and output styles from files; read again with every submission."""
-        return self._state.conversation.definitions
+        return self._state.setup.definitions
 
     @property
     def plugins(self) -> SessionPlugins | None:
         """Python plugins; None: they are off."""
-        return self._state.conversation.plugins
+        return self._state.setup.plugins
 
     @property
     def mcp(self) -> McpServers | None:
         """MCP servers; None: there are none."""
-        return self._state.conversation.mcp
+        return self._state.setup.mcp
 
     @property
     def server_notices(self) -> ServerNotices | None:
@@ -182,7 +182,7 @@ class Engine:
     @property
     def output_style(self) -> str:
         """The output style of this session; "" for the default one."""
-        return self._state.conversation.output_style
+        return self._state.setup.output_style
 
     async def wait_for_definitions(self, version: int) -> list[ev.NoticeRaised]:
         """Wait until files with commands, skills, agents or output styles have changed since this version of the
@@ -190,7 +190,7 @@ class Engine:
         returns. Cancel it."""
         from agentcli.agent.updates.definition_watch import wait_for_definitions
 
-        if self.definitions is None or not self._state.conversation.watches_definitions:
+        if self.definitions is None or not self._state.setup.watches_definitions:
             await asyncio.Event().wait()
         assert self.definitions is not None
         await wait_for_definitions(self.definitions, version)
@@ -198,13 +198,13 @@ class Engine:
 
     def instruction_files(self) -> tuple[InstructionFile, ...]:
         """The instruction files that apply everywhere in the project, as they are now. Blocking."""
-        files = self._state.conversation.instruction_files
+        files = self._state.setup.instruction_files
         found = files.always().files if files is not None else ()
         return tuple(file for file in found if file.kind == "instructions")
 
     def instruction_files_to_add_to(self) -> tuple[tuple[Path, str], ...]:
         """The instruction files to which a user may add a line, and whose each is. Blocking."""
-        files = self._state.conversation.instruction_files
+        files = self._state.setup.instruction_files
         return files.to_add_to() if files is not None else ()
 
     @property
@@ -234,12 +234,12 @@ class Engine:
     @property
     def previews_compaction(self) -> bool:
         """Whether `/compact` waits for the user's approval of the summary."""
-        return self.interactive and self._state.conversation.tuning.compact_preview
+        return self.interactive and self._state.setup.tuning.compact_preview
 
     @property
     def confirm_cost_above(self) -> float:
         """Dollars above which a change that invalidates the prompt cache needs a confirmation."""
-        return self._state.conversation.tuning.confirm_cost_above
+        return self._state.setup.tuning.confirm_cost_above
 
     @property
     def sandbox(self) -> str:
@@ -267,12 +267,12 @@ class Engine:
 
     def server_costs(self) -> list[ServerCost]:
         """What each MCP server costs in the next request."""
-        state, own = self._state, self._state.conversation
+        state, setup = self._state, self._state.setup
         if state.offer is None:
             return []
         from agentcli.agent.mcp.costs import server_costs
 
-        shown = own.view.messages(state.log.messages)
+        shown = setup.view.messages(state.log.messages)
         loaded = state.requests.loaded_by(shown)
         return server_costs(state.offer, state.requests.tools, loaded, shown, self.context.density())
 
@@ -305,7 +305,7 @@ class Engine:
     @property
     def earlier_part(self) -> EarlierPart | None:
         """The beginning of a long resumed session, which `take_recent_history` does not return."""
-        return self._state.conversation.earlier_part
+        return self._state.setup.earlier_part
 
     def put_earlier(self, messages: Sequence[Message]) -> None:
         """Use these messages of `earlier_part`, which a front end has read, instead of reading them again."""
@@ -313,8 +313,8 @@ class Engine:
 
     def take_recent_history(self) -> list[ev.Event]:
         """The events that follow `earlier_part`; empty the next time."""
-        history = list(self._state.conversation.history)
-        self._state.conversation.history.clear()
+        history = list(self._state.setup.history)
+        self._state.setup.history.clear()
         if not history and self._state.log.messages:
             from agentcli.session.history import history_of
 
@@ -353,7 +353,7 @@ class Engine:
     def enqueue(self, prompt: Prompt, priority: Priority = "next", mentions: str | None = None) -> str:
         """Queue a prompt while a submission runs: `now` and `next` join it after the next tool results, the rest stays
         in `queue`. Returns the prompt's id. `mentions` as for `submit`."""
-        queued = QueuedPrompt(self._state.conversation.ids.new(), prompt_blocks(prompt), priority, mentions)
+        queued = QueuedPrompt(self._state.setup.ids.new(), prompt_blocks(prompt), priority, mentions)
         self.queue.add(queued)
         return queued.id
 
@@ -390,7 +390,7 @@ class Engine:
         """Run one prompt to its end. Closing the generator aborts the work and leaves nothing behind. `typed`: the text
         that the user sees, if it differs (pasted text as a placeholder). `mentions`: the text whose `@path` mentions
         are attached; None: the prompt's own, "": none."""
-        message = Message("user", prompt_blocks(prompt), self._state.conversation.ids.new(), Origin.PROMPT)
+        message = Message("user", prompt_blocks(prompt), self._state.setup.ids.new(), Origin.PROMPT)
         if typed and typed != message.text:
             message = replace(message, meta={TYPED: typed})
         return self._submission(SubmissionWork(prompt=message, mentions=mentions))
@@ -419,11 +419,11 @@ class Engine:
         line = self._shell_line(command)
         return self._recorded(line) if self.running else self.perform(line)
 
-    async def _submission(self, task: SubmissionWork) -> AsyncGenerator[ev.Event, None]:
-        work = Submission(self._state, task).run()
+    async def _submission(self, work: SubmissionWork) -> AsyncGenerator[ev.Event, None]:
+        running = Submission(self._state, work).run()
         if not self.running:
-            self._open = work
-        async with aclosing(work) as events:
+            self._open = running
+        async with aclosing(running) as events:
             async for event in events:
                 yield event
 
@@ -435,9 +435,9 @@ class Engine:
                 yield event
 
     async def _shell_line(self, command: str) -> AsyncGenerator[ev.Event, None]:
-        state, own = self._state, self._state.conversation
+        state, setup = self._state, self._state.setup
         line = ShellInvocation(
-            command, state.tool_context, own.environ, own.ids.new(), own.clock, own.extensions.workspace
+            command, state.tool_context, setup.environ, setup.ids.new(), setup.clock, setup.extensions.workspace
         )
         async with aclosing(state.user_shell.run(line, state.command_signal, state.user_notes.add)) as events:
             async for event in events:
@@ -453,46 +453,46 @@ class Engine:
 
     async def warm(self) -> None:
         """Do ahead of time what makes the first request and the first change slow."""
-        own = self._state.conversation
+        setup = self._state.setup
         await self.refresh_definitions()
         self._state.use_plugins()
         self._state.begin_session()
-        if own.mcp is not None and own.link is None:
-            own.mcp.start()
-        await own.provider.warm()
-        if own.permissions.is_late:
-            await own.permissions.warm()
-        await own.extensions.workspace.warm(self.working_dirs)
+        if setup.mcp is not None and setup.link is None:
+            setup.mcp.start()
+        await setup.provider.warm()
+        if setup.permissions.is_late:
+            await setup.permissions.warm()
+        await setup.extensions.workspace.warm(self.working_dirs)
 
     async def reread(self) -> None:
         """Read settings, hooks, definitions, plugins, MCP servers and permission rules again, as trust allows now."""
-        state, own = self._state, self._state.conversation
-        if own.reread is None:
+        state, setup = self._state, self._state.setup
+        if setup.reread is None:
             return
-        before, hooks = state.hooks, await in_thread(own.reread)
+        before, hooks = state.hooks, await in_thread(setup.reread)
         state.use_hooks(hooks)
         await before.aclose()
-        own.permissions.read_again()
+        setup.permissions.read_again()
         await self.refresh_definitions()
-        if own.reread_servers is not None:
-            await own.reread_servers()
+        if setup.reread_servers is not None:
+            await setup.reread_servers()
 
     async def aclose(self, reason: str = "other", *, ends_servers: bool = True) -> None:
         """End what runs beside submissions, close connections and the session file. `reason`: clear, resume, exit or
         other, for SessionEnd hooks. `ends_servers`: also the MCP servers, which may take seconds; else the caller
         closes `mcp`."""
-        state, own = self._state, self._state.conversation
+        state, setup = self._state, self._state.setup
         self.abort(AbortReason.SHUTDOWN)
         state.user_shell.stop()
         if self._open is not None:
             # "Already running": a consumer is reading it at this moment, and the abort ends it there.
             with suppress(RuntimeError):
                 await self._open.aclose()
-        if own.link is not None:
+        if setup.link is not None:
             try:
                 await state.aclose()
             finally:
-                own.store.close()
+                setup.store.close()
             return
         try:
             await state.agents.aclose()
@@ -500,15 +500,15 @@ class Engine:
             await state.hooks.after_session(reason)
         finally:
             await state.aclose()
-            state.log.record_mode(own.permissions.mode.value)
-            if own.permissions.mode is not state.first_mode:
+            state.log.record_mode(setup.permissions.mode.value)
+            if setup.permissions.mode is not state.first_mode:
                 # Also without a prompt: a resumed session continues in the mode that was chosen last.
-                own.store.write_waiting()
-            if own.mcp is not None and ends_servers:
-                await own.mcp.aclose()
-            await own.extensions.workspace.aclose()
-            await own.provider.aclose()
-            own.store.close()
+                setup.store.write_waiting()
+            if setup.mcp is not None and ends_servers:
+                await setup.mcp.aclose()
+            await setup.extensions.workspace.aclose()
+            await setup.provider.aclose()
+            setup.store.close()
             launcher = state.tool_context.launcher
             if launcher.name == Launcher.name:
                 launcher.close()

@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING
 from agentcli.agent.cache.fingerprint import Front
 from agentcli.agent.cache.watch import CacheWatch, Setup
 from agentcli.agent.conversation_log import ConversationLog
+from agentcli.agent.conversation_requests import ConversationRequests
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.plugins.session_plugins import SessionPlugins
 from agentcli.agent.ports import Extensions, Hooks
-from agentcli.agent.profile import (
-    Bounds,
-    ConversationRequests,
-    Profile,
-    Tuning,
-)
+from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.agent.subagents.setup import AgentSetup, ParentLink
 from agentcli.agent.updates.changed_files import ChangedFiles
 from agentcli.context.pipeline import Pipeline
@@ -128,27 +124,27 @@ class EngineSetup:
     """The names (`context.compact.pin_name`) of what the user wants kept in the context; changed in place."""
 
 
-def resume_watch(own: EngineSetup, log: ConversationLog, requests: ConversationRequests) -> None:
+def resume_watch(setup: EngineSetup, log: ConversationLog, requests: ConversationRequests) -> None:
     """Let the cache watch know about requests of an earlier process: their prompt cache may still be warm."""
-    own.watch.keep_fronts(
-        lambda: own.view.user_context(log.messages), lambda front: own.store.note_front(front.to_dict())
+    setup.watch.keep_fronts(
+        lambda: setup.view.user_context(log.messages), lambda front: setup.store.note_front(front.to_dict())
     )
-    replies = [message for message in own.log if message.usage is not None]
+    replies = [message for message in setup.log if message.usage is not None]
     if not replies:
         return
-    idle = seconds_between(own.last_reply_at, own.clock.timestamp())
-    made_with = Setup(replies[-1].model or own.profile.model, own.profile.effort, own.profile.thinking)
-    at = own.clock.monotonic() - (idle or 0.0)
-    boundary = own.view.edits.boundary(own.log)
-    compacted = next(m is boundary for m in reversed(own.log) if m is boundary or m is replies[-1])
-    changed = None if compacted else own.view.changed_since(own.log, replies[-1].id)
-    own.watch.resume(replies, made_with, at, compacted=compacted, freed=changed[1] if changed else 0)
-    recall_front(own, requests)
+    idle = seconds_between(setup.last_reply_at, setup.clock.timestamp())
+    made_with = Setup(replies[-1].model or setup.profile.model, setup.profile.effort, setup.profile.thinking)
+    at = setup.clock.monotonic() - (idle or 0.0)
+    boundary = setup.view.edits.boundary(setup.log)
+    compacted = next(m is boundary for m in reversed(setup.log) if m is boundary or m is replies[-1])
+    changed = None if compacted else setup.view.changed_since(setup.log, replies[-1].id)
+    setup.watch.resume(replies, made_with, at, compacted=compacted, freed=changed[1] if changed else 0)
+    recall_front(setup, requests)
     if changed:
-        own.watch.explain(CHANGED_BEFORE)
+        setup.watch.explain(CHANGED_BEFORE)
 
 
-def recall_front(own: EngineSetup, requests: ConversationRequests) -> None:
+def recall_front(setup: EngineSetup, requests: ConversationRequests) -> None:
     """Compare the front of the next request with the last one of an earlier process. Without one it does nothing."""
-    if own.last_front is not None:
-        own.watch.recall(own.last_front, requests.build((), 1, "turn"))
+    if setup.last_front is not None:
+        setup.watch.recall(setup.last_front, requests.build((), 1, "turn"))

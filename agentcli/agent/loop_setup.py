@@ -27,71 +27,73 @@ from agentcli.core.messages import Json
 
 
 def loop_dependencies(state: ConversationState, controller: AbortController) -> LoopDependencies:
-    own, requests = state.conversation, state.requests
-    price = price_of(own.catalog)
+    setup, requests = state.setup, state.requests
+    price = price_of(setup.catalog)
     late: list[ev.Event] = []
     runner = ToolRunner(
         registry=lambda: state.registry,
-        permissions=own.permissions,
+        permissions=setup.permissions,
         questions=state.questions,
         hooks=state.hooks,
-        ids=own.ids,
-        clock=own.clock,
-        workspace=own.extensions.workspace,
-        small_model=lambda emit: SideQuestions(own.provider, requests, price, emit, late),
+        ids=setup.ids,
+        clock=setup.clock,
+        workspace=setup.extensions.workspace,
+        small_model=lambda emit: SideQuestions(setup.provider, requests, price, emit, late),
         agents=lambda emit: CallAgents(state.agents, emit, CallHooks(late, controller.abort)),
         before_effects=state.log.begin_effects,
         on_interrupting_denial=controller.abort,
-        render=PluginRenderers(own.plugins).render if own.plugins is not None else None,
+        render=PluginRenderers(setup.plugins).render if setup.plugins is not None else None,
     )
     turn = TurnDependencies(
-        provider=own.provider,
+        provider=setup.provider,
         runner=runner,
         price=price,
-        ids=own.ids,
-        clock=own.clock,
-        executor=own.tuning.executor,
-        concurrency=own.tuning.concurrency,
+        ids=setup.ids,
+        clock=setup.clock,
+        executor=setup.tuning.executor,
+        concurrency=setup.tuning.concurrency,
         keep=state.log.keep,
         beside=(state.agents, *((state.server_questions,) if state.server_questions is not None else ())),
     )
     overhead = requests.overhead_tokens()
     compaction = CompactionDependencies(
-        own.provider,
+        setup.provider,
         requests,
-        own.view,
+        setup.view,
         state.hooks,
         price,
-        own.ids,
+        setup.ids,
         overhead,
         window=state.settings.context_limits(overhead).window,
-        pinned=own.pins,
-        restore_from=restore_sources(state.registry.get("Read"), own.permissions, state.tool_context, own.definitions),
+        pinned=setup.pins,
+        restore_from=restore_sources(
+            state.registry.get("Read"), setup.permissions, state.tool_context, setup.definitions
+        ),
         whole=None if state.log.is_whole else state.log.whole,
     )
     attachments = Composite(state.user_notes, state.attachments)
     return LoopDependencies(
         turn=turn,
         compaction=compaction,
-        extensions=replace(own.extensions, attachments=attachments, hooks=state.hooks),
+        extensions=replace(setup.extensions, attachments=attachments, hooks=state.hooks),
         settings=state.settings,
         context=state.context,
         queue=state.queue,
-        mentions=mentions_for(own, state.questions),
-        watch=own.watch,
-        pipeline=own.pipeline,
+        mentions=mentions_for(setup, state.questions),
+        watch=setup.watch,
+        pipeline=setup.pipeline,
         ask_about_budget=lambda: ask_about_budget(state, controller),
         budget_text=lambda: state.costs.budget_text,
-        summaries=Summaries(own.provider, requests, price, late) if own.tuning.tool_summaries else None,
+        summaries=Summaries(setup.provider, requests, price, late) if setup.tuning.tool_summaries else None,
         late=late,
         detach=state.detach,
     )
 
 
-def mentions_for(own: EngineSetup, questions: Questions) -> Mentions | None:
+def mentions_for(setup: EngineSetup, questions: Questions) -> Mentions | None:
     """Attaches mentioned files; None without a tool that reads."""
-    read = own.registry.get("Read")
-    return Mentions(read, own.permissions, questions, own.ids, own.mcp) if read is not None else None
+    read = setup.registry.get("Read")
+    return Mentions(read, setup.permissions, questions, setup.ids, setup.mcp) if read is not None else None
 
 
 async def ask_about_budget(state: ConversationState, controller: AbortController) -> AsyncGenerator[ev.Event, None]:

@@ -18,6 +18,8 @@ from agentcli.tools.base import ToolContext
 
 
 class Transition(StrEnum):
+    """Why the loop continues."""
+
     NEXT_TURN = "next_turn"
     COLLAPSE_DRAIN_RETRY = "collapse_drain_retry"
     REACTIVE_COMPACT_RETRY = "reactive_compact_retry"
@@ -28,6 +30,8 @@ class Transition(StrEnum):
 
 
 class EndReason(StrEnum):
+    """Why the loop ended: the terminals."""
+
     COMPLETED = "completed"
     MAX_TURNS = "max_turns"
     MAX_BUDGET_USD = "max_budget_usd"
@@ -54,25 +58,31 @@ class Continue:
 
 @frozen
 class CompactTracking:
-    """Auto-compaction's memory: when it last worked, and how often it failed since. Lasts for the conversation."""
+    """The history of auto-compaction in a conversation."""
 
     turn_of_last: int | None = None
+    """Turn in which it last worked; None: it has not worked in this submission."""
     failures_in_a_row: int = 0
     changes: int = 0
-    """How often the user had changed the context when it last failed: what they change may let it work."""
+    """Number of the user's changes to the context at the last failure: a later change may let it work."""
 
 
 @frozen
 class TokenProgress:
-    """Where a submission stands against its token target."""
+    """Progress of a submission towards its token target."""
 
     used: int = 0
+    """Output tokens so far."""
     continuations: int = 0
+    """Number of times the model was asked to continue."""
     last_gain: int = 0
+    """Output tokens since the last continuation."""
 
 
 @frozen
 class LoopState:
+    """Everything that varies between iterations."""
+
     messages: Sequence[Message]
     tool_context: ToolContext
     compact: CompactTracking = CompactTracking()
@@ -83,23 +93,23 @@ class LoopState:
     stop_hook_blocks: int = 0
     turn_count: int = 1
     transition: Continue | None = None
-    """Why this iteration exists, with the data of its transition (SPEC 2.7); None for the first."""
+    """The transition that led to this iteration, with its data (SPEC 2.7); None for the first."""
     tokens: TokenProgress = TokenProgress()
     pauses: int = 0
     nudged: bool = False
-    """Whether the model was already told that its reply was empty."""
+    """Whether the model was already notified of its empty reply."""
     advised: bool = False
-    """Whether the model was already advised about a call that is refused again and again."""
+    """Whether the model was already advised about a repeatedly refused call."""
     warned_of_loop: bool = False
-    """Whether the model was already told that it goes round in circles."""
+    """Whether the model was already warned that it repeats itself."""
     budget_spent: int | None = None
     """Tokens that this submission had spent at its last compaction; None before the first."""
     repeats_from: int = 0
-    """Messages before this place repeat themselves with the user's permission."""
+    """Index of the first message in which to look for repetitions: the user allowed those before it."""
 
     @property
     def only_a_prompt(self) -> bool:
-        """Nothing was said before the prompt, so that there is nothing else to shorten."""
+        """Whether the conversation has nothing but one prompt, so that nothing can be shortened."""
         origins = [message.origin for message in self.messages]
         return origins.count(Origin.PROMPT) == 1 and Origin.REPLY not in origins and Origin.SUMMARY not in origins
 
@@ -113,7 +123,7 @@ class LoopState:
         return replace(self, messages=growing(self.messages).adding(*messages))
 
     def with_budget_carried(self, gained_tokens: int = 0) -> LoopState:
-        """Note what was spent before a compaction. `gained_tokens`: output of a turn not yet counted in `tokens`."""
+        """Record the tokens spent before a compaction. `gained_tokens`: output not yet counted in `tokens`."""
         results = 0
         for message in reversed(self.messages):
             if message.is_copy:
@@ -127,16 +137,16 @@ class LoopState:
 
 @frozen
 class Limits:
-    """What bounds a submission. All of it is known before the first request."""
+    """Limits of a submission, known before its first request."""
 
     max_turns: int | None = None
     output_cap: int = 8_192
     raised_output_cap: int = 64_000
-    """Already cut to what the model can do."""
+    """At most the model's own maximum."""
     max_output_recoveries: int = 3
     max_pauses: int = 10
     max_stop_hook_blocks: int = 20
-    """A stop hook that always blocks would otherwise spend money for ever."""
+    """Without it, a stop hook that always blocks would spend money for ever."""
     reactive_compact: bool = True
     token_target: int | None = None
     small_gain: int = 500
@@ -164,7 +174,7 @@ def next_state(state: LoopState, decision: Continue, gained_tokens: int) -> Loop
     """
     tokens = replace(state.tokens, used=state.tokens.used + gained_tokens)
     loop = decision.data.get("loop")
-    # Gathered first: each copy of a state takes as long as all these lines.
+    # All changes in one copy: each copy of a state takes as long as all these lines.
     changes: dict[str, Any] = {"transition": decision, "tokens": tokens}
     if loop == "advised":
         changes["advised"] = True

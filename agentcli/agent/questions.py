@@ -11,25 +11,28 @@ from agentcli.core.permission import Answer
 
 
 class Questions:
-    """`interactive`: whether a user can answer."""
+    """The open questions of a session, by request id."""
 
     def __init__(self, *, interactive: bool) -> None:
+        """`interactive`: whether a user can answer."""
         self.interactive = interactive
         self._open: dict[str, asyncio.Future[Answer]] = {}
 
     def ask(self, request_id: str) -> asyncio.Future[Answer]:
-        """A future for the answer. Register before the question is shown, or a fast answer is lost."""
+        """Register a question and return the future of its answer. Call it before the question is shown, or a fast
+        answer is lost."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._open[request_id] = future
         return future
 
     def withdraw(self, request_id: str) -> None:
+        """Cancel a question; does nothing once it is answered."""
         future = self._open.pop(request_id, None)
         if future is not None and not future.done():
             future.cancel()
 
     def answer(self, request_id: str, answer: Answer) -> bool:
-        """False when there is no such question, or it has been answered or withdrawn."""
+        """Answer a question. False: it does not exist, or was answered or withdrawn before."""
         future = self._open.pop(request_id, None)
         if future is None or future.done():
             return False
@@ -38,7 +41,7 @@ class Questions:
 
 
 class UserQuestion:
-    """A question of agentcli itself, shown like a permission request. Result: `answer`; None: aborted by `signal`."""
+    """A stage that asks the user about something other than a tool call. Result: `answer`, None if `signal` aborted."""
 
     def __init__(self, question: PermissionRequested, questions: Questions, signal: AbortSignal | None) -> None:
         self._question = question

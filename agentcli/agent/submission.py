@@ -1,8 +1,8 @@
 """One submission: a prompt, a compaction or a command, from its start to its one `Result` (SPEC 1, L1).
 
-Every event is taken in (log, session file, totals) before a consumer sees it, so nothing is shown as done that a crash
-could lose, but for records that wait a few milliseconds for the next request (`ConversationLog`); the last event is
-always exactly one `Result`, whatever happened.
+Every event is recorded (log, session file, totals) before a consumer gets it, so nothing is shown as done that a crash
+could lose, except records that wait a few milliseconds for the next request (`ConversationLog`). The last event is
+always exactly one `Result`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from agentcli.providers.body import Feature
 from agentcli.providers.catalog import nearest_effort
 
 RECORD_SECONDS = 0.01
-"""From an event whose record can wait to writing it, and to the sync of a turn's records: by then the next request has
-been sent, which they would delay."""
+"""Delay before records are written that can wait, and before a turn is synced: both would delay the next request, which
+has been sent by then."""
 _REQUEST_SECONDS = 0.05
-"""Time in which the first request has been sent: what is imported before that would delay it."""
+"""Time until the first request is sent; imports before that would delay it."""
 _ONLY_SHOWN = frozenset(
     (
         ev.BlockStarted,
@@ -56,9 +56,9 @@ _ONLY_SHOWN = frozenset(
         ev.PermissionDecided,
     )
 )
-"""Events of which nothing is kept: most of those of a turn."""
+"""Events that are neither recorded nor counted: most events of a turn."""
 _ONLY_RECORDED = frozenset((ev.BlockFinished, ev.ToolStarted, ev.ToolFinished))
-"""Events that nothing is counted from."""
+"""Events that are recorded but change no total and no state."""
 _BEFORE_NEXT_REQUEST = frozenset(
     (
         ev.BlockStarted,
@@ -75,7 +75,7 @@ _BEFORE_NEXT_REQUEST = frozenset(
         ev.RequestStarted,
     )
 )
-"""Events that another one follows soon, behind which notices are looked for: doing so would delay the request."""
+"""Events after which no notices are looked for: another event follows soon, and looking would delay the request."""
 PROMPT_BLOCKED = "prompt_blocked"
 """Terminal of a submission whose prompt a hook blocked."""
 
@@ -86,9 +86,9 @@ class SubmissionWork:
 
     prompt: Message | None = None
     defined: DefinedPrompt | None = None
-    """Becomes the prompt when the submission has begun."""
+    """A command file, expanded to the prompt when the submission has begun."""
     requested: RequestedPrompt | None = None
-    """So does this one."""
+    """A prompt of an MCP server, requested when the submission has begun."""
     mentions: str | None = None
     """The text whose `@path` mentions are attached; None: the prompt's own."""
     compaction: Shortening | None = None
@@ -96,41 +96,44 @@ class SubmissionWork:
 
 
 class Submission:
-    def __init__(self, state: ConversationState, task: SubmissionWork) -> None:
-        own = state.conversation
+    """Runs the work of one submission; `run` yields its events and may be called once."""
+
+    def __init__(self, state: ConversationState, work: SubmissionWork) -> None:
+        setup = state.setup
         self._state = state
-        self._own = own
-        self._task = task
+        self._setup = setup
+        self._work = work
         self._controller = AbortController()
         self._signal = self._controller.signal
         self._hook_texts: tuple[str, ...] = ()
-        """What hooks have for the model beside the prompt."""
+        """Text of hooks for the model, added to the prompt."""
         self._blocked: str | None = None
-        """Why hooks blocked the prompt."""
+        """Why hooks blocked the prompt; None: they did not."""
         self._unchecked = False
-        """Hooks have to check the prompt and have not answered."""
+        """Whether hooks must check the prompt and have not answered yet."""
         self._recording: asyncio.TimerHandle | None = None
+        """Timer for records that can wait; None: no record waits."""
         self._has_unsynced_turn = False
-        self._prompt = task.prompt
-        self._mentions = task.mentions
+        self._prompt = work.prompt
+        self._mentions = work.mentions
         """The text whose `@path` mentions are attached; None: the prompt's own."""
-        sends_prompt = task.prompt is not None or task.defined is not None or task.requested is not None
-        wants_structured = own.wants_structured and sends_prompt
-        self._account = Account(own.clock, wants_structured, began=own.clock.monotonic())
+        sends_prompt = work.prompt is not None or work.defined is not None or work.requested is not None
+        wants_structured = setup.wants_structured and sends_prompt
+        self._account = Account(setup.clock, wants_structured, began=setup.clock.monotonic())
 
     async def run(self) -> AsyncGenerator[ev.Event, None]:
-        state, own, account = self._state, self._own, self._account
+        state, setup, account = self._state, self._setup, self._account
         if state.controller is not None:
             raise RuntimeError("a submission is running; use enqueue() or abort() first")
         state.controller = self._controller
-        state.is_model_working = self._task.command is None
+        state.is_model_working = self._work.command is None
         # A background agent may have loaded a skill since the last one.
         self._take_back_rights()
         try:
             try:
-                async with aclosing(self._work()) as events:
+                async with aclosing(self._events()) as events:
                     async for event in events:
-                        self._take(event)
+                        self._record(event)
                         yield event
             except Exception as error:
                 logging.getLogger("agentcli").exception("the submission failed")
@@ -138,31 +141,31 @@ class Submission:
                 account.ended = ev.LoopEnded(terminal=EndReason.MODEL_ERROR.value, turns=0, text=text)
         finally:
             self._complete_log()
-            self._record_due()
+            self._write_due()
             try:
-                await own.extensions.workspace.end(self._signal.reason is AbortReason.SHUTDOWN)
+                await setup.extensions.workspace.end(self._signal.reason is AbortReason.SHUTDOWN)
             finally:
                 state.controller = None
                 state.is_model_working = False
                 self._take_back_rights()
-        result = account.result(state.costs.totals, own.catalog, own.store.session_id, own.ids.new())
+        result = account.result(state.costs.totals, setup.catalog, setup.store.session_id, setup.ids.new())
         running = [task.report() for task in state.background.tasks if task.status == "running"]
         result = replace(result, background_tasks=running)
         state.denials += account.denials
         if state.log.messages:
             # A command alone makes no session that --continue would then find.
-            own.store.record(result)
-            own.store.sync()
+            setup.store.record(result)
+            setup.store.sync()
         yield result
 
     def _take_back_rights(self) -> None:
         """End the rights of commands and skills. An agent shares them with the submission that it works for."""
-        if self._own.link is None:
-            self._own.permissions.take_back()
+        if self._setup.link is None:
+            self._setup.permissions.take_back()
 
     # ------------------------------------------------------------------------------------------------------ the work
 
-    async def _work(self) -> AsyncGenerator[ev.Event, None]:
+    async def _events(self) -> AsyncGenerator[ev.Event, None]:
         """Everything between the start of the submission and its Result."""
         await self._refresh_definitions()
         yield self._started()
@@ -171,12 +174,13 @@ class Submission:
         with self._model_of_definition() as notices:
             for notice in notices:
                 yield notice
-            async with aclosing(self._work_on_prompt()) as events:
+            async with aclosing(self._prepare_and_run()) as events:
                 async for event in events:
                     yield event
 
-    async def _work_on_prompt(self) -> AsyncGenerator[ev.Event, None]:
-        state, own = self._state, self._own
+    async def _prepare_and_run(self) -> AsyncGenerator[ev.Event, None]:
+        """Prepare the prompt, if there is one, and add it to the log; then do the main work."""
+        state, setup = self._state, self._setup
         async with aclosing(self._prepare_prompt()) as events:
             async for event in events:
                 yield event
@@ -188,15 +192,15 @@ class Submission:
         for message in state.user_notes.take():
             yield ev.MessageAppended(message=message)
         if prompt is not None:
-            own.extensions.workspace.begin(prompt.id)
+            setup.extensions.workspace.begin(prompt.id)
             yield ev.MessageAppended(message=prompt)
-            if own.link is None:
-                state.log.record_mode(own.permissions.mode.value)
+            if setup.link is None:
+                state.log.record_mode(setup.permissions.mode.value)
             if self._unchecked:
                 yield self._leave_out(prompt)
-            if own.permissions.mode is PermissionMode.DEFAULT and (offer := own.offer()):
+            if setup.permissions.mode is PermissionMode.DEFAULT and (offer := setup.offer()):
                 yield ev.NoticeRaised(text=offer, code="auto-mode")
-        if self._task.command is None:
+        if self._work.command is None:
             async with aclosing(ask_about_budget(state, self._controller)) as events:
                 async for event in events:
                     yield event
@@ -209,12 +213,12 @@ class Submission:
 
     async def _prepare_prompt(self) -> AsyncGenerator[ev.Event, None]:
         """Expand the prompt and ask the hooks about it. A `LoopEnded` means that it is not sent."""
-        if self._task.defined is not None:
-            async with aclosing(self._expand(self._task.defined)) as events:
+        if self._work.defined is not None:
+            async with aclosing(self._expand_definition(self._work.defined)) as events:
                 async for event in events:
                     yield event
-        if self._task.requested is not None:
-            async with aclosing(self._request(self._task.requested)) as events:
+        if self._work.requested is not None:
+            async with aclosing(self._request_prompt(self._work.requested)) as events:
                 async for event in events:
                     yield event
         if self._prompt is None:
@@ -226,20 +230,20 @@ class Submission:
             yield ev.LoopEnded(terminal=PROMPT_BLOCKED, turns=0, text=words.prompt_blocked(self._blocked))
 
     def _main_work(self) -> AsyncGenerator[ev.Event, None]:
-        task = self._task
-        if task.command is not None:
-            return self._run_command(task.command)
+        work = self._work
+        if work.command is not None:
+            return self._run_command(work.command)
         if self._prompt is not None:
             return self._answer_prompt(self._prompt)
-        return self._compact(task.compaction or Shortening())
+        return self._compact(work.compaction or Shortening())
 
-    async def _expand(self, defined: DefinedPrompt) -> AsyncGenerator[ev.Event, None]:
-        """Make the prompt that a file defines. Without one the submission ends here."""
-        state, own = self._state, self._own
+    async def _expand_definition(self, defined: DefinedPrompt) -> AsyncGenerator[ev.Event, None]:
+        """Make the prompt from a command file; yields `LoopEnded` if that fails."""
+        state, setup = self._state, self._setup
         if defined.runs_commands:
-            # Recorded before the commands, whose calls would stand before the prompt otherwise.
-            own.store.record(ev.CommandEntered(text=defined.typed))
-        for text in lend_rights(defined.definition, own.permissions):
+            # Before the calls of its commands, so that the session file shows them after it.
+            setup.store.record(ev.CommandEntered(text=defined.typed))
+        for text in lend_rights(defined.definition, setup.permissions):
             yield ev.NoticeRaised(text=text, level="warning", code="definitions")
         runner = loop_dependencies(state, self._controller).turn.runner
         expansion = PromptExpansion(defined, runner, state.tool_context, self._signal)
@@ -250,22 +254,22 @@ class Submission:
         if expansion.message is not None:
             return
         if not defined.runs_commands:
-            # Without its prompt nothing else would show again what was typed.
-            own.store.record(ev.CommandEntered(text=defined.typed))
+            # Without a prompt no other record has the typed line.
+            setup.store.record(ev.CommandEntered(text=defined.typed))
         if self._signal.aborted:
             yield ev.LoopEnded(terminal=EndReason.ABORTED_TOOLS.value, turns=0, text="")
             return
         yield ev.NoticeRaised(text=expansion.problem, level="error", code="command")
         yield ev.LoopEnded(terminal=COMMAND_FAILED, turns=0, text=expansion.problem)
 
-    async def _request(self, requested: RequestedPrompt) -> AsyncGenerator[ev.Event, None]:
-        """Get the prompt. Without one the submission ends here."""
-        own = self._own
+    async def _request_prompt(self, requested: RequestedPrompt) -> AsyncGenerator[ev.Event, None]:
+        """Get the prompt from an MCP server; yields `LoopEnded` if that fails."""
+        setup = self._setup
         try:
             content = prompt_blocks(await self._signal.run(requested.request()))
         except (Aborted, AgentError) as error:
-            # Without its prompt nothing else would show again what was typed.
-            own.store.record(ev.CommandEntered(text=requested.typed))
+            # Without a prompt no other record has the typed line.
+            setup.store.record(ev.CommandEntered(text=requested.typed))
             if isinstance(error, Aborted):
                 yield ev.LoopEnded(terminal=EndReason.ABORTED_TOOLS.value, turns=0, text="")
                 return
@@ -274,17 +278,17 @@ class Submission:
             return
         made_from = {"kind": requested.kind, "name": requested.name, "file": requested.name}
         meta = {TYPED: requested.typed, EXPANDED: made_from}
-        self._prompt = Message("user", content, own.ids.new(), Origin.PROMPT, meta=meta)
+        self._prompt = Message("user", content, setup.ids.new(), Origin.PROMPT, meta=meta)
         self._mentions = requested.mentions
 
     @contextmanager
     def _model_of_definition(self) -> Iterator[list[ev.NoticeRaised]]:
-        """Use the model that a file names, for this submission only. Gives notices about it."""
-        settings, defined = self._state.settings, self._task.defined
+        """Use the model that a command file names, for this submission only. Gives notices about it."""
+        settings, defined = self._state.settings, self._work.defined
         wanted = defined.definition.model if defined is not None else ""
-        info = self._own.catalog.get(wanted or settings.profile.model)
+        info = self._setup.catalog.get(wanted or settings.profile.model)
         before = settings.profile
-        if defined is None or wanted in ("", "inherit") or info.id == self._own.catalog.resolve(before.model):
+        if defined is None or wanted in ("", "inherit") or info.id == self._setup.catalog.resolve(before.model):
             yield []
             return
         effort = nearest_effort(info, before.effort)[0] if before.effort is not None else None
@@ -295,19 +299,19 @@ class Submission:
         try:
             yield [ev.NoticeRaised(text=text, code="definitions")]
         finally:
-            # Unless the user has chosen another one meanwhile.
+            # Not if the user has chosen another model meanwhile.
             if settings.profile.model == info.id:
                 settings.profile = replace(settings.profile, model=before.model, effort=before.effort)
 
     async def _answer_prompt(self, prompt: Message) -> AsyncGenerator[ev.Event, None]:
-        """Add what hooks, mentioned files and attachments have for a prompt, then run the loop."""
-        state, own, signal = self._state, self._own, self._signal
+        """Attach texts of hooks, mentioned files and updates to the prompt, then run the loop."""
+        state, setup, signal = self._state, self._setup, self._signal
         await self._complete_system()
-        if own.permissions.is_late and own.link is None:
-            state.detach(own.permissions.warm(after=_REQUEST_SECONDS))
+        if setup.permissions.is_late and setup.link is None:
+            state.detach(setup.permissions.warm(after=_REQUEST_SECONDS))
         if self._hook_texts:
-            yield ev.MessageAppended(message=hook_message(self._hook_texts, own.ids.new()))
-        mentions = mentions_for(own, state.questions)
+            yield ev.MessageAppended(message=hook_message(self._hook_texts, setup.ids.new()))
+        mentions = mentions_for(setup, state.questions)
         if mentions is not None:
             text = prompt.text if self._mentions is None else self._mentions
             async with aclosing(mentions.attach(text, state.tool_context, signal)) as events:
@@ -329,7 +333,7 @@ class Submission:
     async def _ask_hooks(self, prompt: Message) -> AsyncGenerator[ev.Event, None]:
         """Run the hooks of the session's start, before its first prompt, and of this prompt."""
         state, signal = self._state, self._signal
-        source = self._own.session_source
+        source = self._setup.session_source
         begun = HookCall[tuple[str, ...]](state.hooks, lambda hooks: hooks.before_session(source), signal, ())
         asking = HookCall(state.hooks, lambda hooks: hooks.before_prompt(prompt.text), signal, PromptVerdict())
         texts: tuple[str, ...] = ()
@@ -353,12 +357,12 @@ class Submission:
     def _leave_out(self, prompt: Message) -> ev.RequestRepaired:
         """Keep a prompt in the log, where the user sees it, and out of later requests: hooks might have blocked it."""
         self._unchecked = False
-        self._own.view.repair("leave_out_unchecked", prompt.id)
+        self._setup.view.repair("leave_out_unchecked", prompt.id)
         return ev.RequestRepaired(repair="leave_out_unchecked", through=prompt.id, text=words.PROMPT_UNCHECKED)
 
     async def _refresh_definitions(self) -> None:
-        own = self._own
-        if own.definitions is not None or own.plugins is not None:
+        setup = self._setup
+        if setup.definitions is not None or setup.plugins is not None:
             with suppress(Aborted):
                 await self._signal.run(self._state.refresh_definitions())
         self._state.use_plugins()
@@ -371,7 +375,7 @@ class Submission:
         """Complete the system prompt before the first request, and load meanwhile what that request needs."""
         state, complete_system = self._state, self._state.late_system
         if complete_system is not None:
-            state.detach(self._own.provider.warm())
+            state.detach(self._setup.provider.warm())
             with suppress(Aborted):
                 complete = await self._signal.run(in_thread(complete_system))
                 state.settings.profile = replace(state.settings.profile, system=complete())
@@ -408,27 +412,27 @@ class Submission:
         yield ev.LoopEnded(terminal=stop.terminal.value, turns=0, text=stop.text)
 
     def _started(self) -> ev.SessionStarted:
-        state, own = self._state, self._own
+        state, setup = self._state, self._setup
         profile = state.settings.profile
         return ev.SessionStarted(
-            session_id=own.store.session_id,
+            session_id=setup.store.session_id,
             cwd=str(state.tool_context.root),
-            model=own.catalog.resolve(profile.model),
+            model=setup.catalog.resolve(profile.model),
             tools=list(state.registry.names),
-            permission_mode=own.permissions.mode.value,
-            api_key_source=own.api_key_source,
+            permission_mode=setup.permissions.mode.value,
+            api_key_source=setup.api_key_source,
             effort=profile.effort or "",
             sandbox=state.tool_context.launcher.level,
             commands=[
-                *(own.definitions.commands if own.definitions is not None else ()),
-                *(sorted(own.plugins.active.commands) if own.plugins is not None else ()),
+                *(setup.definitions.commands if setup.definitions is not None else ()),
+                *(sorted(setup.plugins.active.commands) if setup.plugins is not None else ()),
             ],
-            skills=list(own.definitions.skills) if own.definitions is not None else [],
-            output_style=own.output_style,
+            skills=list(setup.definitions.skills) if setup.definitions is not None else [],
+            output_style=setup.output_style,
             agents=sorted(state.agents.available()),
-            plugins=own.plugins.collection.in_use() if own.plugins is not None else [],
-            mcp_servers=own.mcp.statuses() if own.mcp is not None else [],
-            mcp_prompts=own.mcp.prompt_commands() if own.mcp is not None else [],
+            plugins=setup.plugins.collection.in_use() if setup.plugins is not None else [],
+            mcp_servers=setup.mcp.statuses() if setup.mcp is not None else [],
+            mcp_prompts=setup.mcp.prompt_commands() if setup.mcp is not None else [],
         )
 
     def _late_notices(self) -> Iterator[ev.Event]:
@@ -437,61 +441,61 @@ class Submission:
         def warning(text: str, code: str) -> ev.NoticeRaised:
             return ev.NoticeRaised(text=text, level="warning", code=code)
 
-        own, state = self._own, self._state
-        while own.instruction_notices:
-            yield warning(own.instruction_notices.pop(0), "instructions")
-        while (text := own.store.take_notice()) is not None:
+        setup, state = self._setup, self._state
+        while setup.instruction_notices:
+            yield warning(setup.instruction_notices.pop(0), "instructions")
+        while (text := setup.store.take_notice()) is not None:
             yield warning(text, "session")
-        if own.link is not None:
+        if setup.link is not None:
             return  # The rest is about the whole session, which reports it itself.
-        while (text := own.permissions.take_notice()) is not None:
+        while (text := setup.permissions.take_notice()) is not None:
             yield ev.NoticeRaised(text=text, code="permissions")
-        while (text := own.extensions.workspace.take_notice()) is not None:
+        while (text := setup.extensions.workspace.take_notice()) is not None:
             yield warning(text, "undo")
         while (text := state.tool_context.launcher.take_notice()) is not None:
             yield warning(text, "quarantine")
-        if own.plugins is not None:
-            yield from own.plugins.take_notices()
+        if setup.plugins is not None:
+            yield from setup.plugins.take_notices()
         if state.server_notices is not None:
             yield from state.server_notices.take()
         yield from state.background.take_changes()
         if (text := state.costs.take_budget_warning()) is not None:
             yield warning(text, "budget")
 
-    # -------------------------------------------------------------------------------------------------- taking it in
+    # ----------------------------------------------------------------------------------------------------- recording
 
-    def _take(self, event: ev.Event) -> None:
-        """Take an event in before a consumer sees it: log, session file, totals, budget."""
+    def _record(self, event: ev.Event) -> None:
+        """Record an event before a consumer gets it: log, session file, totals, budget."""
         if type(event) in _ONLY_SHOWN:
             return
         state = self._state
         self._account.take(event)
         if ev.is_of_subagent(event):
-            # Its own engine has taken it in, and has charged its costs to this one. The session file gets its frame.
-            self._own.store.record(event)
+            # Its own engine has recorded it and charged its costs to this one; this session file has a copy.
+            self._setup.store.record(event)
             self._stop_at_budget(event)
             return
         is_counted = type(event) not in _ONLY_RECORDED
         if is_counted:
-            self._own.watch.note(event)
+            self._setup.watch.note(event)
             state.costs.take(event)
         state.log.keep(event)
         if is_counted:
-            self._follow(event)
+            self._apply(event)
         if self._recording is None:
-            self._recording = asyncio.get_running_loop().call_later(RECORD_SECONDS, self._record_due)
+            self._recording = asyncio.get_running_loop().call_later(RECORD_SECONDS, self._write_due)
 
-    def _follow(self, event: ev.Event) -> None:
-        """Do what an event asks for once it is in the log."""
+    def _apply(self, event: ev.Event) -> None:
+        """Change the state of the conversation as a recorded event says."""
         state = self._state
         state.context.take(event)
         self._stop_at_budget(event)
         match event:
-            case ev.MessageAppended(message=message) if message.origin is Origin.QUEUED and self._own.link is None:
-                # Skills were loaded for the prompt before it; a command's own rights last as long as the submission.
-                defined = self._task.defined
-                own = defined.definition.origin.label if defined is not None else ""
-                self._own.permissions.take_back(but_from=own)
+            case ev.MessageAppended(message=message) if message.origin is Origin.QUEUED and self._setup.link is None:
+                # Rights of skills end with the prompt they were loaded for; a command's last for the submission.
+                defined = self._work.defined
+                label = defined.definition.origin.label if defined is not None else ""
+                self._setup.permissions.take_back(but_from=label)
             case ev.DirectoryChanged():
                 state.tool_context = replace(state.tool_context, cwd=type(state.tool_context.cwd)(event.cwd))
             case ev.TodosChanged():
@@ -501,34 +505,34 @@ class Submission:
             case ev.LoopContinued():
                 self._has_unsynced_turn = True
 
-    def _record_due(self) -> None:
-        """Write what can wait. After a turn, also force it to the disk, without waiting for that."""
+    def _write_due(self) -> None:
+        """Write the records that could wait; after a turn, also start a sync to disk."""
         if self._recording is not None:
             self._recording.cancel()
             self._recording = None
         if self._has_unsynced_turn:
             self._has_unsynced_turn = False
-            self._own.store.sync_soon()
+            self._setup.store.sync_soon()
         else:
-            self._own.store.write_due()
+            self._setup.store.write_due()
 
     def _stop_at_budget(self, event: ev.Event) -> None:
-        """In an interactive session the reply continues, and the user is asked before the next request."""
+        """Abort a non-interactive submission whose budget is spent. An interactive one asks before the next request."""
         state = self._state
         if isinstance(event, ev.UsageReported) and state.costs.is_budget_spent and not state.interactive:
             self._controller.abort(AbortReason.BUDGET)
 
     def _complete_log(self) -> None:
-        """However it ended: the log has the prompt and a result for every call (I1), and pending changes apply."""
+        """Complete the log after any end: with the prompt and a result for every call (I1). Apply pending edits."""
         log, prompt = self._state.log, self._prompt
         self._state.context.request_ended()
         if prompt is not None and self._blocked is None and not log.has(prompt.id):
             log.keep(ev.MessageAppended(message=prompt))
         if prompt is not None and self._unchecked:
-            self._own.store.record(self._leave_out(prompt))
+            self._setup.store.record(self._leave_out(prompt))
         last = log.messages[-1] if log.messages else None
         if last is None or not last.tool_uses:
             return
         blocks = tuple(ToolResultBlock(use.id, (TextBlock(MISSING_RESULT),), is_error=True) for use in last.tool_uses)
-        results = Message("user", blocks, self._own.ids.new(), Origin.TOOL_RESULTS)
+        results = Message("user", blocks, self._setup.ids.new(), Origin.TOOL_RESULTS)
         log.keep(ev.MessageAppended(message=results))

@@ -71,7 +71,7 @@ class SessionToolHost:
         state = self._state
         questions = Questions(interactive=client.can_ask)
         runner = replace(loop_dependencies(state, controller).turn.runner, questions=questions)
-        call = ToolUseBlock(state.conversation.ids.new(), name, arguments)
+        call = ToolUseBlock(state.setup.ids.new(), name, arguments)
 
         async def emit(event: ev.Event) -> None:
             if isinstance(event, ev.ToolProgressed) and event.text:

@@ -24,15 +24,16 @@ def agents_from_flag(text: str | None) -> Mapping[str, AgentSpec]:
     if text is None:
         return {}
     try:
-        given = parse_json(text)
+        entries = parse_json(text)
     except ValueError as error:
         raise UsageError(f"--agents is not JSON: {error}. Example: {_EXAMPLE}") from None
-    if not isinstance(given, dict):
+    if not isinstance(entries, dict):
         raise UsageError(f"--agents needs an object with one entry per agent. Example: {_EXAMPLE}")
-    return {name.lower(): _spec(name.lower(), entry) for name, entry in given.items()}
+    return {name.lower(): _spec(name.lower(), entry) for name, entry in entries.items()}
 
 
 def _spec(name: str, entry: object) -> AgentSpec:
+    """Check one entry of `--agents`. Raises `UsageError`."""
     where = f"--agents: {plain_line(name, 80)}"
     if not isinstance(entry, dict):
         raise UsageError(f"{where} needs an object with description and prompt. Example: {_EXAMPLE}")
@@ -60,8 +61,8 @@ def _spec(name: str, entry: object) -> AgentSpec:
 
 
 def as_agent(options: Options) -> Options:
-    """Apply `--agent`: use the agent's prompt, tools, model and turn limit unless other flags set them. Raises
-    `UsageError`."""
+    """Options with the prompt, tools, model and turn limit of the agent that `--agent` names, except where another
+    flag sets them. Raises `UsageError`."""
     if options.agent is None:
         return options
     library = definitions_for(Environment(options))
@@ -79,23 +80,24 @@ def as_agent(options: Options) -> Options:
         options,
         agent=None,
         system_prompt=options.system_prompt if options.system_prompt is not None else spec.prompt,
-        tools=options.tools if options.tools is not None else _tools(spec),
-        mcp_tools=options.mcp_tools if options.mcp_tools is not None else _server_tools(spec),
+        tools=options.tools if options.tools is not None else _builtin_tools(spec),
+        mcp_tools=options.mcp_tools if options.mcp_tools is not None else _mcp_tools(spec),
         disallowed_tools=(*options.disallowed_tools, *spec.disallowed_tools),
         model=options.model or model,
         max_turns=options.max_turns or spec.max_turns,
     )
 
 
-def _server_tools(spec: AgentSpec) -> tuple[str, ...] | None:
-    """Names and patterns of the MCP tools that an agent may use; None: all."""
+def _mcp_tools(spec: AgentSpec) -> tuple[str, ...] | None:
+    """Names and patterns of the MCP tools that an agent may have; None: all."""
     return None if spec.tools is None else tuple(name for name in spec.tools if name.startswith("mcp__"))
 
 
-def _tools(spec: AgentSpec) -> tuple[str, ...] | None:
+def _builtin_tools(spec: AgentSpec) -> tuple[str, ...] | None:
+    """Names of the built-in tools that an agent may have; None: all."""
     if spec.tools is None:
         return None
     registry = Registry(builtin_tools())
     found = (registry.get(name.partition("(")[0].strip()) for name in spec.tools)
-    # A read-only agent gets no Bash, because a command can change anything.
+    # A read-only agent gets no Bash: a command can change anything.
     return tuple(tool.name for tool in found if tool is not None and not (spec.read_only and tool.name == "Bash"))

@@ -187,7 +187,7 @@ def list_servers(
     config: ConfigFlag = None,
     as_json: _AsJson = False,
 ) -> None:
-    from agentcli.cli.mcp_output import server_line, server_record
+    from agentcli.cli.mcp_output import server_lines, server_record
 
     env = environment_here(trust, config)
     found = configured_servers(env)
@@ -199,7 +199,7 @@ def list_servers(
         echo_json(records)
         return
     for record in records:
-        for line in server_line(record):
+        for line in server_lines(record):
             echo(line)
 
 

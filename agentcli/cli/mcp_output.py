@@ -1,4 +1,4 @@
-"""Output of `agentcli mcp list` and `agentcli mcp test`. Texts of servers are untrusted and shortened."""
+"""The output of `agentcli mcp list` and `agentcli mcp test`. Text from servers is untrusted and shortened."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from agentcli.mcp.description import shown_target
 from agentcli.mcp.offers import PromptOffer, ToolOffer
 from agentcli.mcp.server import McpServer
 
-_MOST_ERROR = 400
-_MOST_TERM = 160
-_MOST_TEXT = 100
+_ERROR_WIDTH = 400
+_NAME_WIDTH = 160
+_DESCRIPTION_WIDTH = 100
 _LOG_TAIL = 10
-_WORDS = {"waiting": "not started", "needs-auth": "needs sign-in", "unapproved": "waits for approval"}
+"""Last lines of a server's log that are shown."""
+_STATE_TEXTS = {"waiting": "not started", "needs-auth": "needs sign-in", "unapproved": "waits for approval"}
 
 
 def server_record(server: McpServer) -> Json:
+    """A server as `mcp list --json` prints it."""
     return {
         "name": server.name,
         "state": server.state,
@@ -35,18 +37,20 @@ def server_record(server: McpServer) -> Json:
     }
 
 
-def server_line(record: Mapping[str, Any]) -> Iterator[str]:
-    state = _WORDS.get(record["state"], record["state"])
+def server_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    """A server as `mcp list` prints it: one line, and more about a problem."""
+    state = _STATE_TEXTS.get(record["state"], record["state"])
     if record["state"] == "connected":
         state = f"{state}, {counted(record['tools'], 'tool')}"
     yield f"{record['name']}  {state}  {plain_line(record['target'], 200)}  ({plain_line(record['origin'], 200)})"
     if record["error"]:
-        yield f"  {plain_line(record['error'], _MOST_ERROR)}"
+        yield f"  {plain_line(record['error'], _ERROR_WIDTH)}"
     if record["state"] == "unapproved":
         yield "  `agentcli trust` reviews the servers of this repository."
 
 
 def offer_record(server: McpServer, seconds: float) -> Json:
+    """A server with everything it offers, for `mcp test --json`. `seconds`: how long connecting took."""
     offers = server.offers
     return {
         **server_record(server),
@@ -70,9 +74,10 @@ def offer_record(server: McpServer, seconds: float) -> Json:
 
 
 def offer_lines(server: McpServer, seconds: float) -> Iterator[str]:
+    """A server with everything it offers, or why it did not connect, for `mcp test`."""
     if server.state != "connected":
-        state = _WORDS.get(server.state, server.state)
-        yield f"{server.name}: {state} after {duration(seconds)}: {plain_line(server.error, _MOST_ERROR)}"
+        state = _STATE_TEXTS.get(server.state, server.state)
+        yield f"{server.name}: {state} after {duration(seconds)}: {plain_line(server.error, _ERROR_WIDTH)}"
         yield f"  {plain_line(shown_target(server.config), 400)}"
         tail = list(server.log)[-_LOG_TAIL:]
         if tail:
@@ -80,21 +85,23 @@ def offer_lines(server: McpServer, seconds: float) -> Iterator[str]:
         yield from (f"  | {plain_line(line, 300)}" for line in tail)
         return
     offers = server.offers
-    who = plain_line(f"{offers.name} {offers.version}".strip(), 80)
-    yield f"{server.name}: connected in {duration(seconds)} to {who or 'an unnamed server'}, MCP {offers.protocol}"
+    product = plain_line(f"{offers.name} {offers.version}".strip(), 80)
+    yield f"{server.name}: connected in {duration(seconds)} to {product or 'an unnamed server'}, MCP {offers.protocol}"
     prompts = [(f"{each.name}({', '.join(_argument_names(each))})", each.description) for each in offers.prompts]
     for title, rows in (
-        ("tool", [(_call_form(tool), tool.description) for tool in offers.tools]),
+        ("tool", [(_signature(tool), tool.description) for tool in offers.tools]),
         ("resource", [(each.uri, each.description or each.name) for each in offers.resources]),
         ("resource template", [(each.uri_template, each.description or each.name) for each in offers.templates]),
         ("prompt", prompts),
     ):
         if rows:
             yield f"{counted(len(rows), title)}:"
-        yield from (f"  {plain_line(term, _MOST_TERM)}  {plain_line(text, _MOST_TEXT)}".rstrip() for term, text in rows)
+        for name, text in rows:
+            yield f"  {plain_line(name, _NAME_WIDTH)}  {plain_line(text, _DESCRIPTION_WIDTH)}".rstrip()
 
 
-def _call_form(tool: ToolOffer) -> str:
+def _signature(tool: ToolOffer) -> str:
+    """`search(query, limit?) [read-only]`: `?` marks optional arguments."""
     properties, needed = tool.input_schema.get("properties"), tool.input_schema.get("required")
     names = list(properties) if isinstance(properties, dict) else []
     required = needed if isinstance(needed, list) else []

@@ -25,30 +25,31 @@ STATUS_HELP = "Show the model, server and key in use, and whether agentcli is re
 
 
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    facts = gather(Options())
+    data = status_data(Options())
     if as_json:
-        echo_json(facts)
+        echo_json(data)
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-        for name, value in _rows(facts):
+        for name, value in _rows(data):
             echo(_row(name, plain_line(value, 400), width))
-    if not facts["ready"]:
+    if not data["ready"]:
         raise typer.Exit(1)
 
 
 def _row(name: str, value: str, width: int) -> str:
-    """Format one fact. `width` 0: on one line, for programs."""
+    """One row of the table, wrapped to `width` columns; 0: not wrapped, for programs that read it."""
     if not width:
         return f"{name:<9} {value}"
     rows = textwrap.wrap(value, max(20, width - 10), break_on_hyphens=False, break_long_words=False)
     return f"{name:<9} " + f"\n{'':<10}".join(rows)
 
 
-def gather(options: Options) -> Json:
+def status_data(options: Options) -> Json:
+    """The values that `--json` prints. Reads settings and credentials; sends no request."""
     env = Environment(options)
     models = ModelBuilder(env)
     url, url_source = models.base_url()
-    facts: Json = {
+    data: Json = {
         "ready": True,
         "problem": "",
         "version": __version__,
@@ -65,39 +66,40 @@ def gather(options: Options) -> Json:
         "sessions": len(list_sessions(env.paths.state_dir, env.cwd)) if env.paths.state_dir else 0,
     }
     if models.needs_no_key:
-        return {**facts, "key_source": models.needs_no_key, "endpoint": "", "endpoint_source": ""}
+        return {**data, "key_source": models.needs_no_key, "endpoint": "", "endpoint_source": ""}
     try:
         found = models.credentials()
     except CredentialError as error:
-        return {**facts, "ready": False, "problem": str(error)}
-    return {**facts, "key_source": found.source, "key_hint": found.hint, "key_kept_in": found.kept_in}
+        return {**data, "ready": False, "problem": str(error)}
+    return {**data, "key_source": found.source, "key_hint": found.hint, "key_kept_in": found.kept_in}
 
 
 def _sandbox(options: Options) -> str:
+    """The sandbox level, or why there is no sandbox."""
     try:
         return sandbox_for(options)[0].level
     except AgentError as error:
         return str(error)
 
 
-def _rows(facts: Json) -> list[tuple[str, str]]:
-    if facts["problem"]:
-        key = facts["problem"]
-    elif facts["key_source"] == "none":
+def _rows(data: Json) -> list[tuple[str, str]]:
+    if data["problem"]:
+        key = data["problem"]
+    elif data["key_source"] == "none":
         key = "none, which this server may accept"
     else:
-        hint = f" ({facts['key_hint']})" if facts["key_hint"] else ""
-        kept = f", stored in {facts['key_kept_in']}" if facts["key_kept_in"] else ""
-        key = f"{facts['key_source']}{hint}{kept}"
-    count = facts["sessions"]
-    trust = "trusted" if facts["trusted"] else "its settings are ignored until you run: agentcli trust"
-    folder = f"{facts['cwd']} ({trust})" if facts["own_settings"] else facts["cwd"]
+        hint = f" ({data['key_hint']})" if data["key_hint"] else ""
+        kept = f", stored in {data['key_kept_in']}" if data["key_kept_in"] else ""
+        key = f"{data['key_source']}{hint}{kept}"
+    count = data["sessions"]
+    trust = "trusted" if data["trusted"] else "its settings are ignored until you run: agentcli trust"
+    folder = f"{data['cwd']} ({trust})" if data["own_settings"] else data["cwd"]
     return [
-        ("ready", "yes" if facts["ready"] else "no"),
-        ("model", facts["model"]),
-        *([("server", f"{facts['endpoint']} ({facts['endpoint_source']})")] if facts["endpoint"] else []),
+        ("ready", "yes" if data["ready"] else "no"),
+        ("model", data["model"]),
+        *([("server", f"{data['endpoint']} ({data['endpoint_source']})")] if data["endpoint"] else []),
         ("key", key),
-        ("sandbox", facts["sandbox"]),
+        ("sandbox", data["sandbox"]),
         ("folder", folder),
         ("sessions", f"{count} in this folder"),
     ]

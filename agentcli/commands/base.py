@@ -1,4 +1,4 @@
-"""The type of a slash command, and how its module is called.
+"""`Command`, a row of the registry of slash commands, and how a command reports its text.
 
 A command's module has a coroutine `run(engine, arguments)` that returns the text for the user, or None, and raises an
 `AgentError` if it fails. A command that asks or reports more is an async generator of events; its texts are notices
@@ -47,9 +47,9 @@ class Command:
     argument_hint: str = ""
     aliases: tuple[str, ...] = ()
     submits: bool = False
-    """Whether its events are a complete submission, with a `Result` at the end."""
+    """Whether its events are a whole submission, with a `Result` at the end."""
     beside: bool = False
-    """Whether it may run while a reply streams: it is read-only, or changes only the next request."""
+    """Whether it may run while a reply streams: it is read-only, or changes only what the next request uses."""
     pages: tuple[str, ...] = ()
     """First words of arguments ("" for none) with which it opens a page, or `ALWAYS`. A front end without pages prints
     text instead."""
@@ -58,16 +58,15 @@ class Command:
     local: tuple[str, ...] = ()
     """First words of arguments with which the front end runs it at once, not as a submission; or `ALWAYS`."""
     without_engine: bool = False
-    """Whether it also runs while the app is starting, with None as the engine, like every command with `ALWAYS` in
-    `local`."""
+    """Whether it also runs while the app is starting, with None as the engine, like every command with `ALWAYS`."""
     completes: ArgumentValues | Callable[[Engine, FrontEnd], ArgumentValues] = ()
     """Completions of its arguments. Each value is a whole line of arguments."""
     completes_late: Callable[[str], Awaitable[list[tuple[str, str]]]] | None = None
-    """Returns further completions for the arguments typed so far, e.g. from an MCP server."""
+    """Requests further completions for the typed arguments, from an MCP server."""
     source: str = ""
     """Source of a command that is not built in: `project`, `user`, `plugin` or the name of an MCP server."""
     sends_prompt: bool = False
-    """Whether it sends a prompt to the model. It needs a model then, and the transcript shows the typed line."""
+    """Whether it sends a prompt to the model; the transcript shows that prompt as it was typed."""
     function: Callable[..., Any] | None = None
     """Function to run; None: `run` of its module."""
     help: Manual | None = None

@@ -14,8 +14,8 @@ from agentcli.core.plaintext import plain_line
 def run_command(
     engine: Engine, name: str, arguments: str, typed: str = "", added: str = ""
 ) -> AsyncGenerator[Event, None]:
-    """Run a command and yield its events. For commands that send a prompt: `typed` is the line for the transcript,
-    `added` is text appended to the prompt without expansion."""
+    """Run the command of a name. For commands that send a prompt: `typed` is the text for the transcript, `added` is
+    appended to the prompt as it is."""
     command = find(name, engine)
     if command is None:
         return engine.perform(_unknown(engine, name))

@@ -13,7 +13,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Grant
 
 LIMITS_FROM_SECONDS = 0.02
-"""Most commands have ended by then, and watching one costs a thread."""
+"""Run time from which on resource limits are watched: most commands end sooner, and watching costs a thread."""
 
 
 @frozen
@@ -33,7 +33,7 @@ class SpareLaunch:
     environ: Mapping[str, str]
     pass_descriptors: tuple[int, ...]
     state: object
-    """The launcher's own record of it."""
+    """The launcher's own record of this sandbox; opaque to callers."""
     close: Callable[[], None]
     """Call once when it is not needed any more. Does nothing if a launch has adopted it."""
 
@@ -48,8 +48,8 @@ class Launch:
     """Call once after the process has ended: removes temporary files of the launch and checks what the command left.
     May be slow, so not on the event loop. A second call returns the same."""
     close_at_once: Callable[[], bool] = lambda: False
-    """On the event loop: do the work of `close` if there is next to nothing to do, as after most commands. False: it
-    takes longer."""
+    """As `close`, on the event loop: works after most commands, which leave next to nothing to do. False: call `close`
+    in a thread."""
     watch: int = -1
     """A descriptor that is readable when `look` has work; -1: none."""
     look: Callable[[], bool] = lambda: False
@@ -62,9 +62,9 @@ class Launch:
     terminate: Callable[[], bool] | None = None
     """Not None: asks the program to end; a signal would kill its whole sandbox. False: nothing to ask yet."""
     refused_hosts: Callable[[], tuple[str, ...]] = tuple
-    """Hosts that it tried to reach without permission."""
+    """Hosts that the process tried to reach without permission."""
     private_hosts: Callable[[], tuple[str, ...]] = tuple
-    """Allowed hosts that it could not reach because they resolve to private addresses."""
+    """Allowed hosts that the process could not reach because they resolve to private addresses."""
     spare: Callable[[Sequence[str]], SpareLaunch | None] = lambda _arguments: None
     """Prepare a sandbox like this one for a later command, after this one has ended: `arguments` is a program that
     waits for that command. None if this cannot be done now."""
@@ -88,7 +88,7 @@ class Launcher:
     def launch(
         self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
     ) -> Launch:
-        # Without it `> $TMPDIR/x` would be a file in the root folder.
+        # Unset, `> $TMPDIR/x` would write to the root folder.
         return Launch(tuple(arguments), {"TMPDIR": tempfile.gettempdir(), **environ})
 
     def runs_bare(self, command: str) -> bool:

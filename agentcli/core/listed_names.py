@@ -1,7 +1,7 @@
-"""The names in some folders, remembered for as long as a folder has not changed: proof that other names are missing.
+"""Cache of the names in folders, valid while a folder is unchanged: proof that other names do not exist in it.
 
-Hundreds of files are looked for before every sandboxed command, and almost all are missing. A new entry changes its
-folder's change time, which a program cannot set, so one look at the folder takes the place of one at each name.
+Hundreds of files are looked up before every sandboxed command, and almost all are missing. A new entry changes its
+folder's change time, which a program cannot set, so one stat of the folder replaces one for each name.
 """
 
 from __future__ import annotations
@@ -13,30 +13,31 @@ from collections.abc import Iterable
 from agentcli.core.local_folders import is_disk
 
 SETTLED_NS = 100_000_000
-"""Age of a folder's last change from which on the next change has another time: the clock of change times ticks every
-few milliseconds."""
+"""Nanoseconds since a folder's last change after which the next change gets a different time: the clock of change times
+ticks every few milliseconds."""
 _COARSE_NS = 10_000_000
-"""Times that are multiples of this come from a file system that keeps seconds: they prove nothing."""
+"""Change times that are multiples of this come from a file system with a resolution of seconds: they prove nothing."""
 _LARGEST = 65_536
-"""Bytes of a folder, which are those of a thousand names or more: a larger one takes too long to list."""
+"""Bytes of the folder itself, room for a thousand names or more; a larger one takes too long to list."""
 _State = tuple[int, int, int]
+"""Device, inode and change time of a folder."""
 
 
 class ListedNames:
-    """Safe to use from several threads."""
+    """The cache. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[_State, frozenset[str]]] = {}
 
     def learn(self, folders: Iterable[str]) -> None:
-        """List folders that are not known as they are now. Blocking.
+        """List folders that are unknown or have changed. Blocking.
 
         Only on disks of this machine: other file systems may open what they do not list. Only where all names are
         ASCII: file systems that ignore case compare other letters in ways of their own.
         """
         for folder in folders:
             try:
-                found = os.stat(folder)  # noqa: PTH116 -- as text, like all looks before a command
+                found = os.stat(folder)  # noqa: PTH116 -- text paths, as in all lookups before a command
                 state = _state(found)
                 known = self._known.get(folder)
                 if known is not None and known[0] == state:
@@ -52,7 +53,7 @@ class ListedNames:
                 self._known[folder] = (state, frozenset(map(str.lower, names)))
 
     def of(self, folder: str) -> frozenset[str] | None:
-        """The names in a folder, in lower case; None if they are not known. Takes one look at the folder."""
+        """The names in a folder, in lower case; None if they are unknown. Costs one stat."""
         known = self._known.get(folder)
         if known is None:
             return None

@@ -1,4 +1,4 @@
-"""Start the programs that agentcli itself runs: git, ripgrep, an editor, the clipboard's programs, the user's helpers.
+"""Start the programs that agentcli itself runs: git, ripgrep, editors, clipboard programs, the user's helpers.
 
 They run outside of any sandbox, so nothing that an agent can write may decide what runs. This is the only module that
 starts processes (`tests/test_own_programs.py` checks it); commands of the model come through it too, with the program
@@ -10,8 +10,7 @@ and the environment that a `Launcher` has chosen. Three rules hold for everythin
 - an interpreter of our own is `isolated_python`: no `site`, so no `.pth` and no `sitecustomize`, nothing from the
   current folder or the environment, and no virtual environment, whose `pyvenv.cfg` says where the standard library is.
 
-A single program in a folder outside that links into a working directory is found out by `find_program`, but not where a
-shell looks a name up itself.
+`find_program` detects a program outside that is a link into a working directory; a shell that looks up a name does not.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ PIPE = subprocess.PIPE
 DEVNULL = subprocess.DEVNULL
 StartedProgram = subprocess.Popen[bytes]
 StillRunning = subprocess.TimeoutExpired
-"""Raised by its `wait`."""
+"""Raised by `StartedProgram.wait`."""
 
 _SHELL = "/bin/sh"
-_MOST_HELPED = 64 * 1024
-"""Bytes that a helper may print; the output of one that prints more is not used."""
+_HELPER_OUTPUT = 64 * 1024
+"""Bytes that a helper may print; longer output is discarded."""
 _LOADS_CODE = lazy_pattern(
     r"LD_.*|DYLD_.*|PYTHON.*|BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|PS4|IFS|CDPATH|GLOBIGNORE"
     r"|PERL5.*|PERLLIB|RUBYOPT|RUBYLIB|NODE_OPTIONS|NODE_PATH|LUA_(?:INIT|PATH|CPATH).*|GCONV_PATH|LESSOPEN|LESSCLOSE"
@@ -53,6 +52,7 @@ _DESKTOP = lazy_pattern(
     r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_.*|TZ|TMPDIR|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|XDG_RUNTIME_DIR"
     r"|XDG_SESSION_TYPE|DBUS_SESSION_BUS_ADDRESS|WSL_.*|__CF_USER_TEXT_ENCODING"
 )
+"""Variables that clipboard programs need."""
 
 
 GIT_ALONE: Mapping[str, str] = {
@@ -64,7 +64,7 @@ GIT_ALONE: Mapping[str, str] = {
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_TERMINAL_PROMPT": "0",
 }
-"""Environment of a git that gets nothing of the user's environment and configuration; HOME is the caller's choice."""
+"""Environment for a git that ignores the user's environment and configuration; the caller adds HOME."""
 
 
 @frozen
@@ -212,7 +212,7 @@ async def run_helper(
     home = Path(environ.get("HOME") or "/")
     process = await start_program_async(
         shell_command(text),
-        cwd=home if home.is_absolute() and home.is_dir() else "/",  # noqa: ASYNC240 - one look
+        cwd=home if home.is_absolute() and home.is_dir() else "/",  # noqa: ASYNC240 - one stat
         environ=user_environment(environ, working_dirs),
         stdout=PIPE,
     )
@@ -220,17 +220,17 @@ async def run_helper(
     output = b""
     try:
         async with asyncio.timeout(seconds):
-            # To the end: one whose output nobody takes would wait until the time is over.
-            while piece := await process.stdout.read(_MOST_HELPED):
-                output += piece if len(output) <= _MOST_HELPED else b""
+            # All of it: a helper blocks while its output is not read.
+            while piece := await process.stdout.read(_HELPER_OUTPUT):
+                output += piece if len(output) <= _HELPER_OUTPUT else b""
             code = await process.wait()
     finally:
         kill_group(process.pid)
         # `wait` of Python 3.11 returns only when all output was taken.
-        while await process.stdout.read(_MOST_HELPED):
+        while await process.stdout.read(_HELPER_OUTPUT):
             pass
         await process.wait()
-    return FinishedProgram(code, output if len(output) <= _MOST_HELPED else b"")
+    return FinishedProgram(code, output if len(output) <= _HELPER_OUTPUT else b"")
 
 
 async def run_in_foreground(command: Sequence[str], *, cwd: Path | str, environ: Mapping[str, str]) -> int:

@@ -1,4 +1,4 @@
-"""One definition file as a typed value."""
+"""Parse definition files, Markdown with a header, into typed values: commands, skills, agents and output styles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentcli.definitions.frontmatter import Document
 
 LONGEST_DESCRIPTION = 1_024
 _RULE = lazy_pattern(r"[^\s(]+(?:\s*\([^)]*(?:\)|\Z))?")
-"""A bracket that is not closed stays with its tool: without it the rule would allow every use of the tool."""
+"""One rule of `allowed-tools`, with an unclosed bracket: without that it would allow every use of the tool."""
 _NAME = lazy_pattern(r"[a-z0-9][a-z0-9_.-]*(?::[a-z0-9][a-z0-9_.-]*)*\Z")
 
 
@@ -26,19 +26,22 @@ class DefinitionOrigin:
     path: Path
     scope: Scope
     label: str
-    """The file for people: `.claude/commands/review.md`."""
+    """The file as shown to the user: `.claude/commands/review.md`."""
     approved: bool = True
-    """Whether its rights count: it is the user's own, or exactly what the user trusted."""
+    """Whether its `allowed-tools` apply: it is the user's own file, or unchanged since the user trusted it."""
 
 
 @frozen
 class CommandFile:
+    """A slash command; `body` is the prompt that it sends."""
+
     name: str
     """With its sub-folders as namespaces: `frontend:component`."""
     description: str
     origin: DefinitionOrigin
     body: str
     body_line: int = 1
+    """Line of the file where the body begins."""
     argument_hint: str = ""
     allowed_tools: tuple[str, ...] = ()
     model: str = ""
@@ -46,6 +49,8 @@ class CommandFile:
 
 @frozen
 class SkillFile:
+    """A skill; the model or the user loads its `body` when it is needed."""
+
     name: str
     description: str
     origin: DefinitionOrigin
@@ -54,9 +59,9 @@ class SkillFile:
     model: str = ""
     argument_hint: str = ""
     for_model: bool = True
-    """False with `disable-model-invocation`: only the user starts it."""
+    """Whether the model may load it; false with `disable-model-invocation`."""
     for_user: bool = True
-    """False with `user-invocable: false`: it is not in the menu."""
+    """Whether it is in the user's menu; false with `user-invocable: false`."""
 
     @property
     def folder(self) -> Path:
@@ -65,34 +70,41 @@ class SkillFile:
 
 @frozen
 class AgentFile:
+    """A sub-agent; `prompt` is its system prompt."""
+
     name: str
     description: str
     origin: DefinitionOrigin
     prompt: str
     tools: tuple[str, ...] | None = None
-    """None: all that the session has."""
+    """None: all tools of the session."""
     disallowed_tools: tuple[str, ...] = ()
     model: str = ""
-    """A model, an alias, or "" and `inherit` for the session's own."""
+    """A model or an alias; "" and `inherit`: the session's model."""
     max_turns: int | None = None
     background: bool = False
+    """Whether it runs in the background."""
     worktree: bool = False
+    """Whether it runs in a git worktree of its own."""
 
 
 @frozen
 class StyleFile:
+    """An output style; `body` is added to the system prompt."""
+
     name: str
     description: str
     origin: DefinitionOrigin
     body: str
     keep_coding_instructions: bool = False
-    """Whether the default instructions about coding stay beside it."""
+    """Whether the default instructions about coding stay in the system prompt."""
 
 
 Definition = CommandFile | SkillFile | AgentFile | StyleFile
 D = TypeVar("D", bound=Definition)
 Parse = Callable[[str, Document, DefinitionOrigin], D]
-"""From the name that the file's path gives, its content and its place. Raises `ValueError` with a sentence."""
+"""Makes a definition of the name from the file's path, the parsed file, and where it is. Raises `ValueError` with a
+message for the user."""
 
 
 def parse_command(name: str, document: Document, origin: DefinitionOrigin) -> CommandFile:
@@ -126,7 +138,7 @@ def parse_skill(name: str, document: Document, origin: DefinitionOrigin) -> Skil
 
 
 def _argument_hint(document: Document) -> str:
-    """`[file]` is a hint with brackets, not a list of one."""
+    """The hint as written: the header's parser reads `[file]` as a list."""
     hint = document.fields.get("argument-hint", "")
     return plain_line(hint if isinstance(hint, str) else f"[{', '.join(hint)}]", 100)
 

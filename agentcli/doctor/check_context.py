@@ -38,6 +38,8 @@ class OutputScreen:
 
 
 class CheckContext:
+    """What every check gets."""
+
     def __init__(self, options: Options, environ: Mapping[str, str], screen: OutputScreen) -> None:
         self.options = options
         self.environ = environ
@@ -45,6 +47,6 @@ class CheckContext:
         self.paths = Paths.from_environ(environ)
 
     @cached_property
-    def ground(self) -> Environment:
-        """The environment of a session here. Raises `UsageError` if `--settings` is invalid or the folder is gone."""
+    def environment(self) -> Environment:
+        """Settings and folders of a session here. Raises `UsageError` for wrong flags or a missing folder."""
         return Environment(self.options)

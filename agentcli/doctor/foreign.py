@@ -26,13 +26,13 @@ _OWN_KEYS = {"permissions": "permission rules", "env": "variables", "model": "th
 
 
 def setup(context: CheckContext) -> Iterator[Finding]:
-    places = definition_places(context.ground)
+    places = definition_places(context.environment)
     yield from _definitions(places)
-    home = context.ground.home
+    home = context.environment.home
     if home is not None:
         yield from _settings(home / ".claude/settings.json", "~/.claude/settings.json", trusted=True)
-        yield from _claude_file(home, trust_root(context.ground.cwd))
-    root = trust_root(context.ground.cwd)
+        yield from _claude_file(home, trust_root(context.environment.cwd))
+    root = trust_root(context.environment.cwd)
     for name in (".claude/settings.json", ".claude/settings.local.json"):
         yield from _settings(root / name, name, trusted=places.trusted)
     yield from _instructions(context, root)
@@ -84,7 +84,7 @@ def _settings(path: Path, label: str, *, trusted: bool) -> Iterator[Finding]:
 
 
 def _instructions(context: CheckContext, root: Path) -> Iterator[Finding]:
-    used = context.ground.settings.boolean("instructionFiles")
+    used = context.environment.settings.boolean("instructionFiles")
     for name in ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md"):
         if (root / name).is_file():
             how = "used" if used else 'not used: "instructionFiles" is off'

@@ -1,4 +1,4 @@
-"""Checks of versions, of the programs that agentcli starts, and of the limit on watched folders."""
+"""Checks of the machine: versions, the programs that agentcli starts, the limit of watched folders."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from agentcli.doctor.finding import Finding
 from agentcli.tools.search.ripgrep import find_ripgrep
 
 _FEW_WATCHES = 8_192
-_SECONDS = 5.0
-_SHOWN = ("anthropic", "httpx2", "textual", "rich", "prompt_toolkit", "typer", "tree-sitter")
+"""Fewer watched folders than this are too few for a large project."""
+_VERSION_SECONDS = 5.0
+_REPORTED_LIBRARIES = ("anthropic", "httpx2", "textual", "rich", "prompt_toolkit", "typer", "tree-sitter")
 """Libraries whose versions a bug report should name."""
 
 
@@ -31,17 +32,17 @@ def versions(_context: CheckContext) -> Iterator[Finding]:
     from importlib.metadata import PackageNotFoundError, requires, version
 
     try:
-        wanted = [_name(line) for line in requires("agentcli") or () if "extra ==" not in line]
+        required = [_name(line) for line in requires("agentcli") or () if "extra ==" not in line]
     except PackageNotFoundError:
-        wanted = list(_SHOWN)
+        required = list(_REPORTED_LIBRARIES)
     found: dict[str, str] = {}
-    for name in dict.fromkeys((*_SHOWN, *wanted)):
+    for name in dict.fromkeys((*_REPORTED_LIBRARIES, *required)):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
             continue
-    missing = [name for name in wanted if name not in found]
-    text = ", ".join(f"{name} {found[name]}" for name in _SHOWN if name in found)
+    missing = [name for name in required if name not in found]
+    text = ", ".join(f"{name} {found[name]}" for name in _REPORTED_LIBRARIES if name in found)
     if missing:
         advice = "Reinstall agentcli: pip install --force-reinstall agentcli."
         yield Finding("fail", "libraries", f"missing: {', '.join(missing)}", advice)
@@ -50,7 +51,7 @@ def versions(_context: CheckContext) -> Iterator[Finding]:
 
 
 def programs(context: CheckContext) -> Iterator[Finding]:
-    path, folders = context.environ.get("PATH"), context.ground.writable_dirs
+    path, folders = context.environ.get("PATH"), context.environment.writable_dirs
     needed = (
         (
             "git",
@@ -89,6 +90,6 @@ def _name(requirement: str) -> str:
 
 
 def _version(program: str) -> str:
-    done = run_program([program, "--version"], cwd="/", environ={"PATH": os.defpath}, seconds=_SECONDS)
+    done = run_program([program, "--version"], cwd="/", environ={"PATH": os.defpath}, seconds=_VERSION_SECONDS)
     lines = done.output.decode(errors="replace").splitlines()
     return plain_line(lines[0], 100) if lines else "version unknown"

@@ -17,17 +17,17 @@ from agentcli.providers.catalog import DEFAULT_MODEL
 from agentcli.providers.check import list_models
 from agentcli.providers.credentials import shown_url
 
-_SECONDS = 8.0
-_SHOWN = 8
+_LISTING_SECONDS = 8.0
+_SHOWN_MODELS = 8
 
 
 def key(context: CheckContext) -> Iterator[Finding]:
-    parts = ModelBuilder(context.ground)
-    if parts.needs_no_key:
-        yield Finding("ok", "key", f"not needed: {parts.needs_no_key}")
+    builder = ModelBuilder(context.environment)
+    if builder.needs_no_key:
+        yield Finding("ok", "key", f"not needed: {builder.needs_no_key}")
         return
     try:
-        found = parts.credentials()
+        found = builder.credentials()
     except AgentError as error:
         yield Finding("fail", "key", "no usable key", str(error))
         return
@@ -37,37 +37,37 @@ def key(context: CheckContext) -> Iterator[Finding]:
 
 
 def endpoint(context: CheckContext) -> Iterator[Finding]:
-    parts = ModelBuilder(context.ground)
-    if parts.needs_no_key:
-        yield Finding("ok", "endpoint", f"not checked: {parts.needs_no_key}")
+    builder = ModelBuilder(context.environment)
+    if builder.needs_no_key:
+        yield Finding("ok", "endpoint", f"not checked: {builder.needs_no_key}")
         return
-    found = parts.credentials()
+    found = builder.credentials()
     began = time.monotonic()
-    listing = asyncio.run(list_models(found, _SECONDS))
-    taken = f"{found.host} answers in {duration(time.monotonic() - began)}"
+    listing = asyncio.run(list_models(found, _LISTING_SECONDS))
+    answered = f"{found.host} answers in {duration(time.monotonic() - began)}"
     if listing.problem:
         advice = "Check the network, the address (ANTHROPIC_BASE_URL, baseUrl) and the proxy (HTTPS_PROXY)."
         yield Finding("fail", "endpoint", f"{found.host} cannot be reached: {listing.problem}", advice)
     elif listing.is_refused:
-        text = f"{taken}, but refuses the key (HTTP {listing.status}, key from {found.source})"
+        text = f"{answered}, but refuses the key (HTTP {listing.status}, key from {found.source})"
         yield Finding("fail", "endpoint", text, "Enter another key: agentcli login.")
     elif listing.models:
-        yield from _models(context, taken, listing.models)
+        yield from _models(context, answered, listing.models)
     elif listing.is_absent:
-        yield Finding("ok", "endpoint", f"{taken}; it does not list its models")
+        yield Finding("ok", "endpoint", f"{answered}; it does not list its models")
     else:
         advice = "Check the address." if 300 <= listing.status < 400 else "Try again later."
-        yield Finding("warn", "endpoint", f"{taken}, with HTTP {listing.status}", advice)
+        yield Finding("warn", "endpoint", f"{answered}, with HTTP {listing.status}", advice)
 
 
-def _models(context: CheckContext, taken: str, names: Sequence[str]) -> Iterator[Finding]:
-    wanted = context.ground.catalog.resolve(context.ground.settings.text("model") or DEFAULT_MODEL)
+def _models(context: CheckContext, answered: str, names: Sequence[str]) -> Iterator[Finding]:
+    """Whether the endpoint has the configured model. `answered`: the beginning of the finding's text."""
+    wanted = context.environment.catalog.resolve(context.environment.settings.text("model") or DEFAULT_MODEL)
     count = counted(len(names), "model")
     if any(name == wanted or name.startswith(f"{wanted}-") for name in names):
-        yield Finding("ok", "endpoint", f"{taken}, has {count}, including {wanted}")
+        yield Finding("ok", "endpoint", f"{answered}, has {count}, including {wanted}")
         return
-    shown = ", ".join(plain_line(name, 60) for name in names[:_SHOWN])
-    advice = f"Choose one of its models with --model or the setting `model`: {shown}"
-    yield Finding(
-        "warn", "endpoint", f"{taken}, has {count}, but not {wanted}", f"{advice}{' …' * (len(names) > _SHOWN)}"
-    )
+    shown = ", ".join(plain_line(name, 60) for name in names[:_SHOWN_MODELS])
+    more = " …" if len(names) > _SHOWN_MODELS else ""
+    advice = f"Choose one of its models with --model or the setting `model`: {shown}{more}"
+    yield Finding("warn", "endpoint", f"{answered}, has {count}, but not {wanted}", advice)

@@ -12,7 +12,7 @@ from agentcli.doctor.finding import Finding
 
 
 def servers(context: CheckContext) -> Iterator[Finding]:
-    found = find_servers(context.ground)
+    found = find_servers(context.environment)
     for problem in found.problems:
         yield Finding("warn", "mcp", problem, "Correct the entry; `agentcli mcp list` shows all servers.")
     if not found.configs:
@@ -34,5 +34,5 @@ def servers(context: CheckContext) -> Iterator[Finding]:
 
 def _has_program(context: CheckContext, command: str) -> bool:
     if "/" in command:
-        return shutil.which(str(context.ground.cwd / Path(command).expanduser())) is not None
-    return shutil.which(command, path=context.ground.environ.get("PATH")) is not None
+        return shutil.which(str(context.environment.cwd / Path(command).expanduser())) is not None
+    return shutil.which(command, path=context.environment.environ.get("PATH")) is not None

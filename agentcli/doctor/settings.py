@@ -23,7 +23,7 @@ _VARIABLES = {"configuration": "CONFIG_DIR", "state": "STATE_DIR", "cache": "CAC
 
 
 def configuration(context: CheckContext) -> Iterator[Finding]:
-    problems = context.ground.settings.problems
+    problems = context.environment.settings.problems
     for problem in problems:
         status: Status = "warn" if problem.level == "warning" else "ok"
         advice = "Fix that file; `agentcli config` shows the active settings." if status == "warn" else ""
@@ -33,11 +33,11 @@ def configuration(context: CheckContext) -> Iterator[Finding]:
 
 
 def trust(context: CheckContext) -> Iterator[Finding]:
-    """Check the trust of the folder's own settings, if it has any."""
-    folder = project_folder(context.ground.cwd)
+    """Trust of the folder's own settings, if it has any."""
+    folder = project_folder(context.environment.cwd)
     if not any((folder / name).exists() for name in ("settings.json", "settings.local.json")):
         return
-    if context.ground.is_trusted():
+    if context.environment.is_trusted():
         yield Finding("ok", "trust", f"the settings in {folder} are trusted and active")
     else:
         advice = "`agentcli trust` shows what they do and asks whether to trust them."
@@ -79,7 +79,7 @@ def sessions(context: CheckContext) -> Iterator[Finding]:
     if status.st_uid == os.geteuid() and status.st_mode & 0o077:
         yield Finding("warn", "sessions", f"other users can read {root}", f"Make it private: chmod 700 '{root}'.")
     stored = list_sessions(state)
-    here = sum(1 for session in stored if session.cwd == str(context.ground.cwd))
+    here = sum(1 for session in stored if session.cwd == str(context.environment.cwd))
     taken = sum(session.size for session in stored)
     cut = [session for session in stored[:_LOOKED_AT] if _is_cut_off(session.path)]
     count = f"{len(stored):,} stored, {here:,} of this folder, {byte_size(taken)}"

@@ -73,7 +73,7 @@ def clipboard(context: CheckContext) -> Iterator[Finding]:
     if not context.screen.is_terminal:
         return
     facts = _facts(context)
-    folders = context.ground.working_dirs
+    folders = context.environment.working_dirs
     commands = () if facts.ssh else [command for command, _encoding in facts.clipboard_programs]
     program = next((command[0] for command in commands if find_program(command[0], facts.search_path, folders)), "")
     if program:

@@ -1,7 +1,7 @@
-"""Finds the files on disk that deny rules hide, so that a sandbox can cover them (S7).
+"""Find the existing files that deny rules match, so that a sandbox can cover them (S7).
 
-A rule is a pattern, a mount needs a path. The walk is bounded in entries and kept for some seconds, since it is asked
-for at every launch; a denied file that appears in between is covered from the next look on.
+A rule is a pattern, but a mount needs a path. The search is bounded in entries. Its result is cached for some seconds,
+because every launch needs it: a denied file that appears in between is covered from the next search on.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from agentcli.core.frozen import frozen
 from agentcli.core.lazy_pattern import lazy_pattern
 
 MOST_ENTRIES = 200_000
+"""Entries of folders that one search looks at."""
 MOST_FOUND = 400
 KEPT_SECONDS = 5.0
 _MOST_KEPT = 64
+"""Cached searches of `RestrictedFiles`."""
 _SKIPPED = frozenset({".git"})
-"""Has a great many entries, and none that rules name. Searched only if a rule does."""
+"""Folders with very many entries, searched only if a rule names them."""
 _WILD = lazy_pattern(r"[*?\[{]")
 _LEAST_DEPTH = 3
-"""A rule such as ~/**/.env names no folder that could be searched in time; text analysis has to do there."""
+"""Path components that the literal beginning of a rule needs to be searched. That of `~/**/.env` is too large a folder;
+only the analysis of a command's text covers such rules."""
 
 
 @frozen
@@ -36,7 +39,7 @@ class DeniedMatches:
 
 
 class DeniedFiles:
-    """Callable that returns the denied files that currently exist."""
+    """The denied files of a session that currently exist; call it to get them."""
 
     def __init__(
         self,
@@ -47,10 +50,11 @@ class DeniedFiles:
         now: Callable[[], float] = time.monotonic,
         single: Iterable[Path] = (),
     ) -> None:
-        """`specs`: the texts in the rules' parentheses; `hides` has the last word. `single`: further files anywhere."""
+        """`specs`: the patterns in the rules' parentheses, to find candidates; `hides` decides about a path. `single`:
+        further files, anywhere."""
         self._hides = hides
         self._specs = tuple(specs)
-        paths, further = _elsewhere(self._specs, home)
+        paths, further = _outside_places(self._specs, home)
         self._single = (*paths, *single)
         self._folders = (*folders, *further)
         self._now = now
@@ -59,7 +63,7 @@ class DeniedFiles:
 
     @property
     def complete(self) -> bool:
-        """Whether all denied files are known, after a look that may be some seconds old."""
+        """Whether the limits allowed finding all denied files; may be some seconds old."""
         self()
         return self._found.complete
 
@@ -71,13 +75,13 @@ class DeniedFiles:
 
     def _search(self) -> DeniedMatches:
         single = [path for path in self._single if path.exists() and self._hides(str(path))]
-        below = walk([str(folder) for folder in self._folders], self._specs, self._hides)
+        below = find_denied([str(folder) for folder in self._folders], self._specs, self._hides)
         found = (*single, *below.paths)
         return DeniedMatches(found[:MOST_FOUND], below.complete and len(found) <= MOST_FOUND)
 
 
 class RestrictedFiles:
-    """The same walk below any folder, for decisions about commands that search it. Kept for some seconds, too."""
+    """The denied files below any folder, for decisions about commands that search it. Cached for some seconds."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -89,49 +93,50 @@ class RestrictedFiles:
         """`scope`: what else `hides` depends on, such as the folder that relative rules start from."""
         until, found = self._kept.get((folder, specs, scope), (float("-inf"), None))
         if found is None or self._now() >= until:
-            found = walk([folder], specs, hides)
+            found = find_denied([folder], specs, hides)
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
             self._kept[folder, specs, scope] = (self._now() + KEPT_SECONDS, found)
         return found
 
 
-def walk(folders: list[str], specs: tuple[str, ...], hides: Callable[[str], bool]) -> DeniedMatches:
-    """Links are not followed: neither does a recursive search."""
-    candidates = _candidates(specs)
+def find_denied(folders: list[str], specs: tuple[str, ...], hides: Callable[[str], bool]) -> DeniedMatches:
+    """Search folders for paths that `specs` may match and `hides` confirms. Links are not followed, as recursive search
+    programs do not follow them."""
+    candidates = _name_pattern(specs)
     skipped = frozenset() if any(".git" in spec.split("/") for spec in specs) else _SKIPPED
-    waiting, found, looked_at = list(folders), [], 0
+    waiting, found, entry_count = list(folders), [], 0
     while waiting:
         try:
             entries = list(os.scandir(waiting.pop()))
         except OSError:
             continue
-        looked_at += len(entries)
+        entry_count += len(entries)
         for entry in entries:
-            # By its name first: asking the rules costs fifty times as much.
+            # The name first: asking the rules costs fifty times as much.
             if candidates.fullmatch(entry.name) and hides(entry.path):
                 found.append(Path(entry.path))
             elif entry.is_dir(follow_symlinks=False) and entry.name not in skipped:
                 waiting.append(entry.path)
-        if looked_at > MOST_ENTRIES or len(found) >= MOST_FOUND:
+        if entry_count > MOST_ENTRIES or len(found) >= MOST_FOUND:
             return DeniedMatches(tuple(found[:MOST_FOUND]), complete=False)
     return DeniedMatches(tuple(found))
 
 
 @functools.lru_cache(maxsize=64)
-def _candidates(specs: tuple[str, ...]) -> re.Pattern[str]:
+def _name_pattern(specs: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(fnmatch.translate(name_glob(spec)) for spec in specs) or r"(?!)", re.IGNORECASE)
 
 
 def name_glob(spec: str) -> str:
-    """Whatever a spec matches has, itself or in a folder above it, a name that matches this glob. `*`: any name."""
+    """A glob for names: every path that the spec matches has it, or a folder above it, matching the glob."""
     named = [part for part in spec.split("/") if part not in ("", ".", "..", "~") and part.strip("*")]
-    # A brace or a bracket means different things to different matchers: too many candidates are fine.
+    # Matchers disagree about braces and brackets; too many candidates do no harm.
     return re.sub(r"[\[{].*", "*", named[-1]) if named else "*"
 
 
-def _elsewhere(specs: Iterable[str], home: Path | None) -> tuple[list[Path], list[Path]]:
-    """Paths, and folders to search, that rules name outside of the working directories."""
+def _outside_places(specs: Iterable[str], home: Path | None) -> tuple[list[Path], list[Path]]:
+    """Paths, and folders to search, that absolute and home-relative rules name."""
     paths: list[Path] = []
     folders: list[Path] = []
     for spec in specs:

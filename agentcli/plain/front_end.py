@@ -1,4 +1,4 @@
-"""Plain mode's `FrontEnd` for slash commands: numbered lists, the user's editor, the terminal's clipboard."""
+"""The front end of slash commands in plain mode: numbered lists, the user's editor, the terminal's clipboard."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from agentcli.core.errors import AgentError
 from agentcli.core.plaintext import plain_text
 from agentcli.core.plural import counted
 from agentcli.plain.pieces import TextLine, TextStyle, prose
-from agentcli.plain.reading import Left
+from agentcli.plain.reader import QuitRequested
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
     from agentcli.config.trust import TrustState
     from agentcli.plain.start import Plain
 
-_INSTEAD = {
+_ALTERNATIVES = {
     "find": "Search in the terminal's own scrollback.",
     "theme": "Plain mode uses the terminal's own colours.",
 }
-"""Hint by page kind: what to use instead of the page, which only the app has."""
+"""What to do instead of opening a page, by the kind of page."""
 
 
 class PlainFrontEnd(FrontEnd):
+    """See `FrontEnd` for the contract of each method."""
+
     instead = "Start agentcli without --plain to use it."
     keys = """\
 Enter sends; Ctrl+J, Alt+Enter or a backslash at the end starts a new line
@@ -41,8 +43,7 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"
         self._plain = plain
 
     async def run(self, text: str) -> bool:
-        """Run `text` if it is a command handled locally, without a submission; otherwise return False. Raises
-        `Left`."""
+        """Run a line that is a local command; False for any other line. Raises `QuitRequested`."""
         from agentcli.commands.line import CommandLine, parse_line
         from agentcli.core.events import NoticeRaised
 
@@ -53,8 +54,8 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"
             return False
         async for event in line.command.load()(self._plain.session.engine, line.arguments, self):
             if isinstance(event, NoticeRaised):
-                look: TextStyle = "error" if event.level == "error" else "text"
-                self._plain.session.show([prose(plain_text(event.text), look)])
+                style: TextStyle = "error" if event.level == "error" else "text"
+                self._plain.session.show([prose(plain_text(event.text), style)])
         return True
 
     async def options(self) -> Options:
@@ -63,14 +64,14 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"
         return self._plain.options
 
     async def page(self, kind: str, *data: Any) -> Any:
-        raise Unavailable(_INSTEAD.get(kind, self.instead))
+        raise Unavailable(_ALTERNATIVES.get(kind, self.instead))
 
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
         session = self._plain.session
         session.show([prose(f"{title}:", "text")])
         for number, choice in enumerate(choices, 1):
-            marked = f"  {number:>2}  "
-            session.show([TextLine(((marked, "mark"), (f"{choice.detail}  ", "quiet"), (choice.label, "text")))])
+            mark, detail = f"  {number:>2}  ", f"{choice.detail}  "
+            session.show([TextLine(((mark, "mark"), (detail, "quiet"), (choice.label, "text")))])
         while True:
             text = await session.ask("Which one (a number, empty for none): ")
             if text is None or not text.strip():
@@ -111,4 +112,4 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"
         return await self._plain.welcoming.forget_key(await self.options())
 
     def leave(self) -> None:
-        raise Left
+        raise QuitRequested

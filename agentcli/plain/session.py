@@ -18,7 +18,7 @@ from agentcli.interactive.draft import Draft
 from agentcli.interactive.driver import SessionDriver
 from agentcli.plain.pieces import Gap, Piece
 from agentcli.plain.printer import prompt_lines
-from agentcli.plain.reading import Reader
+from agentcli.plain.reader import Reader
 from agentcli.plain.session_view import PrintedView
 from agentcli.plain.writer import Writer
 

@@ -13,7 +13,7 @@ from agentcli.interactive.view import Question, Sent
 from agentcli.plain.pieces import Gap, Piece
 from agentcli.plain.printer import Printer, prompt_lines
 from agentcli.plain.questions import answer_to
-from agentcli.plain.reading import Left, Reader
+from agentcli.plain.reader import QuitRequested, Reader
 from agentcli.plain.writer import Writer
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class PrintedView:
         answer = None
         try:
             answer = await answer_to(event, self._session)
-        except Left:
+        except QuitRequested:
             self._session.left = True
         except Exception as problem:  # noqa: BLE001 -- a question that cannot be asked stops the work
             self._session.note(f"The question could not be asked: {problem}", "error")

@@ -22,7 +22,7 @@ from agentcli.interactive.draft import Draft
 from agentcli.interactive.resource_completion import MentionSource
 from agentcli.plain.front_end_choice import is_dumb_terminal
 from agentcli.plain.pieces import Gap, Piece, line, prose
-from agentcli.plain.reading import Left, Reader, Stopped
+from agentcli.plain.reader import PromptCancelled, QuitRequested, Reader
 from agentcli.plain.terminal import Keyboard, Signals, columns, encoding, wants_colours
 from agentcli.plain.writer import BareWriter, ColourWriter, Sink, to_terminal
 
@@ -109,13 +109,13 @@ class Plain:
 
     def _make_reader(self) -> Reader:
         if self._bare:
-            from agentcli.plain.lines import LineReader
+            from agentcli.plain.line_reader import LineReader
 
             reader = LineReader(self._sink, self._writer.taken, self._mode)
             reader.remember_with(lambda text: self._history.add(Draft(text)))
             return reader
         from agentcli.interactive.late_completion import LateCompletions
-        from agentcli.plain.reader import PromptReader
+        from agentcli.plain.prompt_reader import PromptReader
         from agentcli.plain.recall import PromptCompleter, SharedHistory
 
         return PromptReader(
@@ -141,7 +141,7 @@ class Plain:
         signals.install()
         try:
             await self._converse()
-        except Left:
+        except QuitRequested:
             pass
         except asyncio.CancelledError:
             if signals.exit_code is None:
@@ -219,7 +219,7 @@ class Plain:
         )
 
     async def _ask_for_trust(self) -> None:
-        """Ask about a folder with its own settings before any of them is used. Raises `Left`."""
+        """A folder that brings settings along is asked about before anything of it is read. Raises `QuitRequested`."""
         from agentcli.config.trust import TrustStore
 
         if self._start.trust:
@@ -231,12 +231,12 @@ class Plain:
         from agentcli.plain.questions import may_go_on
 
         if not await may_go_on(state, self.session, store.trust):
-            raise Left
+            raise QuitRequested
 
     # --------------------------------------------------------------------------------------------------- prompting
 
     async def _next(self) -> str:
-        """The next line to send. Raises `Left`, and any error of assembling the engine."""
+        """What is to be sent next. Raises `QuitRequested`, and what kept the engine from being there."""
         if self.session.next:
             text = self.session.next.popleft()
             self.session.echo(text)
@@ -245,11 +245,11 @@ class Plain:
         draft, self.session.draft = self.session.draft, ""
         try:
             return await self._prompted(draft)
-        except Stopped:
+        except PromptCancelled:
             self._writer.taken()
             now = asyncio.get_running_loop().time()
             if now - self._stopped_at < TWICE_SECONDS:
-                raise Left from None
+                raise QuitRequested from None
             self._stopped_at = now
             self.session.note("Ctrl+C again quits")
             return ""

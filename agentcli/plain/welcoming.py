@@ -1,4 +1,4 @@
-"""Connect a model in plain mode: with `/login`, and automatically if a prompt is sent and no model can be reached."""
+"""Connecting a model in plain mode: for `/login`, and automatically if no model can be reached for a prompt."""
 
 from __future__ import annotations
 

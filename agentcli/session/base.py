@@ -1,4 +1,4 @@
-"""Interface between the engine and the storage of its conversation."""
+"""`Store`: the interface between the engine and the storage of its conversation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ class SessionContext:
 
 
 class Store:
-    """Interface of a store. This base class stores nothing (`--no-session-persistence`, or no folder to write to);
-    `problem` is then reported once if the user did not choose that. No method raises for an I/O error, so that a
-    failure never stops the work."""
+    """Stores a conversation. This base class stores nothing: for `--no-session-persistence`, or without a folder.
+
+    No method raises for an I/O error, so that a failure never stops the work."""
 
     def __init__(self, session_id: str, problem: str | None = None) -> None:
+        """`problem`: why nothing can be stored, reported once; None if the user chose so."""
         self._session_id = session_id
         self._problem = problem
         self._notice = problem
@@ -43,22 +44,22 @@ class Store:
 
     @property
     def problem(self) -> str | None:
-        """A message while the conversation cannot be saved."""
+        """Why the conversation cannot be saved at present; None if it can."""
         return self._problem
 
     def record(self, event: Event) -> None:
         """Store an event if it belongs to the session. Call it before the event is shown.
 
-        A reply whose blocks were recorded ends with `MessageAppended` or `ReplyTombstoned`. Without either, it becomes
-        void when another reply begins, a message is added or the submission ends.
+        A reply whose blocks were recorded ends with `MessageAppended` or `ReplyTombstoned`. It is void if neither
+        comes before another reply begins, a message is added or the submission ends.
         """
 
     def record_soon(self, event: Event) -> None:
-        """Store an event later: with `write_due`, or before the next event that is recorded."""
+        """Store an event later, to not delay what comes next: at `write_due`, or before the next stored event."""
         self.record(event)
 
     def write_due(self) -> None:
-        """Store the events that `record_soon` has deferred."""
+        """Store the events that `record_soon` deferred."""
 
     def write_waiting(self) -> None:
         """Store the events of a resumed session that are waiting for its first message."""
@@ -71,8 +72,8 @@ class Store:
     def set_title(self, title: str) -> None: ...
 
     def resume_name(self) -> str:
-        """The session's name if it is unambiguous for `--resume`, else its id. Call it in a thread: with a name it
-        reads the beginning and the end of every session of the folder."""
+        """The argument for `--resume`: the session's name if it is unique, else its id. Blocking: with a name it reads
+        the beginning and the end of every session of the folder."""
         return self.session_id
 
     def set_system_context(self, text: str, folders: Sequence[str] = (), style: Json | None = None) -> None:
@@ -99,7 +100,7 @@ class Store:
         """Sync to disk, at the end of a submission. Blocking; takes a fraction of a millisecond on a local disk."""
 
     def sync_soon(self) -> None:
-        """Sync to disk in the background, between two turns, so that the next request does not wait."""
+        """Force to disk in a thread, between two turns: the next request does not wait for it."""
 
     def take_notice(self) -> str | None:
         """The next notice for the user about saving, each once; None if there is none."""

@@ -1,4 +1,5 @@
-"""Actions started by screen keys and prompt lines: local commands, the palette, rewind, copy."""
+"""Work that keys and sent lines start on the chat screen, outside of submissions: local slash commands, the palette,
+rewinding, copying."""
 
 from __future__ import annotations
 
@@ -24,17 +25,19 @@ _LONGEST_PROMPT = 40
 
 
 class Actions:
+    """Starts work in workers; `say` shows its text in the transcript."""
+
     def __init__(self, app: AgentApp, chat: ChatScreen) -> None:
         self._app = app
         self._chat = chat
         self.front_end = AppFrontEnd(app, chat)
 
-    def handle(self, draft: Draft) -> bool:
-        """Start a command that runs outside of a submission. Return False for a line that the session has to send."""
+    def start_local(self, draft: Draft) -> bool:
+        """Start what a sent line means outside of a submission. False: the session driver takes the line."""
         from agentcli.commands.line import CommandLine, parse_line
 
         if is_lone_key(draft.text):
-            # An API key pasted into the prompt: never show it or send it to a model.
+            # An API key pasted into the prompt: it must neither be sent nor shown.
             self.start(self._app.welcoming.open(key=draft.text))
             return True
         engine = self._chat.session.engine
@@ -62,6 +65,7 @@ class Actions:
                 self.say(event.text, event.level)
 
     def run(self, name: str) -> None:
+        """Run the action of a key: one of this class, or the slash command of that name."""
         if name == "palette":
             self.start(self._palette())
         elif name == "rewind":
@@ -96,7 +100,7 @@ class Actions:
 
     async def _ready(self) -> Engine:
         while (engine := self._chat.session.engine) is None:
-            await self._app.engine_ready.wait()
+            await self._app.opener.engine_ready.wait()
             await asyncio.sleep(0.02)
         return engine
 

@@ -241,12 +241,12 @@ class ChatScreen(Screen[None]):
     def send(self, draft: Draft, at_once: bool = False) -> None:
         self._pressed = ("", 0.0)
         if draft.is_empty:
-            # Enter on an empty prompt while prompts are queued: interrupt and send them now.
+            # Enter in the empty box while prompts are queued: interrupt the work and send them.
             if self.session.busy:
                 self.session.steer()
             return
         self.tell_sent(draft.text)
-        if self.actions.handle(draft):
+        if self.actions.start_local(draft):
             return
         self.transcript.follow()
         self._pressed = ("", 0.0)

@@ -56,9 +56,9 @@ class AppFrontEnd(FrontEnd):
         }
 
     async def options(self) -> Options:
-        await self._app.options_ready.wait()
-        assert self._app.options is not None
-        return self._app.options
+        await self._app.opener.options_ready.wait()
+        assert self._app.opener.options is not None
+        return self._app.opener.options
 
     async def page(self, kind: str, *data: Any) -> Any:
         return await self._pages[kind](*data)
@@ -96,10 +96,10 @@ class AppFrontEnd(FrontEnd):
 
     async def open_session(self, resume: str | None = None) -> None:
         await self.options()
-        await self._app.open_session(resume)
+        await self._app.opener.open(resume)
 
     async def connect(self) -> None:
-        await self._app.engine_ready.wait()
+        await self._app.opener.engine_ready.wait()
         await self._app.welcoming.open()
 
     async def disconnect(self) -> str:
@@ -116,13 +116,13 @@ class AppFrontEnd(FrontEnd):
     async def save_setting(self, name: str, value: Any, scope: str = "user") -> str:
         if name == "theme" and isinstance(value, str):
             try:
-                self._app.use_theme(value)
+                self._app.themes.use(value)
             except ThemeError as error:
                 raise AgentError(str(error)) from error
         return await asyncio.to_thread(self._app.preferences.keep, name, value, cast("SettingScope", scope))
 
     def themes(self) -> list[tuple[str, str]]:
-        return [(theme.name, theme.description) for theme in self._app.dressing.all().values()]
+        return [(theme.name, theme.description) for theme in self._app.themes.active.all().values()]
 
     def leave(self) -> None:
         self._app.leave()
@@ -242,13 +242,13 @@ class AppFrontEnd(FrontEnd):
         from agentcli.tui.pickers.theme import ThemePicker
 
         problems: list[str] = []
-        themes = await asyncio.to_thread(self._app.dressing.all, problems.append)
+        themes = await asyncio.to_thread(self._app.themes.active.all, problems.append)
         for problem in problems:
             self._chat.session.note(problem, "warning")
         rows = [(theme.name, theme.description, theme.dark) for theme in themes.values()]
-        dressing = self._app.dressing
-        current = dressing.theme.name if dressing.problem else dressing.setting or "auto"
-        picker = ThemePicker(rows, current, self._app.try_theme)
+        active = self._app.themes.active
+        current = active.theme.name if active.problem else active.setting or "auto"
+        picker = ThemePicker(rows, current, self._app.themes.try_out)
         return await self._app.ask_on_screen(picker)
 
     async def _settings(self, rows: list[Setting]) -> Any:
@@ -261,8 +261,8 @@ class AppFrontEnd(FrontEnd):
         from agentcli.tui.resume import last_lines_of
 
         picked: SessionInfo | None = await self._app.ask_on_screen(SessionPicker(load, last_lines_of))
-        if picked is None and self._app.waits_for_session:
-            await self._app.open_session()
+        if picked is None and self._app.opener.picks_session:
+            await self._app.opener.open()
         return picked
 
     async def _find(self, query: str) -> None:

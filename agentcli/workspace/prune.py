@@ -1,4 +1,4 @@
-"""Deletes old snapshots: sessions older than 30 days, unused folders, and those above the size limit.
+"""Delete old snapshots: of sessions older than 30 days, of unused folders, and more of those above the size limit.
 
 Runs in the background, at most once a day for all folders together, and may be cancelled at any point.
 """
@@ -23,15 +23,21 @@ KEEP_WHEN_LARGE_SECONDS = 3 * 86_400
 LARGEST_SHADOW = 2 * 1024**3
 PRUNE_EVERY_SECONDS = 86_400
 _STALE_INDEX_SECONDS = 86_400
+"""Age of temporary index files that a crash left behind."""
 _TIDY_SECONDS = 120.0
+"""Time limit of git's garbage collection."""
+_MANY_LOOSE_OBJECTS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
     folder: Path
+    """Parent of all snapshots."""
     every: float
+    """Seconds between two runs."""
 
     async def run(self, in_use: Iterable[Shadow]) -> None:
+        """Prune if it is due. The shadow repositories `in_use` are only shrunk. Never raises for I/O or git errors."""
         shadows = list(in_use)
         try:
             # File times are wall-clock times, so this is measured against the wall clock too.
@@ -47,6 +53,7 @@ class Pruning:
             return
 
     def _due(self, now: float) -> bool:
+        """Whether the last run is long ago; records this one."""
         mark = self.folder / "pruned"
         if (age := _age(mark, now)) is not None and age < self.every:
             return False
@@ -77,7 +84,7 @@ def shrink(place: Path, now: float) -> bool:
         if index.name.startswith("index.") and (_age(index, now) or 0) > _STALE_INDEX_SECONDS:
             index.unlink(missing_ok=True)
     loose = sum(1 for folder in _children(place / "objects") for _one in _children(folder) if len(folder.name) == 2)
-    return dropped or loose > 5_000
+    return dropped or loose > _MANY_LOOSE_OBJECTS
 
 
 def _children(folder: Path) -> list[Path]:

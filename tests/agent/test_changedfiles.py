@@ -244,7 +244,7 @@ async def test_an_unchanged_file_is_not_read_again(desk: Desk, monkeypatch: pyte
         loads.append(path)
         return Path(path).read_bytes()
 
-    monkeypatch.setattr(changedfiles, "load_now", counted)
+    monkeypatch.setattr(changedfiles, "load_blocking", counted)
     for _turn in range(3):
         assert await desk.told() == ""
     assert len(loads) == 1

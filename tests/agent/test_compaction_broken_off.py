@@ -68,7 +68,7 @@ def steps_of_a_whole_run(review: bool) -> int:
 def test_an_abort_at_any_point_leaves_the_compaction_complete_or_undone(review: bool, how: str) -> None:
     async def main(point: int) -> bool:
         b = slow_bench(interactive=True)
-        view = b.engine._state.conversation.view
+        view = b.engine._state.setup.view
         async with b.engine:
             await b.run("tell")
             await b.run("look")
@@ -102,7 +102,7 @@ def test_a_consumer_that_leaves_during_a_compaction_loses_nothing() -> None:
         async with b.engine:
             await b.run("tell")
             await b.run("look")
-            view = b.engine._state.conversation.view
+            view = b.engine._state.setup.view
             before = view.wire(b.engine.messages)
             stream = b.engine.compact()
             appended = 0

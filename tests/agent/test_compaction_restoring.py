@@ -199,7 +199,7 @@ async def test_a_file_that_is_now_denied_is_not_restored(tmp_path: Path) -> None
 
         from agentcli.permissions.rules.rule import parse_rule
 
-        permissions = engine._state.conversation.permissions
+        permissions = engine._state.setup.permissions
         rule = parse_rule("Read(./secret.py)", "test")
         permissions.policy = replace(permissions.policy, deny=(*permissions.policy.deny, rule))
         said = await after_compaction(engine, transport)

@@ -53,7 +53,7 @@ def check_file(b: Bench) -> None:
         view.edit([edit_from_dict(edit)], after)
     for redaction in loaded.redactions:
         view.repair(redaction.repair, redaction.through)
-    assert view.wire(loaded.messages) == b.engine._state.conversation.view.wire(b.engine.messages)
+    assert view.wire(loaded.messages) == b.engine._state.setup.view.wire(b.engine.messages)
 
 
 HALF = reply(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentcli.agent.cache.watch import LONG_TTL, SHORT_TTL, CacheWatch, Setup
-from agentcli.agent.context.report import Cached, ChangePrice, price_of_change
+from agentcli.agent.context.report import ChangePrice, ExpectedCache, price_of_change
 from agentcli.agent.profile import Profile
 from agentcli.core import events as ev
 from agentcli.core.ids import seconds_between
@@ -223,29 +223,29 @@ def test_the_time_between_two_timestamps() -> None:
 
 def test_a_model_change_costs_the_lost_cache_at_the_new_models_price() -> None:
     price = Price.of(4.0, 20.0)
-    change = price_of_change(Cached(100_000), Cached(0), price)
+    change = price_of_change(ExpectedCache(100_000), ExpectedCache(0), price)
     assert (change.tokens, change.usd) == (100_000, pytest.approx(0.5))
     assert change.text == "re-bills 100k tokens, about $0.50, once"
     assert change.needs_confirmation(0.1)
-    long_lived = price_of_change(Cached(100_000, long_lived=True), Cached(0), price)
+    long_lived = price_of_change(ExpectedCache(100_000, long_lived=True), ExpectedCache(0), price)
     assert long_lived.usd == pytest.approx(0.8), "what is kept for an hour costs more"
 
 
 def test_a_change_that_costs_almost_nothing_needs_no_confirmation() -> None:
     price = Price.of(4.0, 20.0)
-    assert price_of_change(Cached(0), Cached(0), price) == ChangePrice(0, 0.0)
-    assert price_of_change(Cached(0, cold=True), Cached(0, cold=True), price).text == (
+    assert price_of_change(ExpectedCache(0), ExpectedCache(0), price) == ChangePrice(0, 0.0)
+    assert price_of_change(ExpectedCache(0, cold=True), ExpectedCache(0, cold=True), price).text == (
         "the cache is cold: nothing is re-billed"
     )
-    small = price_of_change(Cached(900), Cached(0), price)
+    small = price_of_change(ExpectedCache(900), ExpectedCache(0), price)
     assert (small.needs_confirmation(0.1), small.text) == (False, "re-bills 900 tokens, about $0.0045, once")
-    assert not price_of_change(Cached(0), Cached(90_000), price).needs_confirmation(0.1), (
+    assert not price_of_change(ExpectedCache(0), ExpectedCache(90_000), price).needs_confirmation(0.1), (
         "a change back to what is cached"
     )
 
 
 def test_a_change_with_an_unknown_price_is_confirmed_and_not_shown_as_free() -> None:
-    change = price_of_change(Cached(100_000), Cached(0), None)
+    change = price_of_change(ExpectedCache(100_000), ExpectedCache(0), None)
     assert change.needs_confirmation(0.1)
     assert change.text == "re-bills 100k tokens once; the price is unknown"
 
@@ -308,7 +308,7 @@ def test_the_learned_token_density_applies_to_system_and_tools_too() -> None:
         b = bench("Hi.", tools=[looking()])
         async with b.engine:
             plain = b.engine._state.requests.overhead_tokens()
-            b.engine._state.conversation.view.estimator.density = 1.5
+            b.engine._state.setup.view.estimator.density = 1.5
             assert b.engine._state.requests.overhead_tokens() == pytest.approx(plain * 1.5, abs=1)
             b.engine._state.settings.profile = replace(b.engine.profile, system=("Other. " * 500,))
             assert b.engine._state.requests.overhead_tokens() > plain * 1.5 + 500

@@ -107,7 +107,7 @@ def test_a_shortened_result_is_restored_in_full_when_pinned() -> None:
             await b.run("first")
             result = item(b, "results")
             edit = ContextEdit(kind="replace", target=result, text="[cleared]", step="microcompact", freed=5_000)
-            b.engine._state.conversation.view.edit([edit], b.engine.messages[-1].id)
+            b.engine._state.setup.view.edit([edit], b.engine.messages[-1].id)
             assert b.engine.context.item_text(result) == "[cleared]"
             restored = b.engine.context.restore(result)
             assert isinstance(restored, RestoreEffect)
@@ -144,7 +144,7 @@ def test_no_step_changes_pinned_content() -> None:
                 await b.run("first")
                 _far, near = (one.id for one in b.engine.context.items() if one.category == "results")
                 b.engine.context.pin(near)
-                b.engine._state.conversation = replace(b.engine._state.conversation, pipeline=steps)
+                b.engine._state.setup = replace(b.engine._state.setup, pipeline=steps)
                 await b.run("second")
             said = json.dumps(b.requests[-1])
             assert "near: seen" in said
@@ -159,16 +159,16 @@ def test_a_collapsed_span_is_restored_but_not_dropped() -> None:
         async with b.engine:
             await b.run("first")
             await b.run("second")
-            before = b.engine._state.conversation.view.wire(b.engine.messages)
+            before = b.engine._state.setup.view.wire(b.engine.messages)
             first, last = b.engine.messages[0].id, b.engine.messages[1].id
             span = ContextEdit(
                 kind="collapse", target=first, through=last, text="It was told.", step="collapse", freed=7_000
             )
-            b.engine._state.conversation.view.edit([span], b.engine.messages[-1].id)
+            b.engine._state.setup.view.edit([span], b.engine.messages[-1].id)
             collapsed = item(b, "summary", "It was told.")
             assert b.engine.context.drop(collapsed) == pinning.COLLAPSED_SPAN
             assert isinstance(b.engine.context.restore(collapsed), RestoreEffect)
-            assert b.engine._state.conversation.view.wire(b.engine.messages) == before
+            assert b.engine._state.setup.view.wire(b.engine.messages) == before
 
     run_virtual(main)
 
@@ -290,17 +290,17 @@ def test_pinned_items_survive_a_compaction_after_any_pins_and_drops(data: st.Dat
                 name = data.draw(st.sampled_from(everything)) if everything else ""
                 b.engine.context.pin(name) if data.draw(st.booleans()) else b.engine.context.drop(name)
             kept = [b.engine.context.item_text(one) for one in sorted(b.engine.context.pins)]
-            count = len(b.engine._state.conversation.pins)
+            count = len(b.engine._state.setup.pins)
             for _time in range(2):
                 await collect(b.engine.compact())
                 await b.run("go on")
-                shown = b.engine._state.conversation.view.messages(b.engine.messages)
+                shown = b.engine._state.setup.view.messages(b.engine.messages)
                 said = "\n".join(
                     b.engine.context.item_text(block_id(m, n)) for m in shown for n in range(len(m.content))
                 )
                 assert all(text.partition("\n[")[0].strip() in said for text in kept if "{" not in text)
                 names = {pin_name(m, n) for m in shown for n in range(len(m.content))}
-                assert len(names & set(b.engine._state.conversation.pins)) == count
+                assert len(names & set(b.engine._state.setup.pins)) == count
 
     run_virtual(main)
 

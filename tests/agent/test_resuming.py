@@ -181,7 +181,7 @@ async def test_a_resume_does_not_read_unchanged_files_again(home: Home, monkeypa
         loaded.append(Path(path).name)
         return Path(path).read_bytes()
 
-    monkeypatch.setattr(changedfiles, "load_now", load)
+    monkeypatch.setattr(changedfiles, "load_blocking", load)
     (folder / "3.py").write_text("changed by somebody\n")
     _events, second = await home.ask("one", "I see.", resume=session_of(events))
     assert loaded == ["3.py"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.context.report import Cached, price_of_change
+from agentcli.agent.context.report import ExpectedCache, price_of_change
 from agentcli.assemble import Options, build_engine
 from agentcli.core.usage import CacheLosses, Usage
 from agentcli.providers.catalog import Catalog
@@ -74,5 +74,5 @@ def test_a_broken_cache_is_priced_in_the_tier_of_its_request() -> None:
     assert lost.cost_usd(cost) == pytest.approx(50_000 * (0.625 - 0.05) / 1e6)
     lost = CacheLosses().adding("haiku", 50_000, long_lived=False, broken=True, prompt=60_000)
     assert lost.cost_usd(cost) == pytest.approx(50_000 * (0.125 - 0.01) / 1e6)
-    change = price_of_change(Cached(50_000), Cached(0), price, 150_000)
+    change = price_of_change(ExpectedCache(50_000), ExpectedCache(0), price, 150_000)
     assert change.usd == pytest.approx(50_000 * 0.625 / 1e6)

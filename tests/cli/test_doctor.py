@@ -195,7 +195,7 @@ def context(
 
 
 def test_a_check_that_breaks_is_a_finding(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_patient: CheckContext) -> Iterator[Finding]:
+    def broken(_context: CheckContext) -> Iterator[Finding]:
         raise OSError("the disk is on fire")
         yield
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from agentcli.plain.pieces import Piece
-from agentcli.plain.reading import Left, Listener
+from agentcli.plain.reader import Listener, QuitRequested
 from agentcli.plain.writer import BareWriter, Writer
 
 ESC = "\x1b"
@@ -51,7 +51,7 @@ class ScriptedReader:
         self.above_prompt = 0
 
     async def prompt(self, draft: str = "") -> str:
-        raise Left
+        raise QuitRequested
 
     async def ask(self, question: str, *, hidden: bool = False) -> str | None:
         self.questions.append(question)

@@ -15,9 +15,9 @@ from prompt_toolkit.completion import DummyCompleter
 from prompt_toolkit.history import DummyHistory
 from prompt_toolkit.shortcuts import PromptSession
 
-from agentcli.plain.lines import LineReader
-from agentcli.plain.reader import PromptReader
-from agentcli.plain.reading import Left, Listener
+from agentcli.plain.line_reader import LineReader
+from agentcli.plain.prompt_reader import PromptReader
+from agentcli.plain.reader import Listener, QuitRequested
 from agentcli.plain.terminal import Keyboard
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +55,7 @@ async def test_a_terminal_that_goes_away_before_a_question_ends_it() -> None:
     source, target = os.pipe()
     os.close(target)
     reader = LineReader(lambda _text: None, lambda: None, lambda: "", source)
-    with pytest.raises(Left):
+    with pytest.raises(QuitRequested):
         await reader.ask("Run it? ")
     os.close(source)
 
@@ -92,7 +92,7 @@ async def test_keys_typed_while_the_first_question_is_made_do_not_answer_it(
 
     with os.fdopen(os.dup(reading)) as file, Keyboard(reading).quiet():
         reader = reader_of(file, monkeypatch)
-        monkeypatch.setattr("agentcli.plain.reader.PromptSession", SlowlyMade)
+        monkeypatch.setattr("agentcli.plain.prompt_reader.PromptSession", SlowlyMade)
         asking = asyncio.get_running_loop().create_task(reader.ask("Run it? "))
         async with asyncio.timeout(30):
             while not (made := reader._questions.get(False)) or not made.app.is_running:
@@ -106,7 +106,7 @@ async def test_an_esc_does_not_take_the_next_character_with_it(
     terminal: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typing, reading = terminal
-    monkeypatch.setattr("agentcli.plain.reader._SEQUENCE_SECONDS", 1_000)
+    monkeypatch.setattr("agentcli.plain.prompt_reader._SEQUENCE_SECONDS", 1_000)
     with os.fdopen(os.dup(reading)) as file:
         reader = reader_of(file, monkeypatch)
         asking = asyncio.get_running_loop().create_task(reader.prompt())

@@ -448,7 +448,7 @@ async def _use_app_once() -> None:
         start = Start(make_options=lambda: options, cwd=options.cwd, environ=environ)
         app = AgentApp(start, load_preferences(options.cwd, environ, None, None))
         async with app.run_test(size=(100, 30), tooltips=True, notifications=True) as pilot:
-            await app.engine_ready.wait()
+            await app.opener.engine_ready.wait()
             app.post_message(BackgroundColour(TERMINAL_BACKGROUND))
             app.chat.send(Draft("hello"))
             while "files" not in app.chat.transcript.source_text() or app.chat.session.busy:

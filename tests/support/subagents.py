@@ -77,7 +77,7 @@ def agent_bench(
     children = Children()
     setup = AgentSetup(children.build, lambda: defined or {}, most)
     b = bench(*replies, tools=[Task(), *tools], agents=setup, **rest)
-    children.session = b.engine._state.conversation
+    children.session = b.engine._state.setup
     return b, children
 
 

@@ -150,7 +150,7 @@ async def test_without_pillow_a_picture_that_fits_is_still_shown(
 @each_row("format", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])
 def test_sizes_are_read_from_headers(format: str) -> None:
     data = picture((321, 123), format)
-    assert image._dimensions(data, image.image_kind(data)) == (321, 123)
+    assert image._dimensions(data, image.image_media_type(data)) == (321, 123)
     if format == "WEBP":
         for more in ({"lossless": True}, {"exif": b"Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00"}):
             buffer = io.BytesIO()

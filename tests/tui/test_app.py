@@ -302,10 +302,10 @@ def test_open_questions_take_the_colours_of_another_theme(tmp_path: Path) -> Non
             return {str(segment.style.color) for segment in segments if segment.style is not None}
 
         async def compare() -> None:
-            app.try_theme("dark")
+            app.themes.try_out("dark")
             await pilot.pause()
             dark = colours()
-            app.try_theme("light")
+            app.themes.try_out("light")
             await pilot.pause()
             assert not dark & colours()
 
@@ -334,9 +334,9 @@ def test_esc_in_the_list_of_themes_returns_to_auto(tmp_path: Path) -> None:
         await sends(pilot, app, "/theme")
         await until(pilot, lambda: "● auto" in shown(app))
         await pilot.press("down")
-        await until(pilot, lambda: app.dressing.setting != "auto")
+        await until(pilot, lambda: app.themes.active.setting != "auto")
         await pilot.press("escape")
-        await until(pilot, lambda: app.dressing.setting == "auto")
+        await until(pilot, lambda: app.themes.active.setting == "auto")
 
     Desk(tmp_path).play(script)
 

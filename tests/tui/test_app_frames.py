@@ -76,8 +76,8 @@ def test_a_key_is_painted_at_once_while_the_frame_of_events_waits_for_a_request(
         update = app.chat._compositor.update_widgets
         app.chat._compositor.update_widgets = lambda widgets: painted.append(frozenset(widgets)) or update(widgets)  # type: ignore[func-returns-value]
         app.chat.session._view.show(finished)
-        assert app.type_directly(events.Key("x", "x"), alone=True)
-        app.paint_typed()
+        assert app.direct_keys.type_directly(events.Key("x", "x"), alone=True)
+        app.direct_keys.paint_typed()
         assert painted == [{app.chat.focused}], "the key alone, in this turn"
         await until(pilot, lambda: "The answer." in "\n".join(rows(app)))
 

@@ -228,7 +228,7 @@ class EchoingDriver:
         self._app, self._memory, self.terminal = app, ScreenMemory(), Emulator(*app.size)
         self._stream = QuickStream(self.terminal)
         draw_each_frame(monkeypatch)
-        monkeypatch.setattr(app, "_painting_driver", lambda: self)
+        monkeypatch.setattr(app, "painting_driver", lambda: self)
         repaint(app)
 
     def paint(self, strips: list[tuple[int, int, Strip]], size: Size, cursor: tuple[int, int], **_rest: object) -> None:

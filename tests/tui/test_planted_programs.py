@@ -15,7 +15,7 @@ from agentcli.cli.parse import parse
 from agentcli.core.errors import AgentError
 from agentcli.core.terminal import Terminal
 from agentcli.interactive.editor import NotWritten, editor_command
-from agentcli.plain.reader import edited_outside
+from agentcli.plain.prompt_reader import edited_outside
 from agentcli.providers.credentials import KeyHelper
 from agentcli.tui.model import Facts
 from agentcli.tui.prompt.paste import read_clipboard

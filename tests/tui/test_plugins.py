@@ -41,7 +41,7 @@ def test_a_renderer_and_a_theme_are_used_and_a_saved_plugin_is_loaded_again(tmp_
         plugins = engine.plugins
         assert plugins is not None
         await until(pilot, lambda: plugins.loaded)
-        await until(pilot, lambda: app.dressing.theme.name == "moss")
+        await until(pilot, lambda: app.themes.active.theme.name == "moss")
         assert "there is no moss" not in shown(app)
         assert ("moss", "Green on near black") in app.chat.actions.front_end.themes()
         await sends(pilot, app, "count")
@@ -62,7 +62,7 @@ def test_a_renderer_and_a_theme_are_used_and_a_saved_plugin_is_loaded_again(tmp_
 def test_a_theme_that_no_plugin_adds_is_reported(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await until(pilot, lambda: "there is no moss.toml" in shown(app))
-        assert app.dressing.theme.name == "dark"
+        assert app.themes.active.theme.name == "dark"
 
     desk = Desk(tmp_path)
     wear_moss(desk)

@@ -251,8 +251,8 @@ def test_outcomes_are_typed_fields_of_the_session_file(tmp_path: Path) -> None:
         await work(pilot, app)
         engine = app.chat.session.engine
         assert engine is not None
-        assert engine._state.conversation.store.path is not None
-        paths.append(engine._state.conversation.store.path)
+        assert engine._state.setup.store.path is not None
+        paths.append(engine._state.setup.store.path)
 
     Desk(tmp_path, *REPLIES).play(live, SIZE)
     lines = [json.loads(line) for line in paths[0].read_text().splitlines()]

@@ -27,22 +27,23 @@ from agentcli.agent.context.pins import (
     price_of_restore,
 )
 from agentcli.agent.context.report import (
-    Cached,
+    CacheReach,
     ChangePrice,
     ContextItem,
+    ExpectedCache,
     Outlook,
-    Reach,
     context_items,
     dropped_items,
-    look_ahead,
+    estimate_outlook,
     price_of_change,
 )
 from agentcli.agent.conversation_log import ConversationLog
+from agentcli.agent.conversation_requests import ConversationRequests
 from agentcli.agent.costs.spending import Spending
 from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.loop_state import CompactTracking
 from agentcli.agent.ports import ContextLimits
-from agentcli.agent.profile import ConversationRequests, ModelSettings, Profile
+from agentcli.agent.profile import ModelSettings, Profile
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import COLLAPSED, block_id, edit_to_dict
 from agentcli.context.steps import ContextState, still_cached
@@ -119,7 +120,7 @@ class ContextControl:
         limits, view = self._context_limits(), self._view
         tokens = view.estimate(self._log.messages, limits.overhead)
         price = self._settings.catalog.get(self._answering(self._settings.profile)).price
-        return look_ahead(tokens, limits, price, self._cached(self._settings.profile))
+        return estimate_outlook(tokens, limits, price, self._cached(self._settings.profile))
 
     def prepare(self) -> None:
         """Measure and convert the messages of a resumed session ahead of its first request, which takes seconds for a
@@ -138,15 +139,15 @@ class ContextControl:
         """Seconds until the prompt cache expires and the outlook changes; None: nothing is cached."""
         return self._watch.seconds_left(self._clock.monotonic())
 
-    def _cached(self, profile: Profile) -> Cached:
+    def _cached(self, profile: Profile) -> ExpectedCache:
         """The part of the next request that is cached, if it is sent with this profile."""
         watch, now = self._watch, self._clock.monotonic()
         setup = Setup(self._answering(profile), profile.effort, profile.thinking)
         tokens = watch.expected(setup, now, self._requests.overhead_tokens())
-        reach: Reach = "nothing" if not tokens else "head" if tokens < watch.cached_tokens else "sent"
+        reach: CacheReach = "nothing" if not tokens else "head" if tokens < watch.cached_tokens else "sent"
         if self._intact[0] == self._log.last_reply_id:
             tokens = min(tokens, self._intact[1])
-        return Cached(tokens, watch.cold(now), watch.long_lived, reach)
+        return ExpectedCache(tokens, watch.cold(now), watch.long_lived, reach)
 
     def _answering(self, profile: Profile) -> str:
         """The model that the next request goes to: while the one asked for is overloaded, that is a fallback."""

@@ -1,6 +1,6 @@
-"""What is in the context, item by item, and what the next request will cost: for people to look at, decides nothing.
+"""The context as front ends show it: its items with their tokens, and the size and cost of the next request.
 
-Counts are estimates scaled to the last true usage, so that the items add up to what the API counted.
+Counts are estimates scaled to the last reported usage, so that the items add up to what the API counted.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Literal
 
+from agentcli.agent.conversation_requests import schema_tokens
 from agentcli.agent.ports import ContextLimits
-from agentcli.agent.profile import schema_tokens
 from agentcli.context.edits import Edits, block_id
 from agentcli.context.estimate import block_tokens, split_tokens, text_tokens
 from agentcli.core.format import about_money, token_count
@@ -31,8 +31,9 @@ from agentcli.core.messages import (
 from agentcli.core.plaintext import plain_line
 from agentcli.core.usage import Price, Usage
 
-Reach = Literal["sent", "head", "nothing"]
-"""Of the prompt cache into the next request: all that was sent before, what comes before the messages, or nothing."""
+CacheReach = Literal["sent", "head", "nothing"]
+"""How much of the next request the prompt cache covers: all that was sent before, only system prompt and tools, or
+nothing."""
 Category = Literal[
     "system", "tools", "prompts", "answers", "thinking", "calls", "results", "attachments", "skills", "mcp", "summary"
 ]
@@ -40,102 +41,108 @@ Category = Literal[
 
 @frozen
 class ContextItem:
+    """One entry of the context: the system prompt, a tool's definition, or a block of a message."""
+
     id: str
     category: Category
     label: str
     tokens: int
     age: int = 0
-    """How many prompts ago it came; what is always there has 0."""
+    """Number of prompts since it was added; 0 for the system prompt and tools."""
     cached: bool | None = None
-    """Whether the next request is expected to read it from the prompt cache; None when nothing is known."""
+    """Whether the next request is expected to read it from the prompt cache; None: unknown."""
     pinned: bool = False
 
 
 @frozen
 class Outlook:
+    """Expected size and cost of the next request."""
+
     tokens: int
-    """In the next request, without what is typed for it."""
+    """Input tokens, without the prompt that is still being typed."""
     window: int
+    """Tokens of the model's context window."""
     compact_at: int
-    """0: the conversation is not compacted by itself."""
+    """Tokens at which the conversation is compacted automatically; 0: never."""
     cached_tokens: int
-    """Of them, expected to be read from the prompt cache: none once it is cold, or was made with another model."""
+    """Part of `tokens` that should be read from the prompt cache: none if it is cold or of another model."""
     cold: bool
-    """There was a cache, and it has run out, or nothing that is sent now begins as what is in it."""
+    """Whether a prompt cache existed and is now of no use: expired, or its prefix differs from the next request's."""
     next_cost_usd: float | None
-    """Of sending it, without the reply; None when the price is not known."""
+    """Dollars for the input tokens; None: the price is unknown."""
 
 
 @frozen
-class Cached:
-    """What the cache watch knows about the next request."""
+class ExpectedCache:
+    """What the next request should find in the prompt cache."""
 
     tokens: int = 0
+    """Tokens that should be read from it."""
     cold: bool = False
+    """As in `Outlook`."""
     long_lived: bool = False
-    """It is kept for an hour, and writing it costs more."""
-    reach: Reach = "sent"
+    """Whether entries last an hour instead of five minutes, which makes writing them more expensive."""
+    reach: CacheReach = "sent"
 
-    def written(self, tokens: int) -> Usage:
+    def writing(self, tokens: int) -> Usage:
+        """The usage of writing so many tokens to this cache."""
         return Usage(cache_write_1h_tokens=tokens) if self.long_lived else Usage(cache_write_5m_tokens=tokens)
 
 
-def look_ahead(tokens: int, limits: ContextLimits, price: Price | None, cached: Cached) -> Outlook:
-    """`tokens`: what the next request comes to."""
-    read = min(tokens, cached.tokens)
-    usage = Usage(cache_read_input_tokens=read) + cached.written(tokens - read)
+def estimate_outlook(tokens: int, limits: ContextLimits, price: Price | None, cache: ExpectedCache) -> Outlook:
+    """The outlook for a next request of `tokens` input tokens."""
+    read = min(tokens, cache.tokens)
+    usage = Usage(cache_read_input_tokens=read) + cache.writing(tokens - read)
     return Outlook(
         tokens=tokens,
         window=limits.window,
         compact_at=int(limits.usable * limits.auto_threshold) if limits.auto_compact else 0,
         cached_tokens=read,
-        cold=cached.cold,
+        cold=cache.cold,
         next_cost_usd=None if price is None else price.cost(usage),
     )
 
 
 @frozen
 class ChangePrice:
-    """What a change of model, effort or thinking does to the cache: paid once, with the next request."""
+    """What a change of model, effort or thinking costs by invalidating the prompt cache: once, in the next request."""
 
     tokens: int
-    """That are in the cache, and would be billed again."""
+    """Cached tokens that are billed again."""
     usd: float | None
-    """For them; None when the price is not known."""
+    """Dollars for these tokens; None: the price is unknown."""
     cold: bool = False
-    """Nothing is billed again because the cache has run out."""
+    """Whether nothing is billed again because the cache is cold already."""
 
     def needs_confirmation(self, threshold_usd: float) -> bool:
-        """Whether the user is asked first: at or above the threshold, and where the price is not known."""
+        """Whether to ask the user first: from the threshold on, and if the price is unknown."""
         return self.tokens > 0 and (self.usd is None or self.usd >= threshold_usd)
 
     @property
     def note(self) -> str:
-        """A sentence to follow the report of the change; empty if there is nothing to say."""
+        """A sentence to append to the report of the change; "" if nothing is lost."""
         if not self.tokens:
             return "The cache is cold: nothing is re-billed." if self.cold else ""
-        cost = "at an unknown price" if self.usd is None else self._about
+        cost = "at an unknown price" if self.usd is None else about_money(self.usd)
         return f"The next request re-reads {token_count(self.tokens)} tokens, {cost}."
 
     @property
     def text(self) -> str:
-        """Of a sentence, for people: `re-bills 48.2k tokens, about $0.18, once`; "" where there is nothing to say."""
+        """A clause for the user: `re-bills 48.2k tokens, about $0.18, once`; "" if nothing is lost."""
         if not self.tokens:
             return "the cache is cold: nothing is re-billed" if self.cold else ""
         if self.usd is None:
             return f"re-bills {token_count(self.tokens)} tokens once; the price is unknown"
-        return f"re-bills {token_count(self.tokens)} tokens, {self._about}, once"
-
-    @property
-    def _about(self) -> str:
-        return about_money(self.usd or 0.0)
+        return f"re-bills {token_count(self.tokens)} tokens, {about_money(self.usd)}, once"
 
 
-def price_of_change(before: Cached, after: Cached, price: Price | None, prompt_tokens: int = 0) -> ChangePrice:
-    """`before` and `after`: what would be read from the cache without the change, and with it; `price`: of the model
-    that is asked then; `prompt_tokens`: of the next request, for prices with tiers."""
+def price_of_change(
+    before: ExpectedCache, after: ExpectedCache, price: Price | None, prompt_tokens: int = 0
+) -> ChangePrice:
+    """The price of a change that turns `before` into `after`. `price` is that of the model used after it,
+    `prompt_tokens` the size of the next request, for prices with tiers."""
     lost = max(0, before.tokens - after.tokens)
-    usd = None if price is None else price.at(max(prompt_tokens, lost)).cost(before.written(lost))
+    usd = None if price is None else price.at(max(prompt_tokens, lost)).cost(before.writing(lost))
     return ChangePrice(lost, usd if lost else 0.0, before.cold)
 
 
@@ -145,43 +152,45 @@ def context_items(
     system: Iterable[str],
     tools: Iterable[Json],
     pinned: AbstractSet[str] = frozenset(),
-    cached: Reach = "sent",
+    reach: CacheReach = "sent",
 ) -> list[ContextItem]:
-    """Everything the next request would carry, in its order. `total`: the tokens that it comes to; `pinned`: the ids of
-    the blocks that are; `cached`: how far it is expected to be read from the cache."""
+    """All items of the next request, in its order. `total` is its number of tokens, `pinned` the ids of pinned
+    blocks."""
     size = int(sum(map(text_tokens, system)))
     items = [ContextItem("system", "system", "System prompt", size, cached=True)]
     items += [
         ContextItem(f"tool:{tool['name']}", "tools", str(tool["name"]), int(schema_tokens(tool)), cached=True)
         for tool in tools
     ]
-    items += _blocks(messages)
+    items += _block_items(messages)
     known = any(message.usage is not None for message in messages)
     sizes = split_tokens(total, [item.tokens for item in items])
     return [
         replace(
             item,
             tokens=size,
-            cached=_is_cached(item, cached) if known else None,
+            cached=_is_cached(item, reach) if known else None,
             pinned=item.id in pinned,
         )
         for item, size in zip(items, sizes, strict=True)
     ]
 
 
-def _is_cached(item: ContextItem, reach: Reach) -> bool:
+def _is_cached(item: ContextItem, reach: CacheReach) -> bool:
     if reach == "head":
         return item.category in ("system", "tools")
     return reach == "sent" and bool(item.cached)
 
 
 def dropped_items(messages: Sequence[Message], edits: Edits, density: float) -> list[ContextItem]:
-    """What the next request would carry if it had not been dropped. `messages` as they are in the log."""
-    found = (item for item in _blocks(messages) if (edit := edits.edited(item.id)) is not None and edit.kind == "drop")
-    return [replace(item, tokens=max(1, round(item.tokens * density)), cached=False) for item in found]
+    """Items that the user or a step dropped from the context. `messages`: as in the log; `density`: true tokens per
+    estimated one."""
+    items = ((item, edits.edited(item.id)) for item in _block_items(messages))
+    dropped = (item for item, edit in items if edit is not None and edit.kind == "drop")
+    return [replace(item, tokens=max(1, round(item.tokens * density)), cached=False) for item in dropped]
 
 
-def _blocks(messages: Sequence[Message]) -> Iterator[ContextItem]:
+def _block_items(messages: Sequence[Message]) -> Iterator[ContextItem]:
     prompts = sum(message.is_prompt for message in messages)
     last_reply = max((i for i, message in enumerate(messages) if message.usage is not None), default=-1)
     names: dict[str, str] = {}
@@ -192,14 +201,14 @@ def _blocks(messages: Sequence[Message]) -> Iterator[ContextItem]:
         seen += message.is_prompt
         for place, block in enumerate(message.content):
             if isinstance(block, ToolUseBlock):
-                names[block.id] = f"{block.name} {plain_line(_gist(block.input), 80)}".rstrip()
-            category, label = _described(message, block, names)
+                names[block.id] = f"{block.name} {plain_line(_subject(block.input), 80)}".rstrip()
+            category, label = _category_and_label(message, block, names)
             cached = index < last_reply
             age = max(0, prompts - seen)
             yield ContextItem(block_id(message, place), category, label, block_tokens(block), age, cached)
 
 
-def _described(message: Message, block: Block, names: dict[str, str]) -> tuple[Category, str]:
+def _category_and_label(message: Message, block: Block, names: dict[str, str]) -> tuple[Category, str]:
     if isinstance(block, ToolResultBlock):
         return "results", names.get(block.tool_use_id, "Result of a call")
     if isinstance(block, ToolUseBlock):
@@ -221,8 +230,8 @@ def _described(message: Message, block: Block, names: dict[str, str]) -> tuple[C
     return "attachments", text
 
 
-def _gist(input: Json) -> str:
-    """The one value that says most about a call."""
+def _subject(input: Json) -> str:
+    """The value of a call's input that identifies it best, such as the path or the command."""
     for name in ("file_path", "notebook_path", "command", "pattern", "url", "query"):
         if name in input:
             return str(input[name])

@@ -34,19 +34,19 @@ class TurnOutcome:
     aborted: AbortReason | None = None
     aborted_in: Literal["streaming", "tools"] = "streaming"
     blocked: str | None = None
-    """Why no request was sent: the context is full."""
+    """Why no request was sent, if the context is full."""
     failure: Failure | None = None
     stop_reason: str | None = None
     tool_results: tuple[str, ...] = ()
     """Ids of the calls that have a result."""
     overrun: bool = False
-    """The reply was cut by the output cap and holds no finished tool call to go on from."""
+    """Whether the output cap cut the reply and it has no finished tool call to continue from."""
     context_exceeded: bool = False
     paused: bool = False
     empty: bool = False
     refused: str | None = None
     completed_by_tool: bool = False
-    """A tool declared the submission complete (structured output)."""
+    """Whether a tool declared the submission complete (structured output)."""
     final: object = None
     """The output of that tool."""
     hook_stop: str | None = None
@@ -60,16 +60,16 @@ class TurnOutcome:
     compacted: bool | None = None
     """None: not tried in this iteration."""
     summary: str = ""
-    """What the compaction made of the conversation."""
+    """The summary that a compaction made."""
     stop_hooks: StopVerdict | None = None
     repetition: Repetition | None = None
-    """The turn is one of a row that repeats itself."""
+    """The repetition that the last turns form; None: they do not repeat."""
     loop_verdict: LoopVerdict | None = None
 
 
 @frozen
 class Find:
-    """A fact is missing: find it out and ask again."""
+    """A fact is missing: find it out, then decide again."""
 
     fact: Literal["collapse_drain", "reactive_compact", "stop_hooks", "loop_verdict"]
 
@@ -78,6 +78,7 @@ LoopDecision = Continue | Stop | Find
 
 
 def decide(state: LoopState, outcome: TurnOutcome, limits: Limits) -> LoopDecision:
+    """Decide what follows a turn. The first row that applies wins."""
     if outcome.aborted is AbortReason.BUDGET:
         return budget_stop(limits)
     if outcome.aborted is not None:

@@ -35,7 +35,7 @@ class LoopDependencies:
     settings: ModelSettings
     """Model and limits; the user can change them while a submission runs."""
     context: ContextControl
-    """Gets to know when a request has ended and what compactions came to."""
+    """Notified when a request has ended; keeps the history of auto-compaction."""
     queue: PromptQueue
     mentions: Mentions | None
     """Attaches the files that queued prompts mention."""
@@ -43,7 +43,7 @@ class LoopDependencies:
     pipeline: Pipeline
     """The steps that shorten old content; one per conversation."""
     ask_about_budget: Callable[[], AsyncGenerator[Event, None]]
-    """Run before a request: asks the user when the budget is spent; aborts the signal if nothing more may be sent."""
+    """Asks the user before a request if the budget is spent; aborts the submission if no request may be sent."""
     budget_text: Callable[[], str]
     """Why the budget ends the submission."""
     summaries: Summaries | None
@@ -76,14 +76,14 @@ class LoopDependencies:
 
     def stage_collapses(self, log: Sequence[Message], estimate: int, signal: AbortSignal) -> None:
         """Start background summaries of old exchanges, if they may be needed soon; returns at once."""
-        own = self.compaction
-        pinned = pinned_now(log, own.pinned) if own.pinned else frozenset[str]()
+        shared = self.compaction
+        pinned = pinned_now(log, shared.pinned) if shared.pinned else frozenset[str]()
         usable = self.context_limits.usable
-        staging = Staging(own.provider, own.requests, own.price, self.late, log, estimate, usable, pinned)
+        staging = Staging(shared.provider, shared.requests, shared.price, self.late, log, estimate, usable, pinned)
         self.extensions.collapser.stage(staging, signal)
 
     def take_late_events(self) -> Sequence[Event]:
-        """Events of background work since the last call, also the costs of side calls that were broken off."""
+        """Take the events of background work, such as costs of side calls that were broken off."""
         if not self.late:
             return ()
         taken = tuple(self.late)

@@ -22,7 +22,7 @@ from agentcli.providers.base import FailureKind, Request
 ROOM_MARGIN = 1_000
 """Tokens kept free beside the estimate of a request when its output cap is raised."""
 _WATCHED = (ev.ReplyStarted, ev.UsageReported)
-"""Events with which the cache watch has something to do."""
+"""Events that the cache watch handles."""
 _REPAIRS = {
     FailureKind.THINKING_REFUSED: "strip_thinking",
     FailureKind.IMAGE: "drop_images",
@@ -37,8 +37,8 @@ class Exchange:
         self._dependencies = dependencies
         self._estimate = estimate
         self._signal = signal
-        self._unseen: tuple[Request, float] | None = None
-        """The request that the cache watch has not looked at yet, and when it was made."""
+        self._unwatched: tuple[Request, float] | None = None
+        """The request that the cache watch has not compared yet, and when it was made."""
         self._output_room = max(dependencies.context_limits.window - estimate - ROOM_MARGIN, 0)
         self.state = state
         self.outcome = TurnOutcome()
@@ -53,11 +53,11 @@ class Exchange:
                 async for event in events:
                     yield event
                     if isinstance(event, _WATCHED) and not event.agent:
-                        await self._look()
-                        for one in self._findings(event):
-                            yield one
-                    for one in dependencies.take_late_events():
-                        yield one
+                        await self._compare_request()
+                        for finding in self._cache_events(event):
+                            yield finding
+                    for late in dependencies.take_late_events():
+                        yield late
             failure = turn.outcome.failure
             repair = _REPAIRS.get(failure.kind) if failure is not None else None
             if failure is None or repair is None or signal.aborted or view.has_repair(repair, through):
@@ -65,22 +65,23 @@ class Exchange:
             view.repair(repair, through)
             yield ev.RequestRepaired(repair=repair, through=through, text=failure.message)
         dependencies.context.request_ended()
-        self._take(turn)
+        self._take_results(turn)
 
-    async def _look(self) -> None:
-        """Compare the request with the one before it. Not before its reply begins: that would delay the sending."""
-        if self._unseen is not None:
-            unseen, self._unseen = self._unseen, None
-            for _step in self._dependencies.watch.look_in_steps(*unseen):
+    async def _compare_request(self) -> None:
+        """Let the cache watch compare the request with the one before. Not before its reply begins: that would delay
+        sending it."""
+        if self._unwatched is not None:
+            request, self._unwatched = self._unwatched, None
+            for _step in self._dependencies.watch.look_in_steps(*request):
                 await asyncio.sleep(0)
 
-    def _findings(self, event: ev.ReplyStarted | ev.UsageReported) -> Iterator[ev.Event]:
-        """Findings about the cache."""
+    def _cache_events(self, event: ev.ReplyStarted | ev.UsageReported) -> Iterator[ev.Event]:
+        """What the cache watch reports about the usage of the request."""
         if isinstance(event, ev.UsageReported) and event.purpose == "turn":
             now = self._dependencies.turn.clock.monotonic()
             yield from self._dependencies.watch.answered(event.model, event.usage, now)
 
-    def _take(self, turn: Turn) -> None:
+    def _take_results(self, turn: Turn) -> None:
         messages = growing(self.state.messages).adding(*turn.added)
         state = self.state = replace(self.state, messages=messages, tool_context=turn.context)
         repeated = None
@@ -101,7 +102,7 @@ class Exchange:
             cap = min(state.max_output_override, limits.raised_cap(self._output_room))
         messages = compaction.view.wire(state.messages)
         request = compaction.requests.build(messages, cap, "turn", state.budget_spent)
-        self._unseen = (request, dependencies.turn.clock.monotonic())
+        self._unwatched = (request, dependencies.turn.clock.monotonic())
         may_escalate = state.raised_output_cap(limits, self._output_room) is not None
         plan = TurnPlan(request, state.turn_count, may_escalate, self._estimate)
         return Turn(dependencies.turn, plan, state.tool_context, self._signal)

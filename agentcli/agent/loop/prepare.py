@@ -26,9 +26,9 @@ class Preparation:
     def __init__(self, dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> None:
         self._dependencies = dependencies
         self._signal = signal
-        tracking = _current(state.compact, dependencies.context.change_count)
+        tracking = _without_old_failures(state.compact, dependencies.context.change_count)
         self.state = state if tracking is state.compact else replace(state, compact=tracking)
-        self.estimate = self._estimated()
+        self.estimate = self._estimate_request()
         self.outcome: TurnOutcome | None = None
 
     async def run(self) -> AsyncGenerator[ev.Event, None]:
@@ -37,10 +37,10 @@ class Preparation:
             async for event in events:
                 yield event
         view = dependencies.compaction.view
-        for edited in dependencies.pipeline.run(view, self.state.messages, self._situation()):
+        for edited in dependencies.pipeline.run(view, self.state.messages, self._context_state_after()):
             yield edited
-            await self._settle()
-            self.estimate = self._estimated()
+            await self._compute_view()
+            self.estimate = self._estimate_request()
         if self._needs_compaction() and not signal.aborted:
             async with aclosing(self._compact()) as events:
                 async for event in events:
@@ -51,11 +51,10 @@ class Preparation:
             usable, alone = dependencies.context_limits.usable, self.state.only_a_prompt
             self.outcome = TurnOutcome(blocked=words.blocking_limit(self.estimate, usable, only_a_prompt=alone))
         elif self.state.turn_count == 1:
-            await self._settle()
+            await self._compute_view()
 
-    async def _settle(self) -> None:
-        """Let the event loop run meanwhile, where all of a long conversation is shown for the first time, or
-        otherwise than before."""
+    async def _compute_view(self) -> None:
+        """Compute the view of the messages in steps: of a long conversation, or after an edit, it takes long."""
         for _step in self._dependencies.compaction.view.settle_in_steps(self.state.messages):
             await asyncio.sleep(0)
             if self._signal.aborted:
@@ -75,7 +74,7 @@ class Preparation:
             for message in await attachments_now(dependencies, self.state, signal):
                 self.state = self.state.adding(message)
                 yield ev.MessageAppended(message=message)
-        self.estimate = self._estimated()
+        self.estimate = self._estimate_request()
         async with aclosing(dependencies.ask_about_budget()) as events:
             async for event in events:
                 yield event
@@ -85,9 +84,10 @@ class Preparation:
         self.state = replace(self.state, compact=tracking)
         dependencies.context.compact_tracking = tracking
         if tracking.failures_in_a_row == dependencies.context_limits.max_auto_failures:
-            yield ev.NoticeRaised(text=self._given_up(compaction.problem), level="warning", code="compact")
+            yield ev.NoticeRaised(text=self._failure_text(compaction.problem), level="warning", code="compact")
 
-    def _situation(self) -> Callable[[int], ContextState]:
+    def _context_state_after(self) -> Callable[[int], ContextState]:
+        """A function that gives the state of the context after so many tokens were freed."""
         dependencies, before = self._dependencies, self.estimate
         view, pins, watch = dependencies.compaction.view, dependencies.compaction.pinned, dependencies.watch
         cold = watch.cold(dependencies.turn.clock.monotonic())
@@ -96,7 +96,7 @@ class Preparation:
         # A server without prices (llama.cpp, Ollama) keeps what it has read as well, but does not report it.
         cached = watch.cached_tokens or (watch.prompt_tokens if is_unpriced(dependencies.price) else 0)
 
-        def situation(freed: int) -> ContextState:
+        def state_after(freed: int) -> ContextState:
             return ContextState(
                 estimate=before - freed,
                 usable=dependencies.context_limits.usable,
@@ -108,7 +108,7 @@ class Preparation:
                 long_lived=watch.long_lived,
             )
 
-        return situation
+        return state_after
 
     def _turns_to_come(self) -> int:
         turn, earlier = self.state.turn_count, 0
@@ -116,7 +116,7 @@ class Preparation:
             earlier = max(0, _recent_replies(self.state.messages) - turn + 1)
         return expected_turns(turn, self._dependencies.limits.max_turns, earlier)
 
-    def _estimated(self) -> int:
+    def _estimate_request(self) -> int:
         return self._dependencies.compaction.view.estimate(
             self.state.messages, self._dependencies.context_limits.overhead
         )
@@ -130,13 +130,13 @@ class Preparation:
         )
 
     def _tracking(self, *, worked: bool) -> CompactTracking:
-        """A compaction that leaves the context over the threshold has not helped; it counts as a failure."""
+        """The history with this compaction. One that leaves the context over the threshold counts as a failure."""
         known = self.state.compact
         if worked and not self._needs_compaction():
             return CompactTracking(turn_of_last=self.state.turn_count, changes=known.changes)
         return replace(known, failures_in_a_row=known.failures_in_a_row + 1)
 
-    def _given_up(self, problem: str | None) -> str:
+    def _failure_text(self, problem: str | None) -> str:
         context = self._dependencies.context_limits
         still = f"it left {self.estimate:,} tokens, and there is room for {context.usable:,}"
         return words.gave_up_compacting(context.max_auto_failures, problem or still)
@@ -151,7 +151,7 @@ class Preparation:
 
 
 def _recent_replies(messages: Sequence[Message]) -> int:
-    """Replies since the last compaction; no more are counted than are ever counted on."""
+    """Number of replies since the last compaction, at most `MOST_TURNS`."""
     count = 0
     for message in reversed(messages):
         if message.origin is Origin.BOUNDARY or count >= MOST_TURNS:
@@ -160,8 +160,8 @@ def _recent_replies(messages: Sequence[Message]) -> int:
     return count
 
 
-def _current(tracking: CompactTracking, changes: int) -> CompactTracking:
-    """Failures before the user's last change do not count."""
+def _without_old_failures(tracking: CompactTracking, changes: int) -> CompactTracking:
+    """Reset the failures if the user has changed the context since."""
     if tracking.changes == changes:
         return tracking
     return CompactTracking(turn_of_last=tracking.turn_of_last, changes=changes)

@@ -52,11 +52,12 @@ class FactCheck:
                 return self._run_stop_hooks()
 
     async def _drain_collapses(self) -> AsyncGenerator[ev.Event, None]:
-        log, own = self.state.messages, self._dependencies.compaction
-        edited = self._dependencies.extensions.collapser.drain(log, pinned_now(log, own.pinned))
+        log, compaction = self.state.messages, self._dependencies.compaction
+        edited = self._dependencies.extensions.collapser.drain(log, pinned_now(log, compaction.pinned))
         self.outcome = replace(self.outcome, collapses_committed=len(edited.edits) if edited else 0)
         if edited is not None:
-            self._dependencies.pipeline.broken_by(own.view, log, edited, own.view.estimate(log, own.overhead))
+            view = compaction.view
+            self._dependencies.pipeline.broken_by(view, log, edited, view.estimate(log, compaction.overhead))
             yield edited
 
     async def _compact(self) -> AsyncGenerator[ev.Event, None]:

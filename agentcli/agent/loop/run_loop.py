@@ -41,7 +41,7 @@ async def run_loop(
 
 
 def _stages(dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> Iterator[Stage]:
-    """The stages of all iterations. Each one has been run when this generator continues behind its `yield`."""
+    """The stages of all iterations. When this generator continues after a `yield`, that stage has run."""
     while True:
         yield (preparation := Preparation(dependencies, state, signal))
         state, outcome = preparation.state, preparation.outcome

@@ -35,11 +35,15 @@ from agentcli.tools.base import ToolContext
 
 
 class BesideEvents(Protocol):
-    """Events of work that runs beside the turn."""
+    """A source of events of work that runs beside the turn."""
 
-    def take_events(self) -> Sequence[ev.Event]: ...
+    def take_events(self) -> Sequence[ev.Event]:
+        """The events since the last call."""
+        ...
 
-    def on_event(self, wake: Callable[[], object]) -> Callable[[], None]: ...
+    def on_event(self, wake: Callable[[], object]) -> Callable[[], None]:
+        """Call `wake` for every new event; returns a function that ends this."""
+        ...
 
 
 @frozen
@@ -61,10 +65,12 @@ class TurnDependencies:
 
 @frozen
 class TurnPlan:
+    """What differs between turns."""
+
     request: model.Request
     turn: int
     may_escalate: bool
-    """Whether a reply cut by the output cap is asked for again with a higher cap, instead of being kept."""
+    """Whether a reply cut by the output cap is requested again with a higher cap, instead of being kept."""
     estimated_tokens: int = 0
 
 
@@ -72,13 +78,15 @@ _NOTED = (ev.ReplyStarted, ev.MessageAppended, ev.ReplyTombstoned)
 
 
 class _Wake:
-    """There are events of work beside the turn."""
+    """An item without content: `beside` has new events."""
 
 
 _Item = model.ModelEvent | tuple[Executor, ev.Event | None] | _Wake
 
 
 class Turn:
+    """A stage. Results: `outcome`, the messages `added` to the log, and the `context` of the next turn's tools."""
+
     def __init__(
         self, dependencies: TurnDependencies, plan: TurnPlan, context: ToolContext, signal: AbortSignal
     ) -> None:
@@ -92,13 +100,13 @@ class Turn:
         self._reply: Reply | None = None
         self._whole = False
         self._shown_reply = ""
-        """The id of the reply that the consumer has seen begin, and not end."""
+        """Id of the reply whose beginning the consumer got, and not its end."""
         self._began = dependencies.clock.monotonic()
         self._finished_calls: dict[str, ToolResultBlock] = {}
         self._results_added = 0
         self._open_questions: dict[str, ev.PermissionRequested] = {}
         self._agent_calls: dict[str, str] = {}
-        """By the id of a sub-agent, the call of this turn that it works for."""
+        """Ids of the calls that started sub-agents, by the sub-agent's id."""
         self._asked_model = plan.request.model
         self._consumer_left = False
         self.context = context
@@ -127,7 +135,7 @@ class Turn:
                 each()
             await self._merge.aclose()
             self._executor.dispose()
-            # The consumer has gone away, which is an abort whose end it does not see: the log gets the rest.
+            # The consumer has gone away: it does not get the last events, but the log does.
             self._consumer_left = True
             for event in last_events:
                 self._note(event)
@@ -135,7 +143,7 @@ class Turn:
                     self._dependencies.keep(event)
 
     def _note(self, event: ev.Event) -> None:
-        """Counted as added is what the consumer gets: it may close at any event, and never see those behind it."""
+        """Keep track of what the consumer gets: it may close the generator at any event, and get no later one."""
         if event.agent or not isinstance(event, _NOTED):
             return
         if isinstance(event, ev.ReplyStarted):
@@ -180,8 +188,8 @@ class Turn:
                     self._retry.clear()
 
     def _new_executor(self, context: ToolContext) -> Executor:
-        own = self._dependencies
-        executor = own.executor(own.runner, context, own.concurrency, self._signal)
+        dependencies = self._dependencies
+        executor = dependencies.executor(dependencies.runner, context, dependencies.concurrency, self._signal)
 
         async def put(event: ev.Event | None) -> None:
             await self._merge.put((executor, event))
@@ -245,7 +253,7 @@ class Turn:
         )
 
     def _release_held(self) -> None:
-        """What was held is not the last block, so nothing has cut it: hand it on."""
+        """Run the calls that were held back because they could be cut: another block follows, so they are complete."""
         if self._reply is not None:
             for _index, call in self._reply.held:
                 self._executor.submit(call)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from agentcli.agent.conversation_requests import schema_tokens
 from agentcli.agent.mcp.offer import McpOffer
 from agentcli.agent.mcp.updates import tokens_by_server
-from agentcli.agent.profile import schema_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message
 from agentcli.mcp.tool_names import split_name

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from agentcli.agent.conversation_requests import LoadedTools, schema_tokens
 from agentcli.agent.mcp.resource_tools import ListMcpResources, ReadMcpResource
 from agentcli.agent.mcp.results import MOST_TOKENS
 from agentcli.agent.mcp.tool_search import LOADED_TOOLS, ToolSearch
 from agentcli.agent.mcp.tool_search import NAME as TOOL_SEARCH
 from agentcli.agent.mcp.tools import McpTool
-from agentcli.agent.profile import LoadedTools, schema_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import RESULT_DATA, Json, Message, Origin
 from agentcli.core.plaintext import plain_line

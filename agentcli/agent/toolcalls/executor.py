@@ -1,7 +1,7 @@
 """When each tool call of a reply runs (SPEC T1, T2).
 
-Calls that can run together start as soon as they are known, up to a limit; a call that is not waits until
-all before it are done, and everything after it waits for it. Results are kept in the order of the calls.
+Calls that can run in parallel start as soon as they are known, up to a limit. Any other call waits until all calls
+before it have ended, and all calls after it wait for it. Results are kept in the order of the calls.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class _Entry:
     call: ToolUseBlock
     safe: bool
     beside: bool
-    """May run beside others."""
+    """Whether it may run in parallel."""
     task: asyncio.Task[None] | None = None
     working: bool = False
-    """The tool itself has begun: not only asked for or waiting for an answer."""
+    """Whether the tool itself has started: the call is no longer waiting for permission."""
     result: CallResult | None = None
 
 

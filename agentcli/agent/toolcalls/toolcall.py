@@ -1,8 +1,8 @@
 """One tool call from its block to its result (SPEC T4).
 
-Find the tool, parse the input, the tool's own check, hooks, permission, run, hooks, normalise. Whatever fails on the
-way becomes an error result (`core/tool_errors.py`), never an exception. What goes back to the API is the model's own
-input; hooks and answers may change a copy that the tool runs with (T9).
+Steps: find the tool, parse its input, check it, run hooks, decide permission, run the tool, run hooks, normalise the
+output. A failure in any step becomes an error result (`core/tool_errors.py`), never an exception. The API gets back
+the model's own input; hooks and answers may change a copy that the tool runs with (T9).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import field
 from functools import partial
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.ports import EmitEvent, Hooks, PostToolVerdict, PreToolVerdict
@@ -52,10 +52,11 @@ from agentcli.tools.titles import title_of
 from agentcli.workspace.base import Workspace
 
 INVALID_JSON_SHOWN = 200
+"""Bytes of an invalid input that the model is shown."""
 
 
 class _Refused(Exception):
-    """Ends the way of a call early, inside this module only."""
+    """Raised in this module to end a call before its tool runs."""
 
     def __init__(
         self,
@@ -72,19 +73,37 @@ class _Refused(Exception):
         self.outcome = outcome
         self.denied_by = denied_by
         self.said = said
+        """The user's text with a denial, for the model."""
         self.stop = stop
         """Why a hook ends the submission here."""
         self.context = context
-        """Texts of hooks for the model."""
+        """Text of hooks for the model."""
+
+
+@frozen
+class _Attempt:
+    """A call that is being made."""
+
+    call: ToolUseBlock
+    context: ToolContext
+    signal: AbortSignal
+    emit: EmitEvent
+
+    def title(self, tool: Tool, input: Json) -> str:
+        return title_of(tool, input, self.context.working_dirs[0])
 
 
 @frozen
 class _Approved:
+    """An approved call, with the input to run the tool with."""
+
     tool: Tool
     input: Json
-    context: tuple[str, ...] = ()
+    hook_context: tuple[str, ...] = ()
+    """Text of hooks for the model."""
     needs: tuple[Need, ...] = ()
     by: Approval = "mode"
+    """What approved it: a rule, the mode, or the user's answer."""
     answer: Answer | None = None
     """The user's approval; the model gets its message with the result."""
 
@@ -97,21 +116,16 @@ class _NetworkResult:
     waited: float = 0.0
     """Seconds until the offers were answered."""
     said: UserWords | None = None
+    """The user's text with a refused offer, for the model."""
     is_declined: bool = False
 
 
 @frozen
-class _Work:
-    """How a running call is stopped, and where its events go."""
-
-    signal: AbortSignal
-    emit: EmitEvent
-
-
-@frozen
 class ToolRunner:
+    """Runs tool calls: decides about each, asks the user where needed, and turns every outcome into a result."""
+
     registry: Callable[[], Registry]
-    """The tools as they are now: those of MCP servers come and go while a submission runs."""
+    """Returns the current tools: those of MCP servers come and go while a submission runs."""
     permissions: LivePermissions
     questions: Questions
     hooks: Hooks
@@ -119,30 +133,30 @@ class ToolRunner:
     clock: Clock
     workspace: Workspace = field(default_factory=Workspace)
     small_model: Callable[[EmitEvent], SmallModel] | None = None
-    """Makes a small model whose costs are reported through a call's own events."""
+    """Makes a small model that reports its costs as events of the call."""
     agents: Callable[[EmitEvent], AgentStarter] | None = None
-    """Starts sub-agents whose events are a call's own; None: there are none."""
+    """Makes a starter of sub-agents whose events belong to the call; None: no sub-agents."""
     before_effects: Callable[[str], None] = field(default=lambda _call_id: None)
     """Called with the id of a call that may change something, before it begins."""
     on_interrupting_denial: Callable[[], None] = field(default=lambda: None)
     """Called when a denial also asks for the end of the submission."""
     render: Callable[[str, Json, Output], Awaitable[Output]] | None = None
-    """Gives an output the display of a plugin's renderer for the tool of that name."""
+    """Applies a plugin's renderer for the named tool to an output."""
     inputs: FittedInputs = field(default_factory=FittedInputs)
 
     def is_safe(self, call: ToolUseBlock) -> bool:
-        """Whether a call may run beside others and be thrown away: decided by its input (T3). Errors are safe."""
+        """Whether a call may run in parallel and be discarded; depends on its input (T3). Errors are safe."""
         tool = self.registry().get(call.name)
         if tool is None or call.invalid_json is not None:
             return True
         try:
             input, wrong = self.inputs.look(tool, call)
             return bool(wrong) or tool.is_safe(input)
-        except Exception:  # noqa: BLE001 - a tool's bug must not start it beside others
+        except Exception:  # noqa: BLE001 - after a bug of the tool the call runs alone
             return False
 
     def runs_beside(self, call: ToolUseBlock) -> bool:
-        """Whether a call that cannot be thrown away may still run beside others."""
+        """Whether a call whose result cannot be discarded may still run in parallel."""
         beside = getattr(self.registry().get(call.name), "runs_beside", None)
         return beside is not None and bool(beside(call.input))
 
@@ -154,14 +168,15 @@ class ToolRunner:
         emit: EmitEvent,
         on_start: Callable[[], None],
     ) -> CallResult:
-        """Never raises but for cancellation. `on_start` is called right before the tool itself begins to work."""
+        """Run a call to its result. Raises nothing but cancellation. Calls `on_start` right before the tool starts."""
         began = self.clock.monotonic()
         agents = context.agents if self.agents is None else self.agents(emit)
         context = replace(context, mode=self.permissions.mode, call_id=call.id, agents=agents)
+        attempt = _Attempt(call, context, signal, emit)
         may_write = begun = False
         only: tuple[str, ...] | None = None
         try:
-            approved = await self._approve(call, context, signal, emit)
+            approved = await self._approve(attempt)
             is_safe = approved.tool.is_safe(approved.input)
             if not is_safe:
                 self.before_effects(call.id)
@@ -172,21 +187,21 @@ class ToolRunner:
                 may_write = True
             begun = True
             on_start()
-            title = title_of(approved.tool, approved.input, context.working_dirs[0])
+            title = attempt.title(approved.tool, approved.input)
             await emit(ev.ToolStarted(tool_use_id=call.id, name=call.name, input=approved.input, title=title))
             began = self.clock.monotonic()
-            result = await self._run_tool(call, approved, context, signal, emit)
+            result = await self._run_tool(attempt, approved)
         except _Refused as refusal:
             result = failed(call, str(refusal), refusal.summary, refusal.outcome)
             result = replace(result, said=refusal.said, denied_by=refusal.denied_by)
-            post = await self._after_refusal(call, str(refusal), signal, emit)
+            post = await self._after_refusal(attempt, str(refusal))
             texts = (*refusal.context, *post.context)
             result = replace(result, hook_stop=refusal.stop or post.stop, hook_context=texts, stopped_by=post.by)
         except Aborted as abort:
             result = failed(call, interrupted_call(abort.reason, begun), "interrupted", "interrupted")
-        except Exception as error:  # noqa: BLE001 - SPEC T4: a crash is a result, too
+        except Exception as error:  # noqa: BLE001 - SPEC T4: a crash is a result
             text = f"{call.name} failed unexpectedly: {type(error).__name__}: {error}"
-            post = await self._after_refusal(call, text, signal, emit)
+            post = await self._after_refusal(attempt, text)
             result = replace(failed(call, text), hook_stop=post.stop, hook_context=post.context, stopped_by=post.by)
         if may_write:
             await self.workspace.after_change(only, context.shells is not None and context.shells.any_runs)
@@ -206,26 +221,26 @@ class ToolRunner:
         )
         return result
 
-    async def _approve(
-        self, call: ToolUseBlock, context: ToolContext, signal: AbortSignal, emit: EmitEvent
-    ) -> _Approved:
+    async def _approve(self, attempt: _Attempt) -> _Approved:
+        """Everything before the tool runs. Raises `_Refused`, or `Aborted`."""
+        call, context, signal = attempt.call, attempt.context, attempt.signal
         tool = self._find(call)
         input = self._checked(tool, self.inputs.take(tool, call), context)
-        verdict, hooks = PreToolVerdict(), self.hooks.reporting_to(emit)
+        verdict, hooks = PreToolVerdict(), self.hooks.reporting_to(attempt.emit)
         if hooks.watches_tools:
             verdict = await signal.run(hooks.before_tool(call, input))
         elif signal.reason is not None:
             raise Aborted(signal.reason)
         if verdict.decision == "deny":
             text = verdict.reason or "A hook denied this call."
-            refusal = await self._denied(call, input, text, emit, by="a hook")
+            refusal = await self._denied(attempt, input, text, by="a hook")
             refusal.stop, refusal.context = verdict.stop, verdict.context
             raise refusal
         if verdict.updated_input is not None:
             input = self._parse(tool, verdict.updated_input, context, answered=verdict.decision == "allow")
         needs = tool.needs(input, context)
         decision = self._decide(tool, input, needs, context, verdict)
-        await emit(
+        await attempt.emit(
             ev.PermissionDecided(
                 tool_use_id=call.id,
                 name=tool.name,
@@ -239,18 +254,18 @@ class ToolRunner:
         answer: Answer | None = None
         if decision.behavior == "ask":
             asked = input
-            input, answer = await self._ask(call, tool, input, needs, decision, context, signal, emit)
+            input, answer = await self._ask(attempt, tool, input, needs, decision)
             # An answer that changes the input is the decision about what the changed input needs.
             needs = needs if input is asked else tool.needs(input, context)
         elif decision.behavior == "deny":
-            raise await self._denied(call, input, denial_sentence(decision.reason), emit, by=decision.denied_by)
+            raise await self._denied(attempt, input, denial_sentence(decision.reason), by=decision.denied_by)
         if signal.reason is not None:
             raise Aborted(signal.reason)
         by: Approval = "answer" if decision.behavior == "ask" else "rule" if decision.rule else "mode"
         return _Approved(tool, input, verdict.context, needs, by, answer)
 
     def title(self, name: str, input: Json) -> str:
-        """One line for people about a call."""
+        """One line about a call, for the user."""
         tool = self.registry().get(name)
         return tool.title(input) if tool is not None else name
 
@@ -265,8 +280,9 @@ class ToolRunner:
             raise _Refused(f"{what}. It begins with: {shown}", "invalid input")
         return tool
 
-    def _parse(self, tool: Tool, given: Json, context: ToolContext, *, answered: bool) -> Json:
-        return self._checked(tool, fit_input(tool, given, answered=answered), context)
+    def _parse(self, tool: Tool, raw: Json, context: ToolContext, *, answered: bool) -> Json:
+        """Parse and check an input that a hook or an answer has changed."""
+        return self._checked(tool, fit_input(tool, raw, answered=answered), context)
 
     def _checked(self, tool: Tool, fitted: Fitted, context: ToolContext) -> Json:
         input, wrong = fitted
@@ -283,71 +299,58 @@ class ToolRunner:
         decision = self.permissions.decide(tool.name, input, needs, context)
         if verdict.decision == "ask" and decision.behavior == "allow":
             return Decision("ask", verdict.reason or "A hook wants to have this asked.", source="hook")
-        # Only a hook that brings the answer along can stand in for the user a question is put to.
+        # A hook cannot allow a question to the user without answering it.
         answers = verdict.updated_input is not None or not _is_question(needs)
         if verdict.decision == "allow" and decision.behavior == "ask" and not decision.needs_user and answers:
             return Decision("allow", verdict.reason or "A hook allowed this.", source="hook")
         return decision
 
     async def _ask(
-        self,
-        call: ToolUseBlock,
-        tool: Tool,
-        input: Json,
-        needs: tuple[Need, ...],
-        decision: Decision,
-        context: ToolContext,
-        signal: AbortSignal,
-        emit: EmitEvent,
+        self, attempt: _Attempt, tool: Tool, input: Json, needs: tuple[Need, ...], decision: Decision
     ) -> tuple[Json, Answer]:
-        """The input to run with, and the answer, after a yes; raises on a no. An abort withdraws the question."""
-        if (allowed := await self._hook_answer(call, tool, input, needs, decision, context, signal, emit)) is not None:
+        """Ask hooks, then the user. Returns the input to run with and the answer if allowed; raises `_Refused` if
+        denied. An abort withdraws the question."""
+        call, context = attempt.call, attempt.context
+        if (allowed := await self._hook_answer(attempt, tool, input, needs, decision)) is not None:
             return allowed, Answer("allow")
+        title = attempt.title(tool, input)
         if not self.questions.interactive and _is_question(needs):
-            raise await self._denied(call, input, getattr(tool, "unanswered", "Nobody is there to answer."), emit)
+            raise await self._denied(attempt, input, getattr(tool, "unanswered", "Nobody is there to answer."))
         if not self.questions.interactive:
             rules = self.permissions.suggest_prefix(tool.name, input, needs, context)
-            title = title_of(tool, input, context.working_dirs[0])
-            raise await self._denied(call, input, unattended_refusal(title, input, decision, rules), emit, title, rules)
+            raise await self._denied(attempt, input, unattended_refusal(title, input, decision, rules), title, rules)
         choices = self.permissions.rule_choices(tool.name, input, needs, context)
         question = ev.PermissionRequested(
             request_id=self.ids.new(),
             tool_use_id=call.id,
             name=tool.name,
             input=input,
-            title=title_of(tool, input, context.working_dirs[0]),
+            title=title,
             suggestions=list(choices[0].rules) if choices else [],
             rule_choices=[choice.record() for choice in choices],
             **decision.explanation(),
-            display=await _previewed(tool, input, context),
+            display=await _preview(tool, input, context),
         )
-        answer = await self._answer_to(question, signal, emit)
+        answer = await self._answer_to(attempt, question)
         if answer.behavior == "deny":
             if answer.interrupt:
                 self.on_interrupting_denial()
-            await self._decline(call, tool, input, answer.message, context, emit)
+            await self._decline(attempt, tool, input, answer.message)
         if answer.updated_input is not None and answer.updated_input != input:
             return self._parse(tool, answer.updated_input, context, answered=True), answer
         return input, answer
 
     async def _hook_answer(
-        self,
-        call: ToolUseBlock,
-        tool: Tool,
-        input: Json,
-        needs: tuple[Need, ...],
-        decision: Decision,
-        context: ToolContext,
-        signal: AbortSignal,
-        emit: EmitEvent,
+        self, attempt: _Attempt, tool: Tool, input: Json, needs: tuple[Need, ...], decision: Decision
     ) -> Json | None:
-        """Let hooks answer in place of the user: the input to run with after a yes, None if the user is to be asked;
-        raises on a no. A rule that asks or denies applies also to an input that a hook has changed."""
-        verdict = await signal.run(self.hooks.reporting_to(emit).before_question(call, input))
+        """Let hooks answer in place of the user. Returns the input to run with if they allow it, None if the user must
+        be asked; raises `_Refused` if they deny it. Ask and deny rules also apply to an input that a hook changed."""
+        context, hooks = attempt.context, self.hooks.reporting_to(attempt.emit)
+        verdict = await attempt.signal.run(hooks.before_question(attempt.call, input))
         if verdict.decision == "deny":
             if verdict.interrupt:
                 self.on_interrupting_denial()
-            raise await self._denied(call, input, verdict.message or "A hook denied this call.", emit, by="a hook")
+            raise await self._denied(attempt, input, verdict.message or "A hook denied this call.", by="a hook")
         changed = verdict.updated_input
         if verdict.decision != "allow" or decision.needs_user or (changed is None and _is_question(needs)):
             return None
@@ -356,17 +359,18 @@ class ToolRunner:
         parsed = self._parse(tool, changed, context, answered=True)
         again = self.permissions.decide(tool.name, parsed, tool.needs(parsed, context), context)
         if again.behavior == "deny":
-            raise await self._denied(call, parsed, denial_sentence(again.reason), emit, by=again.denied_by)
+            raise await self._denied(attempt, parsed, denial_sentence(again.reason), by=again.denied_by)
         return None if again.behavior == "ask" and again.needs_user else parsed
 
-    async def _answer_to(self, question: ev.PermissionRequested, signal: AbortSignal, emit: EmitEvent) -> Answer:
-        """The answer, with its rules and its mode applied. An abort withdraws the question and is raised."""
+    async def _answer_to(self, attempt: _Attempt, question: ev.PermissionRequested) -> Answer:
+        """Ask the user and apply the rules and the mode of the answer. Raises `Aborted`."""
+        emit = attempt.emit
         future = self.questions.ask(question.request_id)
         ended = partial(ev.PermissionResolved, request_id=question.request_id, tool_use_id=question.tool_use_id)
         try:
             await emit(question)
             self.hooks.attention_needed("permission_prompt", f"agentcli needs your approval: {question.title}")
-            answer = await signal.run(future)
+            answer = await attempt.signal.run(future)
         except Aborted:
             await emit(ended(behavior="withdrawn"))
             raise
@@ -381,21 +385,20 @@ class ToolRunner:
             await emit(ev.ModeChanged(mode=answer.mode.value, reason="your answer"))
         return answer
 
-    async def _with_network(
-        self, call: ToolUseBlock, approved: _Approved, output: Output, context: ToolContext, work: _Work
-    ) -> _NetworkResult:
-        """Offer a command that failed for want of network again; its last output if the user declines."""
+    async def _with_network(self, attempt: _Attempt, approved: _Approved, output: Output) -> _NetworkResult:
+        """Offer to run a command again with network if it failed without; keep its last output if the user declines."""
+        context = attempt.context
         allowed: tuple[str, ...] = ()
         waited = 0.0
         for _offer in range(MOST_OFFERS):
             hosts = output.wanted_hosts
-            if hosts is None or work.signal.aborted:
+            if hosts is None or attempt.signal.aborted:
                 break
             if not self.questions.interactive:
                 return _NetworkResult(unattended_network(output, hosts))
             asked = self.clock.monotonic()
             try:
-                answer = await self._network_answer(call, approved, hosts, context, work)
+                answer = await self._network_answer(attempt, approved, hosts)
             except Aborted:
                 # The command ran, and its output is the result.
                 break
@@ -404,34 +407,34 @@ class ToolRunner:
             if answer.behavior == "deny":
                 if answer.interrupt:
                     self.on_interrupting_denial()
-                title = title_of(approved.tool, approved.input, context.working_dirs[0])
+                title = attempt.title(approved.tool, approved.input)
                 said = user_words(f"to run `{title}` again with network", answer.message)
                 return _NetworkResult(declined_network(output, said is not None), waited, said, is_declined=True)
             allowed += hosts
             grant = self.permissions.grant(approved.needs, context, approved=approved.by)
-            again = replace(grant, network="hosts" if hosts else "all", hosts=(*grant.hosts, *allowed))
-            output = await self._output(call, approved, replace(context, grant=again), work) or output
+            wider = replace(grant, network="hosts" if hosts else "all", hosts=(*grant.hosts, *allowed))
+            again = replace(attempt, context=replace(context, grant=wider))
+            output = await self._output(again, approved) or output
         return _NetworkResult(output, waited)
 
-    async def _network_answer(
-        self, call: ToolUseBlock, approved: _Approved, hosts: tuple[str, ...], context: ToolContext, work: _Work
-    ) -> Answer:
+    async def _network_answer(self, attempt: _Attempt, approved: _Approved, hosts: tuple[str, ...]) -> Answer:
+        context = attempt.context
         choices = network_choices(hosts, self.permissions.credential_rules(approved.needs, context))
         question = ev.PermissionRequested(
             request_id=self.ids.new(),
-            tool_use_id=call.id,
+            tool_use_id=attempt.call.id,
             name=approved.tool.name,
             input=approved.input,
-            title=title_of(approved.tool, approved.input, context.working_dirs[0]),
+            title=attempt.title(approved.tool, approved.input),
             reason=network_reason(hosts),
             suggestions=[host_rule(host) for host in hosts],
             rule_choices=[choice.record() for choice in choices],
-            display={**await _previewed(approved.tool, approved.input, context), "network": list(hosts)},
+            display={**await _preview(approved.tool, approved.input, context), "network": list(hosts)},
         )
-        return await self._answer_to(question, work.signal, work.emit)
+        return await self._answer_to(attempt, question)
 
     async def _apply(self, output: Output, emit: EmitEvent) -> None:
-        """What a call changes besides files: it must hold before the next call is decided about."""
+        """Apply the changes of mode, todos and rights that a call made, before the next call is decided about."""
         if output.mode == "plan":
             self.permissions.set_mode(PermissionMode.PLAN)
             await emit(ev.ModeChanged(mode=PermissionMode.PLAN.value, reason="the model began to plan"))
@@ -446,28 +449,22 @@ class ToolRunner:
         for text in output.notices:
             await emit(ev.NoticeRaised(text=text, level="warning", code="quarantine"))
 
-    async def _decline(
-        self, call: ToolUseBlock, tool: Tool, input: Json, message: str, context: ToolContext, emit: EmitEvent
-    ) -> None:
-        """The user's no. Their words follow as their own message: the model distrusts instructions in results."""
+    async def _decline(self, attempt: _Attempt, tool: Tool, input: Json, message: str) -> NoReturn:
+        """Refuse a call that the user denied. Their text is sent as a separate message, not in the result: models
+        distrust instructions in results."""
         declined = str(getattr(tool, "declined", "")) or "The user declined this call."
         reason = f"{declined} They said: {message}" if message else declined
-        refusal = await self._denied(call, input, reason, emit, by="you")
-        said = user_words(f"`{title_of(tool, input, context.working_dirs[0])}`", message)
+        refusal = await self._denied(attempt, input, reason, by="you")
+        said = user_words(f"`{attempt.title(tool, input)}`", message)
         raise _Refused(declined_result(declined, bool(message)), refusal.summary, "denied", said, refusal.denied_by)
 
     async def _denied(
-        self,
-        call: ToolUseBlock,
-        input: Json,
-        reason: str,
-        emit: EmitEvent,
-        title: str = "",
-        rules: Sequence[str] = (),
-        by: str = "",
+        self, attempt: _Attempt, input: Json, reason: str, title: str = "", rules: Sequence[str] = (), by: str = ""
     ) -> _Refused:
-        """Report a denial; returns what to raise. `reason`: for the model; `by`: who denies it, for the user."""
-        await emit(
+        """Report a denial and return the exception to raise. `reason` is for the model; `by`, who denied it, for the
+        user."""
+        call = attempt.call
+        await attempt.emit(
             ev.PermissionDenied(
                 tool_use_id=call.id,
                 name=call.name,
@@ -480,52 +477,48 @@ class ToolRunner:
         )
         return _Refused(reason, f"denied by {by}" if by else "denied", "denied", denied_by=by)
 
-    async def _after_refusal(
-        self, call: ToolUseBlock, text: str, signal: AbortSignal, emit: EmitEvent
-    ) -> PostToolVerdict:
-        hooks = self.hooks.reporting_to(emit)
-        return await self._after(hooks.after_refused_tool(call, text), signal, emit)
+    async def _after_refusal(self, attempt: _Attempt, text: str) -> PostToolVerdict:
+        hooks = self.hooks.reporting_to(attempt.emit)
+        return await self._run_post_hook(attempt, hooks.after_refused_tool(attempt.call, text))
 
-    async def _after(
-        self, hook: Coroutine[Any, Any, PostToolVerdict], signal: AbortSignal, emit: EmitEvent
-    ) -> PostToolVerdict:
-        """The verdict of a hook that runs after a call. What the call did stands, whatever becomes of the hook."""
+    async def _run_post_hook(self, attempt: _Attempt, hook: Coroutine[Any, Any, PostToolVerdict]) -> PostToolVerdict:
+        """The verdict of a hook after a call. A hook that fails or is aborted does not change the call's result."""
         try:
-            return await signal.run(hook)
+            return await attempt.signal.run(hook)
         except Aborted:
             return PostToolVerdict()
         except Exception as error:  # noqa: BLE001 - a hook's bug must not turn a success into a failure
             text = f"A hook that runs after tools failed: {type(error).__name__}: {error}. The call's result stands."
-            await emit(ev.NoticeRaised(text=plain_line(text, 500), level="warning", code="hook"))
+            await attempt.emit(ev.NoticeRaised(text=plain_line(text, 500), level="warning", code="hook"))
             return PostToolVerdict()
 
-    async def _output(
-        self, call: ToolUseBlock, approved: _Approved, context: ToolContext, work: _Work
-    ) -> Output | None:
+    async def _output(self, attempt: _Attempt, approved: _Approved) -> Output | None:
+        """Run the tool once, and emit its progress."""
         output: Output | None = None
-        with AbortController(parent=work.signal) as controller:
-            async with aclosing(approved.tool.run(approved.input, context, controller.signal)) as items:
+        with AbortController(parent=attempt.signal) as controller:
+            async with aclosing(approved.tool.run(approved.input, attempt.context, controller.signal)) as items:
                 async for item in items:
                     if isinstance(item, Progress):
-                        await work.emit(ev.ToolProgressed(tool_use_id=call.id, text=item.text, data=item.data))
+                        progress = ev.ToolProgressed(tool_use_id=attempt.call.id, text=item.text, data=item.data)
+                        await attempt.emit(progress)
                     else:
                         output = item
         return output
 
-    async def _run_tool(
-        self, call: ToolUseBlock, approved: _Approved, context: ToolContext, signal: AbortSignal, emit: EmitEvent
-    ) -> CallResult:
+    async def _run_tool(self, attempt: _Attempt, approved: _Approved) -> CallResult:
+        """Run an approved call, offer network if it needs it, then run the hooks after it."""
+        call, context, signal, emit = attempt.call, attempt.context, attempt.signal, attempt.emit
         grant = self.permissions.grant(approved.needs, context, approved=approved.by)
         small_model = context.small_model if self.small_model is None else self.small_model(emit)
         context = replace(context, needs=approved.needs, grant=grant, small_model=small_model)
         for need in approved.needs:
             if need.kind == "write":
                 context.launcher.permit(need.target)
-        work = _Work(signal, emit)
-        output = await self._output(call, approved, context, work)
+        attempt = replace(attempt, context=context)
+        output = await self._output(attempt, approved)
         if output is None:
             return failed(call, f"{call.name} ended without a result.")
-        network = await self._with_network(call, approved, output, context, work)
+        network = await self._with_network(attempt, approved, output)
         output = network.output
         if self.render is not None:
             output = await self.render(approved.tool.name, approved.input, output)
@@ -538,10 +531,10 @@ class ToolRunner:
         aborted = signal.aborted
         post, hooks = PostToolVerdict(), self.hooks.reporting_to(emit)
         if hooks.watches_tools:
-            post = await self._after(hooks.after_tool(call, approved.input, block), signal, emit)
-        context_added = (*approved.context, *post.context)
+            post = await self._run_post_hook(attempt, hooks.after_tool(call, approved.input, block))
+        hook_context = (*approved.hook_context, *post.context)
         result = CallResult(
-            call, block, output, post.stop, context_added, post.by, waited=network.waited, said=network.said
+            call, block, output, post.stop, hook_context, post.by, waited=network.waited, said=network.said
         )
         if network.is_declined:
             result = replace(result, outcome="denied", denied_by="you")
@@ -550,10 +543,10 @@ class ToolRunner:
         return result if answer is None else replace(result, accepted_hunks=answer.accepted_hunks)
 
 
-async def _previewed(tool: Tool, input: Json, context: ToolContext) -> Json:
-    """What the call would do, for people; a tool's own, and nothing if it has none or fails at it.
+async def _preview(tool: Tool, input: Json, context: ToolContext) -> Json:
+    """The tool's preview of the call, for the question; empty if it has none or raises.
 
-    A preview that is an `Output` says that running could only fail: the model is notified, and no question is asked.
+    Raises `_Refused` for a preview that is an `Output`: the call could only fail, so no question is asked.
     """
     preview = getattr(tool, "preview", None)
     if preview is None:
@@ -572,5 +565,5 @@ def _is_question(needs: tuple[Need, ...]) -> bool:
 
 
 def _may_write(needs: tuple[Need, ...]) -> bool:
-    """Whether files may be changed: a call can be unsafe to repeat (a question, a list) and change none."""
+    """Whether files may change: an unsafe call, such as a question, need not change any."""
     return any(need.kind in ("write", "execute", "other") for need in needs)

@@ -29,7 +29,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.plural import counted
 from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import shown_path
-from agentcli.tools.files.disk import LARGEST_LOADED, load_from_memory, load_now
+from agentcli.tools.files.disk import LARGEST_LOADED, load_blocking, load_from_memory
 from agentcli.tools.files.encoding import decode
 from agentcli.tools.files.read_cache import CommandRun, ReadCache, Seen, digest_of
 
@@ -175,7 +175,7 @@ class ChangedFiles(Attachments):
             return Lookup(lambda: self._look_briefly(state, paths), is_brief=True)
 
         def look() -> None:
-            self._looked_up = (state, _swept(paths, context, known, True, load_now))
+            self._looked_up = (state, _swept(paths, context, known, True, load_blocking))
             self._local.learn(folders)
 
         return Lookup(look)
@@ -217,7 +217,7 @@ class ChangedFiles(Attachments):
         paths = self._paths(context)
         if not paths:
             return []
-        sweep = await in_thread(_swept, paths, context, self._known, False, load_now)
+        sweep = await in_thread(_swept, paths, context, self._known, False, load_blocking)
         return [change.path for change in sweep.changes]
 
     def _paths(self, context: ToolContext) -> list[str]:
@@ -238,7 +238,7 @@ class ChangedFiles(Attachments):
             sweep = found[1]
         elif paths := self._paths(context):
             # An abort during the thread's work changes nothing.
-            sweep = await in_thread(_swept, paths, context, self._known, True, load_now)
+            sweep = await in_thread(_swept, paths, context, self._known, True, load_blocking)
         else:
             return []
         self._known.learn(sweep)

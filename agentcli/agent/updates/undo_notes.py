@@ -8,7 +8,7 @@ from typing import Literal
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import NOTE, SAID, Message, Origin, user_message
 from agentcli.core.plaintext import plain_line
-from agentcli.tools.files.disk import load_now
+from agentcli.tools.files.disk import load_blocking
 from agentcli.tools.files.read_cache import ReadCache, digest_of
 from agentcli.workspace.base import UndoNews
 
@@ -79,7 +79,7 @@ def forget_changed(paths: Iterable[str], cache: ReadCache) -> None:
 
 def _digest(path: str) -> str | None:
     try:
-        return digest_of(load_now(path))
+        return digest_of(load_blocking(path))
     except OSError:
         return None
 

@@ -1,6 +1,6 @@
-"""The listener on 127.0.0.1 that the browser is sent back to after a sign-in.
+"""The listener on 127.0.0.1 to which the browser is redirected after a sign-in.
 
-It takes one answer and shows a fixed page; nothing of the request appears in it.
+It accepts one answer and shows a fixed page, which contains nothing of the request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from agentcli.mcp.connection import McpFailure
 
 PATH = "/callback"
 _HOST = "127.0.0.1"
-_MOST_HEAD = 16 * 1024
+_LARGEST_HEAD = 16 * 1024
+"""Bytes of a request's head."""
 _REQUEST_SECONDS = 10.0
 _PAGE = (
     b"<!doctype html><meta charset=utf-8><title>agentcli</title>"
@@ -30,7 +31,7 @@ _HEADERS = (
 
 @frozen
 class RedirectAnswer:
-    """The parameters of a redirect from an authorization server. None: there was none."""
+    """The parameters of a redirect from an authorization server; None for a missing one."""
 
     code: str | None = None
     state: str | None = None
@@ -38,8 +39,9 @@ class RedirectAnswer:
     error: str | None = None
 
     @classmethod
-    def of(cls, address: str) -> RedirectAnswer | None:
-        """None if the address has neither a code nor an error. A parameter that is there twice counts as missing."""
+    def parse(cls, address: str) -> RedirectAnswer | None:
+        """The answer in an address; None if it has neither a code nor an error. A repeated parameter counts as
+        missing."""
         try:
             found = parse_qs(urlsplit(address).query, keep_blank_values=True, max_num_fields=50)
         except ValueError:
@@ -54,10 +56,10 @@ class RedirectAnswer:
 
 
 class RedirectListener:
-    """An async context manager; nothing listens any more after it."""
+    """Listens while it is entered as an async context manager."""
 
     def __init__(self, port: int = 0, *, exact: bool = False) -> None:
-        """`exact`: no other port will do; otherwise any free one is taken if this one is in use."""
+        """`exact`: fail if the port is in use, instead of taking any free one."""
         self._port = port
         self._exact = exact
         self._answer: asyncio.Future[RedirectAnswer] = asyncio.get_running_loop().create_future()
@@ -65,11 +67,11 @@ class RedirectListener:
 
     async def __aenter__(self) -> Self:
         try:
-            self._server = await asyncio.start_server(self._connected, _HOST, self._port, limit=_MOST_HEAD)
+            self._server = await asyncio.start_server(self._connected, _HOST, self._port, limit=_LARGEST_HEAD)
         except OSError:
             if self._exact:
                 raise McpFailure(f"Port {self._port}, which the sign-in needs, is in use on this machine.") from None
-            self._server = await asyncio.start_server(self._connected, _HOST, 0, limit=_MOST_HEAD)
+            self._server = await asyncio.start_server(self._connected, _HOST, 0, limit=_LARGEST_HEAD)
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
@@ -82,10 +84,11 @@ class RedirectListener:
         return f"http://{_HOST}:{self._server.sockets[0].getsockname()[1]}{PATH}"
 
     async def answer(self) -> RedirectAnswer:
+        """Wait for the answer."""
         return await asyncio.shield(self._answer)
 
-    def give(self, answer: RedirectAnswer) -> None:
-        """Take this as the answer, unless there is one."""
+    def accept(self, answer: RedirectAnswer) -> None:
+        """Use this answer, unless there is one already."""
         if not self._answer.done():
             self._answer.set_result(answer)
 
@@ -110,11 +113,11 @@ class RedirectListener:
         head = await reader.readuntil(b"\r\n\r\n")
         method, _blank, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
         target = rest.partition(" ")[0]
-        answer = RedirectAnswer.of(target) if method == "GET" and target.partition("?")[0] == PATH else None
-        # Browsers also ask for an icon.
+        answer = RedirectAnswer.parse(target) if method == "GET" and target.partition("?")[0] == PATH else None
+        # 404 also for the icon that browsers ask for.
         status, page = ("404 Not Found", b"") if answer is None or self._answer.done() else ("200 OK", _PAGE)
         writer.write(f"HTTP/1.1 {status}\r\n{_HEADERS}Content-Length: {len(page)}\r\n\r\n".encode() + page)
         await writer.drain()
         if answer is not None:
-            # Last: the listener is closed then, and with it the connections of requests that never came.
-            self.give(answer)
+            # Last: whoever waits for it closes the listener, and with it this connection.
+            self.accept(answer)

@@ -86,14 +86,14 @@ class SignInFlow:
             if not text or any(character.isspace() for character in text):
                 raise McpFailure("This is neither an address nor a code. Paste the address of the last page.")
             # PKCE binds the code to this sign-in, so a code alone needs no state.
-            self._listener.give(RedirectAnswer(code=text, state=self._state))
+            self._listener.accept(RedirectAnswer(code=text, state=self._state))
             return
-        answer = RedirectAnswer.of(text if "?" in text else f"?{text}")
+        answer = RedirectAnswer.parse(text if "?" in text else f"?{text}")
         if answer is None:
             raise McpFailure("This address has no code. Paste the address of the last page.")
         if not self._is_ours(answer):
             raise McpFailure("This address belongs to another sign-in. Start again with the address shown last.")
-        self._listener.give(answer)
+        self._listener.accept(answer)
 
     # ------------------------------------------------------------------------------------------------------- steps
 

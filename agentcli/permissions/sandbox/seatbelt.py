@@ -40,7 +40,7 @@ class SeatbeltLauncher(Launcher):
         self._temp_root = temp_root
         self._folder: SessionFolder | None = None
         self._temporary: Path | None = None
-        self._making = threading.Lock()
+        self._lock = threading.Lock()
 
     def for_trial(self, folders: TrialFolders) -> SeatbeltLauncher:
         """The same sandbox around scratch folders."""
@@ -48,7 +48,7 @@ class SeatbeltLauncher(Launcher):
 
     def close(self) -> None:
         """Remove the session's private folder. Nothing may run in it any more."""
-        with self._making:
+        with self._lock:
             if self._folder is not None:
                 self._folder.remove()
             self._folder = self._temporary = None
@@ -84,7 +84,7 @@ class SeatbeltLauncher(Launcher):
         return self._temporary_folder()
 
     def _temporary_folder(self) -> Path:
-        with self._making:
+        with self._lock:
             if self._temporary is None:
                 self._folder = SessionFolder(self._temp_root)
                 weakref.finalize(self, self._folder.remove)

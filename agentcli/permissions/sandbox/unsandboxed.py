@@ -24,12 +24,12 @@ class UnsandboxedLauncher(Launcher):
         self._root = temp_root
         self._folder: SessionFolder | None = None
         self._usable = True
-        self._making = threading.Lock()
+        self._lock = threading.Lock()
 
     @property
     def temp_folder(self) -> Path | None:
         """None if it cannot be created."""
-        with self._making:
+        with self._lock:
             if self._folder is None and self._usable:
                 try:
                     folder = SessionFolder(self._root)
@@ -50,7 +50,7 @@ class UnsandboxedLauncher(Launcher):
         return super().launch(arguments, cwd, environ, grant)
 
     def close(self) -> None:
-        with self._making:
+        with self._lock:
             if self._folder is not None:
                 self._folder.remove()
             self._folder = None

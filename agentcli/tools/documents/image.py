@@ -14,7 +14,7 @@ from typing import Any
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock
-from agentcli.tools.files.file_kinds import image_kind
+from agentcli.tools.files.file_kinds import image_media_type
 
 LARGEST_IMAGE = 5 * 1024 * 1024 * 3 // 4
 """The API accepts 5 MB of base64, which is this many bytes."""
@@ -55,7 +55,7 @@ class Unshowable:
 
 def fitted(data: bytes) -> Picture | Unshowable:
     """The image in a form that can be sent. Blocking; never raises for invalid data."""
-    kind = image_kind(data)
+    kind = image_media_type(data)
     if kind == "image/png":
         data = _without_damaged_metadata(data)
     size = _dimensions(data, kind)

@@ -26,13 +26,13 @@ from agentcli.tools.files.disk import (
     folder_names,
     inspect,
     load,
+    load_blocking,
     load_from_memory,
-    load_now,
     near_names,
     quoted_name,
 )
 from agentcli.tools.files.encoding import decode, looks_binary
-from agentcli.tools.files.file_kinds import binary_name, image_kind, is_pdf
+from agentcli.tools.files.file_kinds import binary_name, image_media_type, is_pdf
 from agentcli.tools.files.numbered_lines import MOST_LINES, LineRange, Wanted, read_large, shown_lines, text_lines
 from agentcli.tools.files.read_cache import Seen, digest_of
 
@@ -130,7 +130,7 @@ def _found_in_memory(wanted: Wanted, context: ToolContext) -> _Found | None:
         data = load_from_memory(real, LARGEST_IN_MEMORY)
     except (OSError, ValueError):
         return None
-    if data is None or is_pdf(data) or image_kind(data) is not None:
+    if data is None or is_pdf(data) or image_media_type(data) is not None:
         return None
     return _Found(real, len(data), data, _present(data, wanted))
 
@@ -157,7 +157,7 @@ def _find(wanted: Wanted, context: ToolContext) -> _Found | Output:
     if found.st_size > LARGEST_AT_ONCE:
         return _Found(real, found.st_size)
     try:
-        data = load_now(real)
+        data = load_blocking(real)
     except OSError as error:
         return os_failure(error, f"{wanted.shown} cannot be read")
     return _Found(real, found.st_size, data, None if is_pdf(data) else _present(data, wanted))
@@ -213,7 +213,7 @@ def _listed(folder: str, context: ToolContext) -> str:
 
 
 def _present(data: bytes, wanted: Wanted) -> tuple[Output, Seen | None]:
-    if image_kind(data) is not None:
+    if image_media_type(data) is not None:
         return _image(data, wanted), None
     if not data:
         return Output(f"{wanted.shown} exists and is empty.", summary="empty"), Seen(digest_of(data), whole=True)

@@ -20,7 +20,7 @@ from agentcli.core.plaintext import visible_text
 from agentcli.core.plural import counted
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, os_failure, shown_path
-from agentcli.tools.files.disk import LARGEST_LOADED, Refusal, inspect, load_now, near_names
+from agentcli.tools.files.disk import LARGEST_LOADED, Refusal, inspect, load_blocking, near_names
 from agentcli.tools.files.encoding import Decoded, decode
 from agentcli.tools.files.file_kinds import binary_name
 from agentcli.tools.files.language import language_of
@@ -240,7 +240,7 @@ def _present(intent: Intent, target: _Target, context: ToolContext) -> Present |
     if found.st_size > LARGEST_LOADED:
         text = f"{shown} is too large to be changed this way ({counted(found.st_size, 'byte')}). Use a command instead."
         return _Outcome(failure(text))
-    data = load_now(target.real)
+    data = load_blocking(target.real)
     if not data and intent.create:
         # An empty file contains nothing that the model would have to know.
         return Present(shown, Decoded(""), digest_of(data))

@@ -22,8 +22,11 @@ LARGEST_LOADED = 32 * 1024 * 1024
 """Bytes. Larger files are streamed when read, and cannot be edited."""
 
 Hides = Callable[[str], bool] | None
+"""Whether a deny rule hides a path; None: nothing is hidden."""
 _MOST_NAMES = 5_000
+"""Entries of a folder that are listed."""
 _PIECE = 64 * 1024
+"""Bytes of one read, at least."""
 
 
 @frozen
@@ -36,7 +39,7 @@ class Refusal:
 
 
 def inspect(path: str, shown: str) -> os.stat_result | Refusal:
-    """Inspect without opening: opening a pipe blocks and opening a device may have side effects."""
+    """Stat a regular file, or say why it is none. Opens nothing: a pipe would block, a device may have side effects."""
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -56,7 +59,7 @@ def inspect(path: str, shown: str) -> os.stat_result | Refusal:
 
 
 async def load(path: str) -> bytes:
-    """The whole file. Raises OSError."""
+    """The whole file, or one byte more than `LARGEST_LOADED`. Raises OSError."""
     import aiofiles
 
     async with aiofiles.open(path, "rb", opener=open_without_links) as file:
@@ -64,13 +67,13 @@ async def load(path: str) -> bytes:
         return data
 
 
-def load_now(path: str) -> bytes:
-    """The whole file, for work that already runs in a thread. Raises OSError. Blocking."""
+def load_blocking(path: str) -> bytes:
+    """As `load`, for code that already runs in a thread."""
     descriptor = open_without_links(path, os.O_RDONLY)
     try:
         pieces: list[bytes] = []
         room = LARGEST_LOADED + 1
-        # Not as much as is allowed: memory of that size is mapped and unmapped again, also for a small file.
+        # Asking for as much as is allowed would map and unmap that much memory even for a small file.
         likely = os.fstat(descriptor).st_size + 1
         while room > 0 and (piece := os.read(descriptor, min(room, max(likely, _PIECE)))):
             pieces.append(piece)
@@ -83,8 +86,8 @@ def load_now(path: str) -> bytes:
 def load_from_memory(path: str, most: int) -> bytes | None:
     """The whole file if it is on a disk of this machine, the system has it in memory and it has at most `most` bytes;
     else None. Never waits for a disk or a server, beyond what looking up the path takes. Raises OSError."""
-    without_waiting = getattr(os, "RWF_NOWAIT", None)
-    if without_waiting is None or is_kernel_file(path):
+    no_wait = getattr(os, "RWF_NOWAIT", None)
+    if no_wait is None or is_kernel_file(path):
         return None
     found = os.lstat(path)
     # On a network file system, or one that a program provides (FUSE), opening waits for an answer. Opening a pipe lets
@@ -98,13 +101,13 @@ def load_from_memory(path: str, most: int) -> bytes | None:
             return None
         data = bytearray(size + 1)
         # Raises BlockingIOError for a file that is not in memory.
-        return bytes(data[:size]) if os.preadv(descriptor, [data], 0, without_waiting) == size else None
+        return bytes(data[:size]) if os.preadv(descriptor, [data], 0, no_wait) == size else None
     finally:
         os.close(descriptor)
 
 
 def folder_names(folder: str, hides: Hides) -> list[str]:
-    """Names in a folder, folders with a slash, without hidden ones. Blocking; never raises."""
+    """Names in a folder, without those that rules hide; sub-folders end with a slash. Blocking; never raises."""
     try:
         with os.scandir(folder) as entries:
             found = [entry for entry, _index in zip(entries, range(_MOST_NAMES), strict=False)]

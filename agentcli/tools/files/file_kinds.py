@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_STARTS = (
+_MAGIC_NUMBERS = (
     (b"\x7fELF", "an ELF executable or library"),
     (b"MZ", "a Windows executable"),
     (b"\xca\xfe\xba\xbe", "a Java class or a universal Mach-O binary"),
@@ -44,7 +44,7 @@ _STARTS = (
 
 
 def binary_name(data: bytes) -> str:
-    """With an article, e.g. `a gzip archive`; unknown types are `a binary file`."""
+    """The kind of a binary file with an article: `a gzip archive`; `a binary file` if unknown."""
     if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _zip_name(data)
     if data[4:8] == b"ftyp":
@@ -57,7 +57,7 @@ def binary_name(data: bytes) -> str:
         return "an MP3 audio file"
     if data[2:4] == b"\x0d\x0a" and data[:2] != b"\r\n":
         return "a compiled Python module"
-    return next((name for start, name in _STARTS if data.startswith(start)), "a binary file")
+    return next((name for start, name in _MAGIC_NUMBERS if data.startswith(start)), "a binary file")
 
 
 def _zip_name(data: bytes) -> str:
@@ -75,8 +75,8 @@ def _zip_name(data: bytes) -> str:
     return "a ZIP archive"
 
 
-def image_kind(data: bytes) -> str | None:
-    """The media type by content, not by name: the API refuses an image with a wrong type."""
+def image_media_type(data: bytes) -> str | None:
+    """The media type of an image, by content and not by name: the API refuses an image with a wrong type."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):

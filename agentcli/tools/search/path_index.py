@@ -1,8 +1,9 @@
-"""Search for paths by parts of their names: fast enough for every keystroke in a tree of a million files.
+"""Fuzzy search for paths: fast enough for every keystroke in a tree of a million files.
 
-Paths are kept as text, some thousand in one string, and their names in another one, which takes hardly more memory than
-their characters. A search goes through these strings in short steps, gives what it has found at any time, and goes on
-where it stopped, also over paths that were added meanwhile. A longer query searches only what its beginning has found.
+Paths are kept as text, some thousand in one string (a chunk), and their names in another, which takes hardly more
+memory than their characters. A search goes through the chunks in short steps, has its best matches ready at any time,
+and continues where it stopped, also over paths that were added meanwhile. A longer query searches only the matches of
+its beginning.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from agentcli.core.lazy_pattern import lazy_pattern
 
 CHUNK_PATHS = 4_000
 _LONGEST_QUERY = 200
-_ENOUGH = 200
-"""With more matches than this, only some of each kind are scored: the wanted path is among them or needs a letter."""
-_ENOUGH_OF_A_KIND = 60
+_MOST_SCORED = 200
+"""Matches that are all scored. Of more, only some of each kind are: the path is among them, or needs another letter."""
+_MOST_OF_A_KIND = 60
 _SMALL_CHUNK = 100
+"""Matches of one chunk that are collected for a larger one instead of making a chunk of their own."""
 _MOST_NARROWED = 5_000
-"""Matches that are kept, so that a longer query searches only them."""
-_MOST_KEPT = 4
-"""Searches whose matches are kept."""
+"""Matches that a search keeps, so that a longer query searches only them."""
+_MOST_SEARCHES = 4
+"""Searches that are kept."""
 _ANY_LENGTH = sys.maxsize
 _FOLDERS = lazy_pattern(r"^[^\n]*/(?=[^\n])", re.MULTILINE)
-_TURN = 0.002
-"""Seconds after which other threads have a turn."""
+_TURN_SECONDS = 0.002
+"""Time after which other threads get a turn."""
 
 Clock = Callable[[], float]
 
@@ -47,7 +49,7 @@ class Match:
 
 
 class _Chunk:
-    """Paths of one kind, either all with a capital letter or all without: the shorter ones first."""
+    """Some thousand paths as text, shorter ones first: either all with capital letters or all without."""
 
     __slots__ = ("_counts", "_ends", "_lengths", "count", "folded", "names", "paths")
 
@@ -56,13 +58,13 @@ class _Chunk:
         self.paths = "\n".join(paths)
         self.folded = self.paths if lower is None else "\n".join(lower)
         self.names = _FOLDERS.sub("", self.folded)
-        """The last part of each path."""
+        """The last component of each path, folded."""
         lengths = list(map(len, paths))
         sums = list(accumulate(lengths))
         self._lengths = sorted(set(lengths))
         self._counts = [bisect_right(lengths, length) for length in self._lengths]
         self._ends = [sums[count - 1] + count - 1 for count in self._counts]
-        """For each length the end of the last path that is not longer, in the texts."""
+        """For each of `_lengths`: where the last path of at most that length ends in `paths` and `folded`."""
 
     @property
     def has_capitals(self) -> bool:
@@ -72,23 +74,25 @@ class _Chunk:
     def size(self) -> int:
         return len(self.paths) + len(self.names) + (len(self.folded) if self.has_capitals else 0)
 
-    def up_to(self, length: int) -> int:
-        """Characters of the texts with all paths that are not longer."""
+    def end_of(self, length: int) -> int:
+        """Where the last path of at most this length ends in `paths` and `folded`."""
         at = bisect_right(self._lengths, length)
         return self._ends[at - 1] if at else 0
 
     def count_up_to(self, length: int) -> int:
+        """Number of paths of at most this length."""
         at = bisect_right(self._lengths, length)
         return self._counts[at - 1] if at else 0
 
 
-class _Kind:
-    """The shortest matches of one kind, and the length from which on others need not be looked at."""
+class _ShortestMatches:
+    """The shortest matches of one kind, such as paths whose name starts with the query."""
 
-    def __init__(self, most: int = _ENOUGH_OF_A_KIND) -> None:
+    def __init__(self, most: int = _MOST_OF_A_KIND) -> None:
         self._most = most
         self._paths: list[str] = []
         self.longest = _ANY_LENGTH
+        """Length beyond which paths need not be looked at."""
 
     def add(self, paths: Iterable[str]) -> None:
         self._paths += islice(paths, self._most)
@@ -104,7 +108,7 @@ class _Kind:
 
 
 def _chunks(paths: list[str]) -> list[_Chunk]:
-    """Chunks of a few thousand paths at most."""
+    """Sort paths and make chunks of them, one with capital letters and one without."""
     # Of two equally good paths the shorter one comes first.
     paths.sort()
     paths.sort(key=len)
@@ -118,11 +122,11 @@ def _chunks(paths: list[str]) -> list[_Chunk]:
 
 
 class PathIndex:
-    """Paths are only added. One thread may search while another one adds; searches are for one thread at a time."""
+    """All paths of a tree. Paths are only added; one thread may add while another searches."""
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
         self._chunks: list[_Chunk] = []
-        self._kept: dict[str, PathSearch] = {}
+        self._searches: dict[str, PathSearch] = {}
         """The newest searches by their queries, the newest last."""
         self._count = 0
         self.size = 0
@@ -135,7 +139,7 @@ class PathIndex:
         return self._count
 
     def add(self, paths: Iterable[str]) -> None:
-        """A few thousand paths at a time."""
+        """Add paths, a few thousand at a time."""
         fitting = [path for path in paths if path and "\n" not in path]
         if fitting:
             made = _chunks(fitting)
@@ -150,21 +154,21 @@ class PathIndex:
         return found.matches(limit)
 
     def start(self, query: str) -> PathSearch:
-        """A search that does its work step by step; an earlier one of the same query goes on."""
+        """Start a search, or continue an earlier one for the same query; `PathSearch.work` does it."""
         query = query[:_LONGEST_QUERY]
-        found = self._kept.pop(query, None)
+        found = self._searches.pop(query, None)
         if found is None or found.covered not in (None, len(self._chunks)):
-            among = self._narrowed(query)
+            among = self._matches_of_beginning(query)
             found = PathSearch(query, self._chunks) if among is None else PathSearch(query, among, len(self._chunks))
-        self._kept[query] = found
-        while len(self._kept) > _MOST_KEPT:
-            del self._kept[next(iter(self._kept))]
+        self._searches[query] = found
+        while len(self._searches) > _MOST_SEARCHES:
+            del self._searches[next(iter(self._searches))]
         return found
 
-    def _narrowed(self, query: str) -> Sequence[_Chunk] | None:
-        """The matches of the query's beginning, if all of them are known."""
+    def _matches_of_beginning(self, query: str) -> Sequence[_Chunk] | None:
+        """All matches of the longest beginning of the query that was searched completely; None for none."""
         for end in range(len(query) - 1, 0, -1):
-            earlier = self._kept.get(query[:end])
+            earlier = self._searches.get(query[:end])
             if earlier is not None and earlier.covered in (None, len(self._chunks)) and earlier.is_complete:
                 matches = earlier.all_matches()
                 if matches is not None:
@@ -173,22 +177,23 @@ class PathIndex:
 
 
 class PathSearch:
-    """The search for one query in all chunks, which may become more, or in matches of its beginning.
-
-    `covered`: of how many chunks these are the matches; None for a search in all.
-    """
+    """The search for one query, in all chunks of the index or in the matches of its beginning. For one thread."""
 
     def __init__(self, query: str, chunks: Sequence[_Chunk], covered: int | None = None) -> None:
+        """`covered`: if `chunks` are matches of a beginning, how many chunks of the index they come from; None:
+        `chunks` are those of the index, which may grow."""
         self.covered = covered
         self._query = query
         self._chunks = chunks
         self._exact = is_case_sensitive(query)
         self._match = re.compile("".join(f"[^{re.escape(char)}]*+{re.escape(char)}" for char in query), re.DOTALL).match
-        self._looked_for_piece = 0
-        self._looked_for_letters = 0
-        """Chunks that were searched."""
-        self._pieces, self._in_names, self._at_starts, self._after_slashes = _Kind(), _Kind(), _Kind(), _Kind()
-        self._letters, self._letters_of_names = _Kind(_ENOUGH + 1), _Kind()
+        self._chunks_for_substring = 0
+        """Number of chunks that were searched for the query as a substring."""
+        self._chunks_for_letters = 0
+        """Number of chunks that were searched for its letters."""
+        self._substrings, self._in_names = _ShortestMatches(), _ShortestMatches()
+        self._at_starts, self._after_slashes = _ShortestMatches(), _ShortestMatches()
+        self._letters, self._letters_of_names = _ShortestMatches(_MOST_SCORED + 1), _ShortestMatches()
         self._is_name = "/" not in query
         if not self._is_name:
             for kind in (self._in_names, self._at_starts, self._letters_of_names):
@@ -196,45 +201,47 @@ class PathSearch:
         self._all: list[_Chunk] | None = []
         """All matches so far; None when there are too many."""
         self._count = 0
+        """Number of matches so far."""
         self._waiting: list[str] = []
+        """Matches that are not in a chunk of `_all` yet."""
         self._total = 0
-        """Paths in all chunks, as far as they were known when the work began."""
-        self._looked_at = 0
-        """Paths that were searched for letters."""
+        """Number of paths in all chunks when `work` began."""
+        self._searched = 0
+        """Number of paths that were searched for letters."""
 
     @property
     def is_complete(self) -> bool:
-        return not self._query or "\n" in self._query or self._looked_for_letters == len(self._chunks)
+        return not self._query or "\n" in self._query or self._chunks_for_letters == len(self._chunks)
 
     def work(self, seconds: float | None = None, clock: Clock = time.perf_counter) -> None:
-        """Search on, for at most so long: first for the query in one piece, then for its letters in their order."""
+        """Continue for at most `seconds`: first search for the query as a substring, then for its letters in order."""
         began = turn = clock()
         self._total = sum(chunk.count for chunk in self._chunks)
         while not self.is_complete:
-            if self._looked_for_piece < len(self._chunks):
-                self._look_for_piece(self._chunks[self._looked_for_piece])
-                self._looked_for_piece += 1
+            if self._chunks_for_substring < len(self._chunks):
+                self._search_substring(self._chunks[self._chunks_for_substring])
+                self._chunks_for_substring += 1
             else:
-                self._look_for_letters(self._chunks[self._looked_for_letters])
-                self._looked_for_letters += 1
+                self._search_letters(self._chunks[self._chunks_for_letters])
+                self._chunks_for_letters += 1
             if seconds is None:
                 continue
             now = clock()
             if now - began >= seconds:
                 return
-            if now - turn >= _TURN:
-                # Otherwise the event loop would wait five milliseconds for each of its own steps.
+            if now - turn >= _TURN_SECONDS:
+                # Otherwise the event loop waits five milliseconds for the interpreter lock at each of its steps.
                 time.sleep(0.0002)
                 turn = clock()
 
     def matches(self, limit: int, is_hidden: Callable[[str], bool] | None = None) -> list[Match]:
-        """The best of what was found so far, best first, without paths that are hidden."""
+        """The best matches so far, best first, without hidden paths."""
         found = (match for match in self._ranked(limit) if is_hidden is None or not is_hidden(match.path))
         return list(islice(found, limit))
 
     def _ranked(self, limit: int) -> list[Match]:
         if not self._query:
-            most = max(limit, _ENOUGH)
+            most = max(limit, _MOST_SCORED)
             shortest = chain.from_iterable(islice(chunk.paths.split("\n", most), most) for chunk in self._chunks)
             return [Match(path, (), 0) for path in nsmallest(most, shortest, key=lambda path: (len(path), path))]
         scored: list[tuple[int, int, str, Match]] = []
@@ -255,23 +262,23 @@ class PathSearch:
     def _candidates(self) -> Iterable[str]:
         """All matches if they are few, else some of each kind that users usually mean."""
         letters = self._letters.shortest
-        if len(letters) <= _ENOUGH and self.is_complete:
+        if len(letters) <= _MOST_SCORED and self.is_complete:
             return letters
-        kinds = (self._pieces, self._in_names, self._at_starts, self._after_slashes, self._letters_of_names)
-        return dict.fromkeys((*letters[:_ENOUGH_OF_A_KIND], *chain.from_iterable(kind.shortest for kind in kinds)))
+        kinds = (self._substrings, self._in_names, self._at_starts, self._after_slashes, self._letters_of_names)
+        return dict.fromkeys((*letters[:_MOST_OF_A_KIND], *chain.from_iterable(kind.shortest for kind in kinds)))
 
     def _compared(self, chunk: _Chunk) -> str:
-        """The chunk's paths as the query is compared with them; nothing if it cannot match."""
+        """The text of a chunk to compare the query with; "" if it cannot match."""
         if not self._exact:
             return chunk.folded
         return chunk.paths if chunk.has_capitals else ""
 
-    def _look_for_piece(self, chunk: _Chunk) -> None:
-        """Paths with the query in one piece, and where users usually mean it: in a name, at the start of one."""
+    def _search_substring(self, chunk: _Chunk) -> None:
+        """Find paths that contain the query; separately those with it in the name or at its start, as users mean it."""
         query, text = self._query, self._compared(chunk)
         if query not in text:
             return
-        self._pieces.add(_paths_with(query, chunk, text, self._pieces.longest))
+        self._substrings.add(_paths_with(query, chunk, text, self._substrings.longest))
         self._after_slashes.add(_paths_with("/" + query, chunk, text, self._after_slashes.longest))
         if self._is_name and (self._exact or query in chunk.names):
             self._in_names.add(self._named(chunk, self._in_names.longest, contains, query))
@@ -283,20 +290,20 @@ class PathSearch:
         count = chunk.count_up_to(longest)
         names = (_FOLDERS.sub("", chunk.paths) if self._exact else chunk.names).split("\n", count)
         hits = map(fits, names, *map(repeat, more))
-        numbers = list(islice(compress(range(count), hits), _ENOUGH_OF_A_KIND))
+        numbers = list(islice(compress(range(count), hits), _MOST_OF_A_KIND))
         if numbers:
             paths = chunk.paths.split("\n", numbers[-1] + 1)
             yield from (paths[number] for number in numbers)
 
-    def _look_for_letters(self, chunk: _Chunk) -> None:
-        """Paths with all letters of the query in their order, anywhere or in their names."""
+    def _search_letters(self, chunk: _Chunk) -> None:
+        """Find paths that contain the letters of the query in order, anywhere or in their names."""
         match, text = self._match, self._compared(chunk)
-        self._looked_at += chunk.count
+        self._searched += chunk.count
         if not all(char in text for char in self._query):
             return
         if self._is_name and self._all is None:
             self._letters_of_names.add(self._named(chunk, self._letters_of_names.longest, match))
-        end = chunk.up_to(self._letters.longest if self._all is None else _ANY_LENGTH)
+        end = chunk.end_of(self._letters.longest if self._all is None else _ANY_LENGTH)
         lines = text[:end].split("\n")
         if self._exact or not chunk.has_capitals:
             paths = lines = list(filter(match, lines))
@@ -311,9 +318,10 @@ class PathSearch:
             self._keep(paths, lines, is_folded=chunk.has_capitals)
 
     def _keep(self, paths: list[str], lines: list[str], *, is_folded: bool) -> None:
+        """Keep matches for longer queries, unless there will be too many. `lines`: as they were compared."""
         assert self._all is not None
         self._count += len(paths)
-        if self._count * self._total > _MOST_NARROWED * self._looked_at:
+        if self._count * self._total > _MOST_NARROWED * self._searched:
             self._all, self._waiting = None, []
         elif len(paths) < _SMALL_CHUNK or (is_folded and self._exact):
             self._waiting += paths
@@ -326,8 +334,8 @@ class PathSearch:
 
 
 def _paths_with(piece: str, chunk: _Chunk, text: str, longest: int) -> Iterator[str]:
-    """The paths of a chunk with this piece, the shortest first; `text` is what it is looked for in."""
-    end = chunk.up_to(longest)
+    """The paths of a chunk, up to a length, whose lines in `text` contain `piece`; the shortest first."""
+    end = chunk.end_of(longest)
     at = text.find(piece, 0, end)
     while at >= 0:
         stop = text.find("\n", at, end)

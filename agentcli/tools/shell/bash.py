@@ -1,7 +1,7 @@
 """Bash: run a shell command to its end, until an abort, or in the background.
 
-The next command runs in the directory where this one ended, if that is inside the working directories; no other tool
-uses it. Processes that a command leaves running are stopped with it.
+The next command starts in the directory where this one ended, if that is inside the working directories; no other tool
+uses it. Processes that a command leaves running are stopped when it ends.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from agentcli.tools.shell.running_command import CommandEnding, ShellCommand, pr
 
 DEFAULT_TIMEOUT_MS = 120_000
 LONGEST_TIMEOUT_MS = 600_000
-_PROGRESS_INTERVAL = 0.1
+_PROGRESS_SECONDS = 0.1
+"""Time between two progress events."""
 _SHORT_OUTPUT = 4_000
-"""Characters."""
+"""Characters of output up to which the result of a successful command is made on the event loop."""
 
 
 class Bash(BuiltinTool):
@@ -47,13 +48,13 @@ class Bash(BuiltinTool):
                 "minimum": 1,
                 "description": f"Milliseconds, default {DEFAULT_TIMEOUT_MS}, at most {LONGEST_TIMEOUT_MS}",
             },
-            "description": {"type": "string", "description": "What it does, in a few words, for the person"},
+            "description": {"type": "string", "description": "What it does, in a few words, for the user"},
             "run_in_background": {"type": "boolean", "description": "Return at once; see BashOutput and KillShell"},
         },
     )
 
     def __init__(self, read_only: Callable[[str], bool] = lambda _command: False) -> None:
-        """`read_only` proves that a command is read-only. Any other command runs alone."""
+        """`read_only`: whether a command is proved to be read-only. Any other command runs alone."""
         self._read_only = read_only
 
     def title(self, input: Json) -> str:
@@ -61,7 +62,7 @@ class Bash(BuiltinTool):
         return plain_line(f"Bash {input.get('command', '')}{where}")
 
     def is_safe(self, input: Json) -> bool:
-        # A discarded reply must not leave an unknown command behind.
+        # A safe call may be discarded with its reply, but a background command would stay.
         return not input.get("run_in_background") and self._read_only(input["command"])
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
@@ -84,7 +85,7 @@ class Bash(BuiltinTool):
             yield failure("The command was not started: the work was stopped before.", summary="stopped")
             return
         if not context.cwd.is_dir():
-            gone = f"{_whose_directory(context)}, {context.cwd}, is gone, so the command was not run."
+            gone = f"{_directory_name(context)}, {context.cwd}, is gone, so the command was not run."
             yield Output(
                 f"{gone} It is {context.root} now; run the command again from there.",
                 is_error=True,
@@ -94,7 +95,7 @@ class Bash(BuiltinTool):
             return
         shells, wants_background = context.shells, bool(input.get("run_in_background"))
         if wants_background and (shells is None or shells.full):
-            yield failure(_no_room(shells), summary="no background")
+            yield failure(_background_refusal(shells), summary="no background")
             return
         output = CollectedOutput(context.results_dir, f"bash-{os.urandom(6).hex()}.txt")
         began = time.time_ns()
@@ -104,9 +105,10 @@ class Bash(BuiltinTool):
             yield os_failure(error, "The command could not be started")
             return
         if wants_background and shells is not None:
-            moved = _moved(shells.add(command), "", "The command runs in the background as {id}.")
-            # The title shows the rest.
-            yield replace(moved, summary=f"as {moved.structured['background_id']}")
+            shell = shells.add(command)
+            started = _background_output(shell, "", f"The command runs in the background as {shell.id}.")
+            # The title already has "in the background".
+            yield replace(started, summary=f"as {shell.id}")
             return
         seconds = min(input.get("timeout") or DEFAULT_TIMEOUT_MS, LONGEST_TIMEOUT_MS) / 1000
         async with aclosing(_foreground(command, context, signal, seconds)) as items:
@@ -120,55 +122,57 @@ async def _foreground(command: ShellCommand, context: ToolContext, signal: Abort
     """Watch a command until it ends, is stopped, or moves to the background."""
     loop = asyncio.get_running_loop()
     shells, deadline = context.shells, loop.time() + seconds
-    # In the aborting call itself, not one loop iteration later.
+    # Terminate in the aborting call itself, not one iteration of the event loop later.
     unhook = signal.on_abort(lambda _reason: command.terminate())
-    given_away = False
+    in_background = False
     try:
-        with shells.foreground(context.call_id) if shells is not None else nullcontext(asyncio.Event()) as wanted_away:
-            while not (signal.aborted or wanted_away.is_set() or (left := deadline - loop.time()) <= 0):
-                if await command.wait(min(_PROGRESS_INTERVAL, left)):
+        with shells.foreground(context.call_id) if shells is not None else nullcontext(asyncio.Event()) as send_away:
+            while not (signal.aborted or send_away.is_set() or (left := deadline - loop.time()) <= 0):
+                if await command.wait(min(_PROGRESS_SECONDS, left)):
                     break
                 if text := command.output.fresh():
                     yield Progress(text, {"bytes": command.output.bytes, "lines": command.output.line_breaks})
-        ending = (
-            CommandEnding.ABORTED
-            if signal.aborted
-            else CommandEnding.EXITED
-            if command.done
-            else CommandEnding.TIMED_OUT
-        )
+        ending = _ending(command, signal)
         if ending is CommandEnding.TIMED_OUT and shells is not None and not shells.full:
             unhook()
-            given_away = True
-            why = "was sent to the background" if wanted_away.is_set() else f"is still running after {seconds:g} s"
+            in_background = True
+            why = "was sent to the background" if send_away.is_set() else f"is still running after {seconds:g} s"
             shell = shells.add(command)
             text = await command.output.take_unread()
-            yield _moved(shell, text, f"The command {why}; it continues in the background as {{id}}.")
+            sentence = f"The command {why}; it continues in the background as {shell.id}."
+            yield _background_output(shell, text, sentence)
             return
         await command.stop(SHUTDOWN_GRACE if signal.reason is AbortReason.SHUTDOWN else GRACE)
         await command.wait(0)
         reason = signal.reason or AbortReason.USER_CANCEL
         if ending is CommandEnding.EXITED and command.code == 0 and command.output.characters <= _SHORT_OUTPUT:
-            # Explaining a failure, or searching a long text, takes milliseconds; this does not.
+            # Not in a thread: only explaining a failure or searching a long text takes milliseconds.
             yield _result(ending, command, context, seconds, reason)
         else:
             yield await in_thread(_result, ending, command, context, seconds, reason)
     finally:
         unhook()
-        if not given_away:
+        if not in_background:
             await command.aclose()
 
 
-def _no_room(shells: Shells | None) -> str:
+def _ending(command: ShellCommand, signal: AbortSignal) -> CommandEnding:
+    """How watching a command ended. `TIMED_OUT` also if the user sent it to the background."""
+    if signal.aborted:
+        return CommandEnding.ABORTED
+    return CommandEnding.EXITED if command.done else CommandEnding.TIMED_OUT
+
+
+def _background_refusal(shells: Shells | None) -> str:
     if shells is None:
         return "Commands cannot run in the background here. Run it without run_in_background."
     running = ", ".join(shell.id for shell in shells.known() if shell.status == "running")
     return f"{MOST_RUNNING} commands run in the background already ({running}). End one with KillShell first."
 
 
-def _moved(shell: Shell, text: str, sentence: str) -> Output:
+def _background_output(shell: Shell, text: str, sentence: str) -> Output:
+    """The result of a command that runs in the background. `text`: its output so far."""
     text = text.strip("\n")
-    sentence = sentence.format(id=shell.id)
     sentence += " Read its output with BashOutput, stop it with KillShell; you are notified when it ends."
     return Output(
         f"{text}\n\n{sentence}" if text else sentence,
@@ -186,13 +190,14 @@ _STOPPED_BY = {
 }
 
 
-def _so_far(text: str) -> str:
+def _output_so_far(text: str) -> str:
     return "; its output so far is above." if text else "; it had printed nothing."
 
 
 def _result(
     ending: CommandEnding, command: ShellCommand, context: ToolContext, seconds: float, reason: AbortReason
 ) -> Output:
+    """The result of a command that has ended. `seconds`: its time limit; `reason`: of an abort."""
     output = command.output
     text = output.text().strip("\n")
     notes: list[str] = []
@@ -201,19 +206,19 @@ def _result(
     match ending:
         case CommandEnding.ABORTED:
             summary = "stopped"
-            notes.append(f"{_STOPPED_BY[reason]}{_so_far(text)}")
+            notes.append(f"{_STOPPED_BY[reason]}{_output_so_far(text)}")
         case CommandEnding.TIMED_OUT:
             summary = f"timed out after {seconds:g} s"
-            notes.append(f"The command was stopped after {seconds:g} s, its time limit{_so_far(text)}")
+            notes.append(f"The command was stopped after {seconds:g} s, its time limit{_output_so_far(text)}")
         case CommandEnding.EXITED:
             summary = exit_text(command.code)
             if command.code != 0:
                 notes.append(f"{summary[0].upper()}{summary[1:]}")
-            # Also after success: a pipe or `; true` hides the failure, not its reason.
+            # Also after exit code 0: a pipe or `; true` hides a failure, but not its message.
             cause = command.stopped_for or context.launcher.explain(command.code, text, context.grant)
             if cause:
                 notes.append(cause)
-            new_cwd, note = _taken_over(command.folder, context)
+            new_cwd, note = _next_directory(command.folder, context)
             notes += [note] if note else []
             wanted_hosts = _wanted_hosts(command, text, context)
             if wanted_hosts:
@@ -255,20 +260,20 @@ def _wanted_hosts(command: ShellCommand, text: str, context: ToolContext) -> tup
     return () if context.launcher.lacked_network(command.code, text, context.grant) else None
 
 
-def _taken_over(folder: str, context: ToolContext) -> tuple[Path | None, str]:
-    """The new directory of the next command, if it changed, and a note for the model."""
-    # The command reports it without links, so a directory of that name is the same one.
+def _next_directory(folder: str, context: ToolContext) -> tuple[Path | None, str]:
+    """The directory of the next command, None if it stays, and a note for the model. `folder`: where this one ended."""
+    # The command reports a path without links, so equal names are the same directory.
     if not folder.startswith("/") or folder == str(context.cwd):
         return None, ""
     if folder == os.path.realpath(context.cwd) or not Path(folder).is_dir():
         return None, ""
     real = Path(os.path.realpath(folder))
     if any(real.is_relative_to(os.path.realpath(allowed)) for allowed in context.working_dirs):
-        return real, f"{_whose_directory(context)} is now {plain_line(str(real))}."
+        return real, f"{_directory_name(context)} is now {plain_line(str(real))}."
     outside = f"{plain_line(folder)} is outside the working directories."
-    return None, f"{_whose_directory(context)} is {context.cwd} again: {outside}"
+    return None, f"{_directory_name(context)} is {context.cwd} again: {outside}"
 
 
-def _whose_directory(context: ToolContext) -> str:
-    """The tool and the user's shell lines each have their own directory."""
+def _directory_name(context: ToolContext) -> str:
+    """How to call the directory: the tool and the user's `!` commands each have their own."""
     return f"The working directory of {'! commands' if context.by_user else 'Bash'}"

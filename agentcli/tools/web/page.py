@@ -34,7 +34,10 @@ _READ_AS = {
     **dict.fromkeys(("euc-kr", "ks_c_5601-1987"), "cp949"),
     **dict.fromkeys(("iso-8859-9",), "cp1254"),
 }
-_ODD = frozenset({"utf-7", "idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem"})
+_REFUSED_CODECS = frozenset(
+    {"utf-7", "idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem"}
+)
+"""Codecs of Python that browsers do not know, or that depend on the machine."""
 _MAGIC = (
     (b"%PDF-", "a PDF document"),
     (b"\x89PNG\r\n", "a PNG image"),
@@ -48,31 +51,39 @@ _MAGIC = (
 
 @frozen
 class PageText:
+    """A page that could be converted."""
+
     title: str
     text: str
     """Markdown or plain text, at most MOST_CHARACTERS."""
     cut: int
-    """How many characters are missing at the end, as far as known."""
+    """Number of characters cut off at the end."""
 
 
 @frozen
 class Binary:
+    """A response that is no text."""
+
     what: str
-    """`a PDF document`, `an image (image/webp)`, `binary data`"""
+    """Its kind with an article: `a PDF document`, `an image (image/webp)`, `binary data`."""
 
 
 @frozen
 class Unreadable:
+    """A page whose conversion failed."""
+
     reason: str
 
 
 async def read_page(body: bytes, content_type: str, url: str, signal: AbortSignal) -> PageText | Binary | Unreadable:
+    """Convert a response, by its content type or, if that is missing or says nothing, by its bytes."""
     kind = content_type.partition(";")[0].strip().lower()
     named = next((what for magic, what in _MAGIC if body.startswith(magic)), None)
     is_html = kind in _HTML or (not kind and _looks_like_html(body))
-    if named is not None or not (is_html or _TEXT.fullmatch(kind) or (not _is_known(kind) and _looks_like_text(body))):
-        return Binary(named or _described(kind))
-    text = await in_thread(decoded, body, content_type)
+    is_text = is_html or _TEXT.fullmatch(kind) or (not _is_specific(kind) and _looks_like_text(body))
+    if named is not None or not is_text:
+        return Binary(named or _kind_text(kind))
+    text = await in_thread(decode, body, content_type)
     if is_html or (kind in ("text/plain", "") and _looks_like_html(body)):
         worker = Path(__file__).with_name("html_worker.py")
         found = await run_worker(worker, text.encode("utf-8", "replace"), url, seconds=SECONDS, signal=signal)
@@ -85,7 +96,7 @@ async def read_page(body: bytes, content_type: str, url: str, signal: AbortSigna
     return PageText(title, text[:MOST_CHARACTERS], max(len(text) - MOST_CHARACTERS, 0))
 
 
-def decoded(body: bytes, content_type: str) -> str:
+def decode(body: bytes, content_type: str) -> str:
     """Decode by BOM, header, the page's declaration, else UTF-8; invalid bytes are replaced."""
     for mark, name in _BOMS:
         if body.startswith(mark):
@@ -113,16 +124,17 @@ def _codec(label: str) -> str | None:
         found = codecs.lookup(name)
     except (LookupError, ValueError):
         return None
-    if found.name.replace("_", "-") in _ODD or not getattr(found, "_is_text_encoding", True):
+    if found.name.replace("_", "-") in _REFUSED_CODECS or not getattr(found, "_is_text_encoding", True):
         return None
     return found.name
 
 
-def _is_known(kind: str) -> bool:
+def _is_specific(kind: str) -> bool:
+    """Whether a content type says more than "some bytes"."""
     return bool(kind) and kind not in ("application/octet-stream", "binary/octet-stream", "unknown/unknown")
 
 
-def _described(kind: str) -> str:
+def _kind_text(kind: str) -> str:
     if kind == "application/pdf":
         return "a PDF document"
     family = kind.partition("/")[0]

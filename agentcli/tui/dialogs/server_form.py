@@ -290,7 +290,7 @@ class ServerFormDialog(EditableDialog):
         names = [field.name for field in self._form.fields]
         self.index = min(names.index(name) for name in self._problems)
         self._refresh()
-        self.tell(f"{counted(len(self._problems), 'field')} to correct")
+        self.show_notice(f"{counted(len(self._problems), 'field')} to correct")
 
     def _answers(self) -> tuple[dict[str, FieldValue], dict[str, str]]:
         content: dict[str, FieldValue] = {}

@@ -1,6 +1,6 @@
-"""The dialog that connects a model: shows a `Welcome`, has its work done beside the keys, and closes with how it ended.
+"""The dialog that connects a model: shows the steps of a `Welcome` and closes with the last one.
 
-The line for the key is masked, and emptied as soon as the key is out of it.
+The entry for the key is masked, and cleared as soon as the key is taken from it.
 """
 
 from __future__ import annotations
@@ -18,27 +18,32 @@ from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.dialog import Dialog
 from agentcli.tui.sheets.sheet import Keys
 
-_BEGINS = "s"
-"""Of every key. Where a terminal does not say that it pastes, the rest of it follows as keys that would choose."""
-_SHORTEST = 16
+_KEY_START = "s"
+"""First letter of every API key. In a terminal without bracketed paste a pasted key arrives as single key presses,
+which would choose options."""
+_SHORTEST_KEY = 16
+"""Characters."""
 
 
 class WelcomeDialog(Dialog[Welcome | None]):
+    """Returns the finished `Welcome`."""
+
     def __init__(
         self,
         welcome: Welcome,
-        look: Callable[[], Awaitable[tuple[LocalServer, ...]]],
-        do: Callable[[Welcome, Work], Awaitable[Welcome]],
+        find_servers: Callable[[], Awaitable[tuple[LocalServer, ...]]],
+        do_work: Callable[[Welcome, Work], Awaitable[Welcome]],
         *,
         key: str = "",
     ) -> None:
-        """`look` finds servers on this machine, `do` does a welcome's work, `key` was pasted already."""
+        """`find_servers` finds model servers on this machine; `do_work` does the work of a step, such as checking a
+        key; `key` is a key that was pasted into the prompt."""
         super().__init__()
         self.guarded = not key
         self._key = key
         self.welcome = welcome
-        self._look = look
-        self._do = do
+        self._find_servers = find_servers
+        self._do_work = do_work
 
     @property
     def question(self) -> str:
@@ -70,7 +75,7 @@ class WelcomeDialog(Dialog[Welcome | None]):
             self._ask_key(self._key)
             self._key = ""
         elif self.welcome.servers is None:
-            self._look_around()
+            self._search_servers()
 
     def choose(self, name: str) -> None:
         self._go(self.welcome.choose(name))
@@ -84,7 +89,7 @@ class WelcomeDialog(Dialog[Welcome | None]):
             self.welcome = self.welcome.back()
             self.index = 0
             if self.welcome.servers is None:
-                self._look_around()
+                self._search_servers()
 
     def back(self) -> None:
         self.workers.cancel_group(self, "work")
@@ -93,15 +98,15 @@ class WelcomeDialog(Dialog[Welcome | None]):
     def pressed(self, key: str, character: str | None) -> bool:
         if self.welcome.step == "working":
             return True
-        if self.welcome.step != "choose" or self.typing or character != _BEGINS:
+        if self.welcome.step != "choose" or self.typing or character != _KEY_START:
             return False
-        self._ask_key(_BEGINS)
+        self._ask_key(_KEY_START)
         return True
 
     def on_paste(self, event: events.Paste) -> None:
-        """A key pasted at the question is meant for it, and must not get into the prompt, where it would be kept."""
+        """Take a key that is pasted at the first step: in the prompt it would be saved in the history."""
         words = event.text.split()
-        if self.welcome.step == "choose" and not self.typing and len(words) == 1 and len(words[0]) >= _SHORTEST:
+        if self.welcome.step == "choose" and not self.typing and len(words) == 1 and len(words[0]) >= _SHORTEST_KEY:
             event.stop()
             event.prevent_default()
             self._ask_key(words[0])
@@ -119,8 +124,9 @@ class WelcomeDialog(Dialog[Welcome | None]):
         self.ask(self.welcome.asks, text)
         self.update()
 
-    def _go(self, after: Next) -> None:
-        before, (self.welcome, wanted) = self.welcome.step, after
+    def _go(self, following: Next) -> None:
+        """Show the next step and start its work."""
+        before, (self.welcome, work) = self.welcome.step, following
         if self.welcome.step == "done":
             self.entry.line.clear()
             self.dismiss(self.welcome)
@@ -132,19 +138,19 @@ class WelcomeDialog(Dialog[Welcome | None]):
         if self.welcome.step != before:
             self.index = 0
         self.update()
-        if wanted is not None:
-            self._work(wanted)
+        if work is not None:
+            self._run_work(work)
 
     @work(group="work", exclusive=True)
-    async def _work(self, wanted: Work) -> None:
-        self._go((await self._do(self.welcome, wanted), None))
+    async def _run_work(self, work: Work) -> None:
+        self._go((await self._do_work(self.welcome, work), None))
 
-    @work(group="look")
-    async def _look_around(self) -> None:
-        servers = await self._look()
+    @work(group="servers")
+    async def _search_servers(self) -> None:
+        servers = await self._find_servers()
         marked = self.choices()[self.index].name if self.welcome.step == "choose" else ""
         self.welcome = self.welcome.found(servers)
         if marked:
-            # What is marked stays marked, although others have come before it.
-            self.index = next((n for n, one in enumerate(self.choices()) if one.name == marked), 0)
+            # The marked row stays marked although new rows come before it.
+            self.index = next((n for n, choice in enumerate(self.choices()) if choice.name == marked), 0)
         self.update()

@@ -37,7 +37,7 @@ class AgentPage(Page[Literal["stop"]]):
         search = 1 if self.searching else 0
         pager = self.query_one(LineScroller)
         lines = list(self._block.layout(max(1, width - 2 * MARGIN - 1), self.palette))
-        pager.show(lines, max(1, min(max(len(lines), self.least - search), room - search)))
+        pager.show(lines, max(1, min(max(len(lines), self.least_rows - search), room - search)))
 
     def keys(self) -> Keys:
         if self.searching or not self._progress.is_running:

@@ -146,7 +146,7 @@ class SignInPage(TextPage):
         try:
             self._paste(event.text.strip())
         except McpFailure as error:
-            self.tell(plain_line(str(error), 200))
+            self.show_notice(plain_line(str(error), 200))
             return
         self.leave()
 
@@ -239,10 +239,10 @@ class ServerPage(ServerSheet[Offered]):
         return self._server
 
     @property
-    def least(self) -> int:
-        """Large enough to cover the list of servers below it."""
+    def least_rows(self) -> int:
+        """Also covers the list of servers below it."""
         below = [screen for screen in self.app.screen_stack if isinstance(screen, McpPage)]
-        return max(super().least, *(page.query_one("#sheet").region.height - 2 for page in below), 0)
+        return max(super().least_rows, *(page.query_one("#sheet").region.height - 2 for page in below), 0)
 
     def head(self, width: int, room: int) -> list[Runs]:
         palette, server = self.palette, self.server

@@ -1,7 +1,7 @@
-"""The menu above the box: candidates of a completion, or prompts found in the history.
+"""The menu above the prompt box: candidates of a completion, or prompts found in the history.
 
-Lies over the transcript, so that nothing jumps when it opens. Painted row by row; must never decide what a choice
-means, which is the box's.
+Overlays the transcript, so that nothing moves when it opens. It only shows rows and the chosen one; the prompt box
+decides what a choice does.
 """
 
 from __future__ import annotations
@@ -24,26 +24,30 @@ from agentcli.core.frozen import frozen
 from agentcli.core.plaintext import visible_text
 
 MOST_ROWS = 8
-_HIDDEN = re.compile(
+_INVISIBLE = re.compile(
     "[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ud800-\udfff\ufff9-\ufffb]"
 )
 _GAP = 3
+"""Columns between label and detail."""
 
 
 @frozen
 class PopupRow:
     label: str
     hint: str = ""
+    """Shown right after the label, muted: the arguments of a command."""
     detail: str = ""
+    """Shown in the second column, muted: a description."""
     positions: tuple[int, ...] = ()
+    """Indices of the label's characters that match the typed text."""
 
 
 def shown(text: str) -> str:
-    """One line in which every character can be seen, one for one, so that positions stay true."""
+    """A text as one line of visible characters; each replaces one character, so that positions stay valid."""
     text = visible_text(text.replace("\n", "⏎").replace("\t", " "))
     if text.isascii():
         return text
-    return _HIDDEN.sub("\ufffd", "".join("\ufffd" if category(char) == "Cn" else char for char in text))
+    return _INVISIBLE.sub("\ufffd", "".join("\ufffd" if category(char) == "Cn" else char for char in text))
 
 
 class Popup(Widget):
@@ -82,9 +86,13 @@ class Popup(Widget):
         self._title = ""
         self._note = ""
         self._first = 0
+        """Index of the topmost visible row."""
         self._room = MOST_ROWS
+        """Number of rows that fit."""
         self._lines = 0
+        """Its height, with rule and note."""
         self.chosen = -1
+        """Index of the chosen row; -1: none."""
 
     @property
     def is_open(self) -> bool:
@@ -95,6 +103,7 @@ class Popup(Widget):
         return len(self._rows)
 
     def open(self, rows: Sequence[PopupRow], *, title: str, note: str, chosen: int, room: int) -> None:
+        """Show these rows in at most `room` lines; `note` is a line above them."""
         self._rows = tuple(rows)
         self._title, self._note = shown(title), shown(note)
         self.chosen = min(chosen, len(self._rows) - 1)
@@ -102,13 +111,14 @@ class Popup(Widget):
         self.fit(room)
 
     def fit(self, room: int) -> None:
+        """Adapt an open menu to another number of free lines."""
         if not self.is_open:
             return
         self._room = max(1, min(MOST_ROWS, room - 1 - bool(self._note)))
-        self._show_chosen()
+        self._scroll_to_chosen()
         lines = 1 + bool(self._note) + min(self._room, len(self._rows))
         if lines != self._lines or not self.has_class("-open"):
-            # The whole screen is laid out anew, so only when something really moves.
+            # Only if the height changes: this lays out the whole screen again.
             self._lines = lines
             self.styles.height = lines
             self.styles.offset = (0, -lines)
@@ -123,14 +133,15 @@ class Popup(Widget):
             self.remove_class("-open")
 
     def move(self, step: int) -> None:
+        """Choose another row, from the last one on to the first again."""
         if self._rows:
             self.chosen = (
                 (self.chosen + step) % len(self._rows) if self.chosen >= 0 or step > 0 else len(self._rows) - 1
             )
-            self._show_chosen()
+            self._scroll_to_chosen()
             self.refresh()
 
-    def _show_chosen(self) -> None:
+    def _scroll_to_chosen(self) -> None:
         at = max(0, self.chosen)
         self._first = max(min(self._first, at), at - self._room + 1, 0)
 
@@ -151,10 +162,10 @@ class Popup(Widget):
     def _scrolled(self, step: int) -> None:
         if self._rows:
             self.chosen = min(max(self.chosen + step, 0), len(self._rows) - 1)
-            self._show_chosen()
+            self._scroll_to_chosen()
             self.refresh()
 
-    def _look(self, name: str) -> Style:
+    def _style(self, name: str) -> Style:
         return self.get_component_rich_style(f"popup--{name}", partial=True)
 
     def render_line(self, y: int) -> Strip:
@@ -162,30 +173,30 @@ class Popup(Widget):
         if y == 0:
             segments = self._rule(width)
         elif self._note and y == 1:
-            segments = [Segment("  "), Segment(self._note, self._look("detail"))]
+            segments = [Segment("  "), Segment(self._note, self._style("detail"))]
         else:
             index = y - 1 - bool(self._note) + self._first
             if index >= len(self._rows):
                 return Strip.blank(width, base)
             segments = self._row(self._rows[index], width)
             if index == self.chosen:
-                base += self._look("chosen")
+                base += self._style("chosen")
                 segments[0] = Segment("❯ ")
         return _cut(segments, width, base)
 
     def _rule(self, width: int) -> list[Segment]:
-        rule = self._look("rule")
+        rule = self._style("rule")
         count = f" {self.chosen + 1}/{len(self._rows)} " if len(self._rows) > self._room else ""
         title = f" {self._title} " if self._title else ""
         if cell_len(title) + len(count) + 6 > width:
             title = ""
         line = "─" * max(0, width - 4 - cell_len(title) - len(count))
-        look = self._look("title")
+        muted = self._style("title")
         return [
             Segment("──", rule),
-            Segment(title, look),
+            Segment(title, muted),
             Segment(line, rule),
-            Segment(count, look),
+            Segment(count, muted),
             Segment("──", rule),
         ]
 
@@ -193,16 +204,16 @@ class Popup(Widget):
         label, hint, detail = shown(row.label), shown(row.hint), shown(row.detail)
         segments = [Segment("  "), *self._marked(label, row.positions)]
         if hint:
-            segments.append(Segment(f" {hint}", self._look("detail")))
+            segments.append(Segment(f" {hint}", self._style("detail")))
         used = 2 + cell_len(label) + (1 + cell_len(hint) if hint else 0)
-        column = self._column(width)
+        column = self._detail_column(width)
         if detail and column + 12 <= width:
             gap = " " * max(_GAP, column - used)
-            segments += (Segment(gap), Segment(detail, self._look("detail")))
+            segments += (Segment(gap), Segment(detail, self._style("detail")))
         return segments
 
-    def _column(self, width: int) -> int:
-        """Where details begin: behind the longest label in sight, but not too far to the right."""
+    def _detail_column(self, width: int) -> int:
+        """The column where details begin: after the longest visible label, but not too far to the right."""
         seen = self._rows[self._first : self._first + self._room]
         longest = max(
             (2 + cell_len(row.label) + (1 + cell_len(row.hint) if row.hint else 0) for row in seen), default=0
@@ -210,7 +221,7 @@ class Popup(Widget):
         return min(longest + _GAP, width * 6 // 10)
 
     def _marked(self, label: str, positions: tuple[int, ...]) -> list[Segment]:
-        match = self._look("match")
+        match = self._style("match")
         segments: list[Segment] = []
         at = 0
         for position in positions:

@@ -376,7 +376,7 @@ class Dialog(Sheet[T], Generic[T]):
         if character and self.unfinished():
             return self._type_into_prompt(key, character)
         if key == "enter" and self._after_digit.holds():
-            self.tell("Press Enter again to confirm")
+            self.show_notice("Press Enter again to confirm")
             return True
         return (
             self._scrolls(key)
@@ -429,12 +429,12 @@ class Dialog(Sheet[T], Generic[T]):
             self.guard.hold()
             self._hold_back(key, character)
             answer = "↑↓ and Enter answer"
-            self.tell(f"Added to your prompt, because it has text: {answer}", f"To your prompt · {answer}")
+            self.show_notice(f"Added to your prompt, because it has text: {answer}", f"To your prompt · {answer}")
         return True
 
     def _mark(self, number: int) -> None:
         if self.choices()[number].refused:
-            self.tell(f"{number + 1} cannot be chosen")
+            self.show_notice(f"{number + 1} cannot be chosen")
             return
         if self.choices()[number].locked:
             self._take(number)
@@ -442,7 +442,8 @@ class Dialog(Sheet[T], Generic[T]):
         self._highlight(number)
         self._after_digit.hold()
         marked = f"{number + 1} is marked"
-        self.tell(f"{marked}, not chosen, because your prompt has text: Enter confirms", f"{marked}: Enter confirms")
+        why = "not chosen, because your prompt has text"
+        self.show_notice(f"{marked}, {why}: Enter confirms", f"{marked}: Enter confirms")
 
     def on_paste(self, event: events.Paste) -> None:
         if self.asking or self._finding:

@@ -63,7 +63,7 @@ class Page(Sheet[T]):
         pager = self.query_one(Pager)
         inner = max(1, width - 2 * MARGIN - 1)  # one column is reserved for the scrollbar
         pager.set_lines(self.lines(inner), inner)
-        pager.set_height(max(1, min(max(pager.row_count, self.least - search), room - search)))
+        pager.set_height(max(1, min(max(pager.row_count, self.least_rows - search), room - search)))
 
     def paint(self) -> None:
         super().paint()

@@ -185,7 +185,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         wanted = max(1, len(self._entries) + len({entry.row.group for entry in self._entries if entry.row.group}))
         if wide:
             wanted = max(wanted, _PREVIEW_ROWS)
-        wanted = max(wanted, self.least - search - len(rows) - below)
+        wanted = max(wanted, self.least_rows - search - len(rows) - below)
         body.styles.height = max(1, min(wanted, room - search - len(rows) - below))
         if wide:
             self.call_after_refresh(self._show_preview)

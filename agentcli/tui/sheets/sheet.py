@@ -1,11 +1,11 @@
 """The base of all dialogs, pickers and pages: a sheet at the bottom of the screen, over the transcript.
 
-Owns the rule with the title, the row of keys, the height, and how a sheet is left. Between rule and keys stand the
-widgets of the subclass; keys come to the sheet, one after the other, and never to a widget in it.
+Owns the rule with the title, the row of keys, the height, and how the sheet closes. The subclass provides the widgets
+between rule and keys; all keys go to the sheet, in their order, never to a widget in it.
 
-Esc closes what is open inside (a search, a line for typing), else the sheet. Ctrl+C closes the sheet at once, whatever
-is open inside. Either way a question is declined, never approved. Ctrl+C twice, Ctrl+D twice and `/exit` quit the app
-as they do in the conversation; while a text is typed Ctrl+D deletes in it.
+Esc closes an open search or text entry, else the sheet; Ctrl+C closes the sheet at once. Either way a question is
+declined, never approved. Ctrl+C twice, Ctrl+D twice and `/exit` quit the app, as on the chat screen; in a text entry
+Ctrl+D deletes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ Keys = list[tuple[str, str]]
 """Keys and what they do; the most important one stands last."""
 
 MARGIN = 1
-TOLD_SECONDS = 2.0
+NOTICE_SECONDS = 2.0
+"""How long `show_notice` replaces the row of keys."""
 
 
 class QuitWanted(Message):
@@ -68,7 +69,7 @@ class StyledRows(Widget, can_focus=False):
         super().__init__(id=id)
         self.rows: list[Sequence[Run]] = []
         self.edge: Runs = []
-        """Stands before every row, also before those that are empty."""
+        """Painted before every row, also before empty ones."""
 
     def show(self, rows: Iterable[Sequence[Run]], height: int | None = None) -> None:
         self.rows = list(rows)
@@ -87,7 +88,7 @@ class StyledRows(Widget, can_focus=False):
 
 
 class EntryLine(StyledRows):
-    """The line to type in, after a sign; its text is in `line`."""
+    """A text entry with a sign before it; `line` has its text."""
 
     def __init__(self, sign: str, placeholder: str, longest: int = 200) -> None:
         super().__init__(id="entry")
@@ -98,7 +99,7 @@ class EntryLine(StyledRows):
 
     @property
     def cursor_cell(self) -> Offset | None:
-        """The cell of its cursor on the screen; None while nothing is typed here."""
+        """The cell of its cursor on the screen; None while it is hidden or inactive."""
         return self.region.offset + self._cursor if self.display and self._cursor is not None else None
 
     def repaint(self, palette: Palette, active: bool = True) -> None:
@@ -111,7 +112,7 @@ class EntryLine(StyledRows):
 
 
 class Sheet(ModalScreen[T]):
-    """Closes with `declined` when it is left; nothing has changed then."""
+    """A modal screen that returns a `T`, or `declined` if the user closes it without an answer."""
 
     AUTO_FOCUS: ClassVar[str | None] = ""
     DEFAULT_CSS = """
@@ -119,7 +120,7 @@ class Sheet(ModalScreen[T]):
     Sheet > #sheet { dock: bottom; width: 100%; height: auto; background: $background; overflow: hidden; }
     """
     share: ClassVar[float] = 0.7
-    """Of a large screen, the part that the sheet takes at most."""
+    """Largest part of a large screen that the sheet takes."""
     declined: ClassVar[Any] = None
     """The result when the user leaves the sheet without an answer."""
 
@@ -131,7 +132,7 @@ class Sheet(ModalScreen[T]):
         self.title_text = safe(title)
         self._above: Sheet[Any] | None = None
         self.area = Size(0, 0)
-        """The screen as it was laid out for."""
+        """The screen size of the last layout."""
         self._notice = ""
         self._notice_end: Timer | None = None
         self._is_closed = False
@@ -143,18 +144,20 @@ class Sheet(ModalScreen[T]):
         raise NotImplementedError
 
     def keys(self) -> Keys:
+        """The keys that work in this sheet."""
         return [("Esc", "back")]
 
     def shown_keys(self) -> Keys:
+        """The keys to show in the last row, if not all."""
         return self.keys()
 
     @property
     def notice(self) -> str:
-        """A few words in place of the keys."""
+        """Text shown in place of the keys; "" for none."""
         return self._notice
 
     def asides(self) -> Sequence[str]:
-        """Text for the right end of the rule; the first that has room is shown."""
+        """Candidates for the right end of the rule; the first that fits is shown."""
         return ()
 
     def rule(self, width: int) -> Runs:
@@ -165,7 +168,7 @@ class Sheet(ModalScreen[T]):
         return ScreenBelow(below.screen) if isinstance(below, BackgroundScreen) else below
 
     def lay_out(self, width: int, room: int) -> None:
-        """Give the parts their heights; together at most `room`."""
+        """Set the heights of the widgets from `parts`; together at most `room` rows."""
         raise NotImplementedError
 
     def paint(self) -> None:
@@ -194,6 +197,7 @@ class Sheet(ModalScreen[T]):
         self.leave()
 
     def leave(self) -> None:
+        """Close without an answer."""
         self.dismiss(self.declined)
 
     def dismiss(self, result: T | None = None) -> AwaitComplete:
@@ -209,7 +213,7 @@ class Sheet(ModalScreen[T]):
 
     @property
     def cursor_cell(self) -> Offset:
-        """The cell of the cursor in a line for typing, else of what is marked, else the beginning of the title."""
+        """Where the terminal's cursor belongs: in an active text entry, else at the marked row."""
         for entry in self.query(EntryLine):
             if (cell := entry.cursor_cell) is not None:
                 return cell
@@ -217,20 +221,21 @@ class Sheet(ModalScreen[T]):
 
     @property
     def marked_cell(self) -> Offset:
+        """The cell of the marked row; here the beginning of the title."""
         return self.query_one("#rule").region.offset
 
     @property
     def typed_text(self) -> str:
         return "".join(entry.line.text for entry in self.query(EntryLine) if entry.display)
 
-    def tell(self, *texts: str) -> None:
-        """Show the first text that fits in place of the keys, for a while; none: the keys again."""
+    def show_notice(self, *texts: str) -> None:
+        """Show the first text that fits in place of the keys, for a moment. Without texts: show the keys again."""
         room = self.size.width - 2 * MARGIN
         self._notice = next((text for text in texts if cell_len(text) <= room), texts[-1] if texts else "")
         self.settle()
         if self._notice_end is not None:
             self._notice_end.stop()
-        self._notice_end = self.set_timer(TOLD_SECONDS, self.tell) if texts else None
+        self._notice_end = self.set_timer(NOTICE_SECONDS, self.show_notice) if texts else None
 
     def compose(self) -> ComposeResult:
         self.palette = getattr(self.app, "palette", self.palette)
@@ -244,7 +249,7 @@ class Sheet(ModalScreen[T]):
 
     def on_resize(self, event: events.Resize) -> None:
         if event.size == self.area and self.is_open:
-            self.paint()  # It was laid out when it was opened, before it had this size itself.
+            self.paint()  # `on_mount` has laid it out for this size already.
         else:
             self._settle(event.size)
 
@@ -254,6 +259,7 @@ class Sheet(ModalScreen[T]):
             super()._screen_resized(size)
 
     def settle(self) -> None:
+        """Lay out and paint again."""
         self._settle(self.size)
 
     def _settle(self, size: Size) -> None:
@@ -265,19 +271,19 @@ class Sheet(ModalScreen[T]):
         self.paint()
 
     @property
-    def least(self) -> int:
-        """Least rows between the rule and the keys: the prompt's edge below would look like a second rule."""
+    def least_rows(self) -> int:
+        """Least rows between the rule and the keys, to cover the prompt: its edge would look like a second rule."""
         boxes = (box for screen in self.app.screen_stack for box in screen.query("PromptBox"))
         top = min((box.region.y for box in boxes if box.region), default=self.app.size.height)
         return self.app.size.height - top - 2
 
     @property
     def is_open(self) -> bool:
-        """Whether its parts are there: not before it is composed, nor while it closes."""
+        """Whether its widgets exist: not before it is composed, nor while it closes."""
         return self.is_attached and self.display and bool(self.query("#keys"))
 
     def work(self, work: WorkType[None], group: str) -> None:
-        """Run something beside the keys; new work of a group ends the old. The coroutine is made when it begins."""
+        """Run a coroutine while keys are handled; new work of a group cancels the old."""
         self.run_worker(work, group=group, exclusive=True)
 
     def on_key(self, event: events.Key) -> None:
@@ -289,8 +295,8 @@ class Sheet(ModalScreen[T]):
             event.prevent_default()
 
     def _pass_on(self, event: events.Key) -> None:
-        """Pass on a key that was pressed so fast that it came here although it is meant for the next screen. Not so Esc
-        and Enter: the second of two never means something else than the first."""
+        """Pass a key on that was pressed before the screen it is meant for was open. Esc and Enter are dropped: a
+        double press must not answer the next question, too."""
         if event.key in ("escape", "enter"):
             return
         key = events.Key(event.key, event.character)
@@ -301,7 +307,7 @@ class Sheet(ModalScreen[T]):
             self.app.post_message(key)
 
     def open(self, sheet: Sheet[R], then: Callable[[R | None], None] | None = None) -> None:
-        """Open another sheet on top, which has the keys from now on, before it is painted; `then` gets its result."""
+        """Open another sheet on top, which gets all keys at once, even before it is painted; `then` gets its result."""
         self._above = sheet
 
         def closed(result: R | None) -> None:

@@ -1,1 +1,1 @@
-"""Start-up of the app: preferences, garbage collection, connecting a model, the guided tour."""
+"""The start of the app: preferences, the first session, connecting a model, garbage collection, the guided tour."""

@@ -56,7 +56,7 @@ class Guide:
     async def run(self) -> None:
         for _step in range(MOST_STEPS if self._speed else 1_000_000):
             if self._speed:
-                await self._app.engine_ready.wait()
+                await self._app.opener.engine_ready.wait()
                 await self._play(self._step)
             else:
                 await self._something_sent.wait()

@@ -38,12 +38,12 @@ class ModelConnection(Reaching):
         if sent is not None:
             self._sent = sent
             self._app.chat.give_back([sent])
-        if self._is_open or self._app.options is None:
+        if self._is_open or self._app.opener.options is None:
             return
         self._is_open = True
         try:
-            connecting = await self.ready(self._app.options)
-            welcome = await self._ask(connecting, key, automatic=sent is None and not key)
+            connecting = await self.ready(self._app.opener.options)
+            welcome = await self._asked(connecting, key, by_itself=sent is None and not key)
             if welcome is not None:
                 await self._after(connecting, welcome)
         finally:

@@ -1,9 +1,10 @@
-"""Text left on the normal screen after the app has exited: the last prompt and its answer, everything, or nothing."""
+"""The text left on the normal screen after the app: the last prompt and its answer, the transcript, or nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from agentcli.core.plaintext import terminal_text
 from agentcli.core.plural import counted
@@ -12,9 +13,26 @@ from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import AnswerItem, PromptItem, WelcomeItem
 from agentcli.tui.theme.palette import Palette
 
+if TYPE_CHECKING:
+    from agentcli.tui.transcript.widget import Transcript
+
 MOST_ROWS = {"last": 200, "all": 5_000}
 """Maximum number of rows, by the setting `exitTranscript`."""
 _NARROWEST = 20
+_LAST_BLOCKS = 500
+"""Blocks among which the last prompt is looked for."""
+
+
+def kept_transcript(transcript: Transcript, wanted: str, width: int) -> str:
+    """The text of a transcript that stays. Never raises: without it the app still quits."""
+    blocks = transcript.blocks() if wanted == "all" else transcript.end_blocks(_LAST_BLOCKS)
+    try:
+        return exit_text(blocks, wanted, width)
+    except Exception:
+        import logging
+
+        logging.getLogger("agentcli").exception("the last answer could not be kept on the screen")
+        return ""
 
 
 def exit_text(blocks: Sequence[Block], wanted: str, width: int) -> str:

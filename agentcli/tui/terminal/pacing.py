@@ -38,7 +38,7 @@ _URGENT = ("escape", "ctrl+c")
 
 @runtime_checkable
 class TypesDirectly(Protocol):
-    """An app that can insert text without its message queues."""
+    """`direct_keys` of an app that can take keys outside of its queues."""
 
     def type_directly(self, event: events.Key, *, alone: bool) -> bool:
         """Insert a character now. Return False and do nothing unless the key would be handled next and would only be
@@ -60,7 +60,8 @@ class KeyOrder:
     def __init__(self, app: Any, loop: asyncio.AbstractEventLoop) -> None:
         self._app = app
         self._loop = loop
-        self._direct = app if isinstance(app, TypesDirectly) else None
+        direct = getattr(app, "direct_keys", None)
+        self._direct = direct if isinstance(direct, TypesDirectly) else None
         self._pending: deque[Message | Callable[[], object]] = deque()
         self._text_at = 0.0
         self._round = 0

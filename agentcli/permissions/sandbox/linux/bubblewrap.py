@@ -1,11 +1,11 @@
 """The Linux sandbox: runs every command in its own namespaces with bubblewrap.
 
-Starts commands, watches what they create and cleans up after them; `mounts` says what they see and may write.
+Starts commands, watches what they create and cleans up after them; `mounts` decides what they see and may write.
 
-What it does not stop: with the network shared, sockets without a file (the abstract ones of X11) and servers on this
-machine can be reached; protected names in sub-folders, and links in place of protected paths, are left to the
-permission pipeline; disk space is not limited. Between the moment a command creates a protected name and its
-quarantine another program may obey it.
+Limits of the protection: with a shared network, commands reach sockets without a file (the abstract ones of X11) and
+servers on this machine; protected names in sub-folders, and links in place of protected paths, are left to the
+permission pipeline; disk space is not limited; another program may obey a protected name after a command created it and
+before it is quarantined.
 """
 
 from __future__ import annotations
@@ -44,21 +44,20 @@ from agentcli.permissions.sandbox.session_folder import SessionFolder
 if TYPE_CHECKING:
     from agentcli.permissions.sandbox.granted import ProxyConnection, WritablePaths
 
-_NO_SOCKET = re.compile(r"Address family not supported|EAFNOSUPPORT|\[Errno 97\]|os error 97\b")
-_LAST_SECONDS = 5.0
+_SOCKET_REFUSED = re.compile(r"Address family not supported|EAFNOSUPPORT|\[Errno 97\]|os error 97\b")
+_CLOSE_SECONDS = 5.0
+"""Time that `close` waits for an unfinished search."""
 _PLAIN_COMMAND = re.compile(r"[^;&|<>$`(){}\n\r\\]*")
 
 
 class BubblewrapLauncher(Launcher):
-    """Its files are removed on `close` or when the program ends.
-
-    `temp_root` is the parent of the session's private folder. Planted files are moved to `quarantine`, by default a
-    folder that ends with the session.
-    """
+    """Starts the commands of a session in bubblewrap. Its files are removed on `close` or when agentcli ends."""
 
     name = "bubblewrap"
 
     def __init__(self, rules: SandboxRules, ability: Ability, temp_root: Path, quarantine: Path | None = None) -> None:
+        """`temp_root` is the parent of the session's private folder. Planted files are moved to `quarantine`, by
+        default a folder that is deleted with the session."""
         super().__init__(f"{self.name}, {rules.level}")
         self.rules = rules
         self.ability = ability
@@ -68,14 +67,16 @@ class BubblewrapLauncher(Launcher):
         excluded = (*rules.own_folders, *((quarantine,) if quarantine else ()))
         self._inventory = Inventory(rules.working_dirs, excluded)
         self._notices = NoticePool()
-        self._first_walk: threading.Thread | None = None
+        self._inventory_thread: threading.Thread | None = None
         self._guards: list[Guard] = []
         self._late_search = LateSearch(self._inventory, self._guards)
         self._files: SessionFiles | None = None
         self._limits = LimitWatch(rules.limits)
-        self._making = threading.Lock()
+        self._lock = threading.Lock()
         self._running: list[Protection] = []
+        """Protection of each running command."""
         self._launches = 0
+        """Number of launches so far."""
 
     def for_trial(self, folders: TrialFolders, limits: ResourceLimits | None = None) -> BubblewrapLauncher:
         """A copy of this sandbox for scratch folders, with other `limits`."""
@@ -85,9 +86,9 @@ class BubblewrapLauncher(Launcher):
     def close(self) -> None:
         """Remove the session's private folder now, not when the program ends. Nothing may run in it any more.
 
-        Blocks for up to `_LAST_SECONDS` while a search for planted repositories is unfinished."""
-        self._late_search.close(_LAST_SECONDS)
-        with self._making:
+        Blocks for up to `_CLOSE_SECONDS` while a search for planted repositories is unfinished."""
+        self._late_search.close(_CLOSE_SECONDS)
+        with self._lock:
             if self._folder is not None:
                 self._folder.remove()
             self._files = self._folder = None
@@ -95,10 +96,10 @@ class BubblewrapLauncher(Launcher):
     def launch(
         self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
     ) -> Launch:
-        """Raises OSError when there is no place for the session's private folder.
+        """See `Launcher.launch`. Raises OSError if the session's private folder cannot be created.
 
-        To be started in a session of its own, without a terminal: a second one in here would cost 1.5 ms, and a
-        terminal that a command can reach is a keyboard it can type on.
+        The caller must start it in a new session without a terminal, on which a command could type. Doing that in here
+        would cost 1.5 ms.
         """
         from agentcli.permissions.sandbox.granted import ProxyConnection, WritablePaths
 
@@ -108,12 +109,9 @@ class BubblewrapLauncher(Launcher):
         session = files.folder
         rules = self.rules
         began = change_time()
-        protected = protection(rules.working_dirs, rules.home, arguments, rules.installation)
-        protected = protected.opened_for(grant.opened_names)
-        if grant.guards_obeyed_names:
-            protected = protected.with_obeyed_names(rules.working_dirs)
+        protected = self._protection(arguments, grant)
         guard = self._guard(protected, session, arguments, began, grant)
-        inside = SandboxProcesses()
+        processes = SandboxProcesses()
         filter = -1
         connection = ProxyConnection()
         # New files in /tmp go to the session's own folder.
@@ -125,7 +123,7 @@ class BubblewrapLauncher(Launcher):
         try:
             if self._offers_hosts(grant):
                 connection = ProxyConnection.through_proxy(grant.hosts, session, rules.upstream)
-            protected = replace(protected, writable=self._steady(protected.writable))
+            protected = replace(protected, writable=self._not_replaceable(protected.writable))
             mounts = Mounts(rules, masks, files, environ.get("PATH", ""), caches, is_git=uses_git(arguments))
             variables = connection.variables(self._variables(files.temp, environ, caches))
             network = self.shares_network(grant)
@@ -139,44 +137,52 @@ class BubblewrapLauncher(Launcher):
                 *("--chdir", str(cwd)),
             )
             inner = connection.command(with_kernel_limits(tuple(arguments), rules.limits))
-            command = (*setup, *_descriptor_options(filter, inside), "--", *inner)
+            command = (*setup, *_descriptor_options(filter, processes), "--", *inner)
         except BaseException:
-            inside.close()
+            processes.close()
             guard.close()
             connection.close()
             granted.close()
             if filter >= 0:
                 os.close(filter)
             raise
-        ending = _Ending(self, inside, guard, protected, (filter, connection, granted))
-        self._walk_once(began)
-        with self._making:
+        cleanup = _Cleanup(self, processes, guard, protected, (filter, connection, granted))
+        self._start_inventory(began)
+        with self._lock:
             self._launches += 1
             number = self._launches
-        # What a grant opened is for this command alone.
+        # A sandbox with what a grant opened is for this command alone, and takes longer to clean up.
         repeatable = not (rules.strict or granted.paths or connection.mounts)
         return Launch(
             command,
             variables,
-            ending.close,
-            # What a grant opened may have to be removed.
-            close_at_once=lambda: repeatable and ending.close_at_once(),
-            pass_descriptors=(inside.descriptor, *((filter,) if filter >= 0 else ())),
-            watch_limits=lambda: self._limits.add(ending, ending.first_process),
-            stopped_for=ending.stopped_for,
-            terminate=ending.terminate,
+            cleanup.close,
+            close_at_once=lambda: repeatable and cleanup.close_at_once(),
+            pass_descriptors=(processes.descriptor, *((filter,) if filter >= 0 else ())),
+            watch_limits=lambda: self._limits.add(cleanup, cleanup.first_process),
+            stopped_for=cleanup.stopped_for,
+            terminate=cleanup.terminate,
             watch=guard.descriptor,
             look=lambda: guard.look() > (0 if rules.strict else MOST_FINDINGS),
             refused_hosts=connection.refused_hosts,
             private_hosts=connection.private_hosts,
             spare=lambda words: self._spare(setup, network, variables, words) if repeatable else None,
-            adopt=lambda spare: repeatable and self._adopt(spare.state, setup, number, ending),
+            adopt=lambda spare: repeatable and self._adopt(spare.state, setup, number, cleanup),
         )
+
+    def _protection(self, arguments: Sequence[str], grant: Grant) -> Protection:
+        """What a command must not change, without the names that its grant opens."""
+        rules = self.rules
+        protected = protection(rules.working_dirs, rules.home, arguments, rules.installation)
+        protected = protected.opened_for(grant.opened_names)
+        return protected.with_obeyed_names(rules.working_dirs) if grant.guards_obeyed_names else protected
 
     def _spare(
         self, setup: tuple[str, ...], network: bool, variables: Mapping[str, str], words: Sequence[str]
     ) -> SpareLaunch | None:
-        with self._making:
+        """See `Launch.spare`. `setup`: bubblewrap's arguments; `words`: the program that waits. None while a command
+        runs, which could replace a mounted folder."""
+        with self._lock:
             if self._running:
                 return None
             spare = SpareSandbox(setup, self._launches, self._system_call_filter(network))
@@ -186,12 +192,13 @@ class BubblewrapLauncher(Launcher):
         passed = (spare.inside.descriptor, *((spare.filter,) if spare.filter >= 0 else ()))
         return SpareLaunch(arguments, variables, passed, spare, spare.close)
 
-    def _adopt(self, spare: object, setup: tuple[str, ...], number: int, ending: _Ending) -> bool:
-        with self._making:
+    def _adopt(self, spare: object, setup: tuple[str, ...], number: int, cleanup: _Cleanup) -> bool:
+        """See `Launch.adopt`. `number`: that of the launch that wants the spare."""
+        with self._lock:
             is_alone = len(self._running) == 1
         if not (is_alone and isinstance(spare, SpareSandbox) and spare.fits(setup, number)):
             return False
-        ending.adopt(spare)
+        cleanup.adopt(spare)
         return True
 
     def _guard(self, protected: Protection, session: Path, arguments: Sequence[str], began: int, grant: Grant) -> Guard:
@@ -214,12 +221,12 @@ class BubblewrapLauncher(Launcher):
         command = arguments[-1] if arguments else ""
         return Guard(watched, quarantine, self._inventory, self._notices, command)
 
-    def _walk_once(self, began: int) -> None:
-        """Start the first walk while the first command starts; it skips changes since `began`."""
-        with self._making:
-            if self._first_walk is None:
-                self._first_walk = threading.Thread(target=self._begin_inventory, args=(began,), daemon=True)
-                self._first_walk.start()
+    def _start_inventory(self, began: int) -> None:
+        """Start the inventory of repositories beside the first command; it skips changes since `began`."""
+        with self._lock:
+            if self._inventory_thread is None:
+                self._inventory_thread = threading.Thread(target=self._begin_inventory, args=(began,), daemon=True)
+                self._inventory_thread.start()
 
     def _begin_inventory(self, began: int) -> None:
         self._inventory.begin(began)
@@ -263,7 +270,7 @@ class BubblewrapLauncher(Launcher):
         is_clear = worth_explaining(code, output)
         if not is_clear and not names_missing_file(output):
             return None
-        if is_clear and rules.strict and _NO_SOCKET.search(output[-20_000:]):
+        if is_clear and rules.strict and _SOCKET_REFUSED.search(output[-20_000:]):
             return (
                 "Sandbox: commands cannot use Unix sockets in strict mode: services behind them act outside of the "
                 "sandbox. Start with --sandbox on to allow them."
@@ -297,14 +304,14 @@ class BubblewrapLauncher(Launcher):
         return path if self._files is None else temp_folder.inside(path, self._files.temp)
 
     def permit(self, path: str) -> None:
-        with self._making:
+        with self._lock:
             guards = list(self._guards)
         for guard in guards:
             guard.permit(Path(os.path.realpath(path)))
 
-    def _steady(self, folders: Iterable[Path]) -> tuple[Path, ...]:
+    def _not_replaceable(self, folders: Iterable[Path]) -> tuple[Path, ...]:
         """The folders that no running command could replace by a link before they are mounted writable."""
-        with self._making:
+        with self._lock:
             return tuple(
                 folder
                 for folder in folders
@@ -313,14 +320,15 @@ class BubblewrapLauncher(Launcher):
             )
 
     def started(self, protected: Protection, guard: Guard) -> None:
-        """Called by `_Ending`, like `ended`."""
-        with self._making:
+        """Register a launched command; called by `_Cleanup`."""
+        with self._lock:
             self._running.append(protected)
             self._guards.append(guard)
 
     def ended(self, protected: Protection, guard: Guard) -> tuple[SandboxFinding, ...]:
-        if self._first_walk is not None:
-            self._first_walk.join()
+        """Check what an ended command left behind; called by `_Cleanup`. Blocking."""
+        if self._inventory_thread is not None:
+            self._inventory_thread.join()
         try:
             self._widen(guard)
             findings = guard.finish()
@@ -334,8 +342,8 @@ class BubblewrapLauncher(Launcher):
             self._forget(protected, guard)
 
     def ended_at_once(self, protected: Protection, guard: Guard) -> tuple[SandboxFinding, ...]:
-        """As `ended`, on the event loop. Raises `TakesLonger`: nothing was done."""
-        if self._first_walk is None or self._first_walk.is_alive():
+        """As `ended`, on the event loop. Raises `TakesLonger` before anything is done."""
+        if self._inventory_thread is None or self._inventory_thread.is_alive():
             raise TakesLonger
         self._widen(guard)
         findings = guard.finish(at_once=True)
@@ -343,12 +351,12 @@ class BubblewrapLauncher(Launcher):
         return findings
 
     def _widen(self, guard: Guard) -> None:
-        with self._making:
-            # Otherwise a file planted by a parallel command would count as already existing.
+        with self._lock:
+            # Otherwise a file that a parallel command planted would count as existing before.
             guard.widen(min(other.began for other in self._guards))
 
     def _forget(self, protected: Protection, guard: Guard) -> None:
-        with self._making:
+        with self._lock:
             self._running.remove(protected)
             self._guards.remove(guard)
 
@@ -356,11 +364,12 @@ class BubblewrapLauncher(Launcher):
         finding = self._late_search.take_finding()
         return None if finding is None else finding.text
 
-    def unwatch(self, ending: _Ending) -> str:
-        return self._limits.remove(ending)
+    def unwatch(self, cleanup: _Cleanup) -> str:
+        """Stop watching the limits of a command; returns the limit for which it was stopped, or ""."""
+        return self._limits.remove(cleanup)
 
     def _system_call_filter(self, network: bool) -> int:
-        """A descriptor to read the filter from, -1 where there is none. A pipe: each needs its own offset."""
+        """A descriptor to read the seccomp filter from, -1 without seccomp. A new pipe, with its own offset."""
         if not self.ability.seccomp:
             return -1
         reading, writing = os.pipe()
@@ -388,7 +397,7 @@ class BubblewrapLauncher(Launcher):
     # --------------------------------------------------------------------------------------------------- folders
 
     def _session_files(self) -> SessionFiles:
-        with self._making:
+        with self._lock:
             if self._files is None:
                 self._folder = SessionFolder(self._temp_root)
                 weakref.finalize(self, self._folder.remove)
@@ -399,7 +408,7 @@ class BubblewrapLauncher(Launcher):
         return self._is_excluded([command])
 
     def _is_excluded(self, arguments: Sequence[str]) -> bool:
-        """Only for a plain command: operators or substitutions could run anything else."""
+        """Whether a command runs without a sandbox: only a plain one, as operators could run other programs."""
         text = arguments[-1].strip() if arguments else ""
         if not self.rules.excluded_commands or not _PLAIN_COMMAND.fullmatch(text):
             return False
@@ -408,25 +417,25 @@ class BubblewrapLauncher(Launcher):
         return any(beginning and words[: len(beginning)] == beginning for beginning in beginnings)
 
 
-def _descriptor_options(filter: int, inside: SandboxProcesses) -> tuple[str, ...]:
-    return (*(("--seccomp", str(filter)) if filter >= 0 else ()), "--info-fd", str(inside.descriptor))
+def _descriptor_options(filter: int, processes: SandboxProcesses) -> tuple[str, ...]:
+    return (*(("--seccomp", str(filter)) if filter >= 0 else ()), "--info-fd", str(processes.descriptor))
 
 
-class _Ending:
-    """Clean-up after a command has ended. Runs once."""
+class _Cleanup:
+    """Cleans up once after a command has ended, and checks what it left behind."""
 
     def __init__(
         self,
         launcher: BubblewrapLauncher,
-        inside: SandboxProcesses,
+        processes: SandboxProcesses,
         guard: Guard,
         protected: Protection,
         held: tuple[int, ProxyConnection, WritablePaths],
     ) -> None:
-        """`held`: the filter's descriptor, and what the grant opened."""
+        """`held`: the descriptor of the system call filter, and what the grant opened."""
         self._launcher = launcher
-        """Kept, because the session's folder goes with it."""
-        self._inside = inside
+        """Also keeps the session's folder, which is deleted with the launcher."""
+        self._processes = processes
         self._guard = guard
         self._protected = protected
         self._filter, self._connection, self._granted = held
@@ -435,8 +444,8 @@ class _Ending:
         launcher.started(protected, guard)
 
     def adopt(self, spare: SpareSandbox) -> None:
-        """Take the sandbox over that was started ahead, in place of one that was not started."""
-        unused, self._inside = self._inside, spare.inside
+        """Use a sandbox that was started ahead instead of starting one."""
+        unused, self._processes = self._processes, spare.inside
         unused.close()
         if self._filter >= 0:
             os.close(self._filter)
@@ -444,34 +453,34 @@ class _Ending:
         spare.let_go()
 
     def first_process(self) -> int | None:
-        return self._inside.first_process()
+        return self._processes.first_process()
 
     def terminate(self) -> bool:
-        return self._inside.terminate()
+        return self._processes.terminate()
 
     def close(self) -> tuple[SandboxFinding, ...]:
         if self._findings is None:
             self._findings = ()
             self._unwatch()
-            self._inside.wait_until_gone()
+            self._processes.wait_until_gone()
             self._release()
             self._findings = self._launcher.ended(self._protected, self._guard)
         return self._findings
 
     def close_at_once(self) -> bool:
         self._unwatch()
-        if self._findings is None and self._inside.is_gone():
+        if self._findings is None and self._processes.is_gone():
             with contextlib.suppress(TakesLonger, OSError):
                 self._findings = self._launcher.ended_at_once(self._protected, self._guard)
                 self._release()
         return self._findings is not None
 
     def _unwatch(self) -> None:
-        """Before the first process is gone: its number may belong to another one then."""
+        """Stop watching limits; call it before the first process is gone and its number may be reused."""
         self._stopped_for = self._launcher.unwatch(self) or self._stopped_for
 
     def _release(self) -> None:
-        self._inside.close()
+        self._processes.close()
         if self._filter >= 0:
             os.close(self._filter)
         self._connection.close()

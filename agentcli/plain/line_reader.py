@@ -1,7 +1,7 @@
-"""The prompt for TERM=dumb: the tty driver edits the line, and we read whole lines.
+"""The prompt for terminals without escape sequences (TERM=dumb): the system's line editing, whole lines read.
 
-Writes no escape bytes. The tty driver echoes what is typed during work. A completed line counts as sent: it waits for
-the work and never answers a question that is asked later.
+Writes no escape sequence. The system echoes text typed while a submission runs; a line that Enter ended counts as sent:
+it goes to the listener, and is never taken as the answer to a question that is asked later.
 """
 
 from __future__ import annotations
@@ -16,70 +16,75 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 
 from agentcli.core.errors import AgentError
-from agentcli.plain.reading import Left, Listener, Stopped
+from agentcli.plain.reader import Listener, PromptCancelled, QuitRequested
 
 PROMPT, CONTINUED = "> ", "  "
 _ESCAPE = "\x1b"
 _PAUSE_SECONDS = 0.3
-"""Seconds without a new line before a question accepts an answer, so that lines of a paste do not answer it."""
+"""Time without a new line before a question is asked: the lines of a paste arrive together."""
 
 
 class LineReader:
+    """Implements `Reader` with whole lines from a descriptor."""
+
     def __init__(
         self, write: Callable[[str], None], ended_line: Callable[[], None], mode: Callable[[], str], descriptor: int = 0
     ) -> None:
-        """`ended_line` is called when the user has completed the prompt's line. `mode` returns the text shown before
-        the prompt."""
+        """`ended_line` is called when Enter ended the line of a prompt; `mode` returns the text before the prompt."""
         self._mode = mode
         self._write = write
         self._ended_line = ended_line
         self._descriptor = descriptor
         self._bytes = b""
-        self._came_at = 0.0
+        """The beginning of a line that has not ended."""
+        self._read_at = 0.0
+        """Monotonic time of the last read."""
         self._lines: deque[str] = deque()
+        """Lines that were read and not yet used."""
         self._closed = False
         self._waiter: asyncio.Future[None] | None = None
         self._listener: Listener | None = None
         self._asking = ""
+        """The open prompt or question; "" for none."""
         self._attached = False
         self._remember: Callable[[str], None] = lambda _text: None
 
     def remember_with(self, remember: Callable[[str], None]) -> None:
-        """Set the callback that adds each sent prompt to the history shared with the app."""
+        """Set the function that adds a sent prompt to the history."""
         self._remember = remember
 
-    # ----------------------------------------------------------------------------------------------- the contract
+    # ------------------------------------------------------------------------------------------- methods of `Reader`
 
     async def prompt(self, draft: str = "") -> str:
         if draft.strip():
             self._write(f"(not sent: {' '.join(draft.split())})\n")
-        rows = [await self._asked(f"{self._mode()} {PROMPT}".lstrip())]
+        rows = [await self._read_line(f"{self._mode()} {PROMPT}".lstrip())]
         while rows[-1].endswith("\\"):
             rows[-1] = rows[-1][:-1]
-            rows.append(await self._asked(CONTINUED))
+            rows.append(await self._read_line(CONTINUED))
         text = "\n".join(rows)
         self._remember(text)
         return text
 
     async def ask(self, question: str, *, hidden: bool = False) -> str | None:
-        early = await self._taken_early()
+        early = await self._take_early_lines()
         try:
-            with self._unseen() if hidden else nullcontext():
-                text = await self._asked(question)
-        except Stopped:
+            with self._no_echo() if hidden else nullcontext():
+                text = await self._read_line(question)
+        except PromptCancelled:
             return None
         finally:
             self._lines.extendleft(reversed(early))
         return None if text.strip() == _ESCAPE else text
 
-    async def _taken_early(self) -> list[str]:
-        """Remove and return the lines sent before a question was shown: they must not answer it."""
+    async def _take_early_lines(self) -> list[str]:
+        """Take the lines that were sent before a question is shown: they must not answer it."""
         self._attach()
         while True:
-            # One read of a tty returns one line, however many are waiting.
+            # One read returns at most one line.
             while not self._closed and select.select([self._descriptor], [], [], 0)[0]:
-                self._readable()
-            pause = self._came_at + _PAUSE_SECONDS - time.monotonic()
+                self._read_available()
+            pause = self._read_at + _PAUSE_SECONDS - time.monotonic()
             if self._closed or pause <= 0:
                 break
             await asyncio.sleep(pause)
@@ -88,8 +93,8 @@ class LineReader:
         return early
 
     @contextmanager
-    def _unseen(self) -> Iterator[None]:
-        """Turn off the echo of the tty driver."""
+    def _no_echo(self) -> Iterator[None]:
+        """Turn the system's echo off."""
         before = termios.tcgetattr(self._descriptor)
         changed = [*before]
         changed[3] = before[3] & ~termios.ECHO
@@ -104,7 +109,7 @@ class LineReader:
     def working(self, listener: Listener) -> Iterator[None]:
         self._attach()
         self._listener = listener
-        self._hand_out()
+        self._pass_lines_on()
         try:
             yield
         finally:
@@ -123,16 +128,17 @@ class LineReader:
 
     def signalled(self) -> None:
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(Stopped())
+            self._waiter.set_exception(PromptCancelled())
         elif self._listener is not None:
             self._listener.interrupt()
 
     async def edit(self, text: str) -> str:
         raise AgentError("This terminal (TERM=dumb) cannot show an editor.")
 
-    # -------------------------------------------------------------------------------------------------- plumbing
+    # ---------------------------------------------------------------------------------------------- reading lines
 
-    async def _asked(self, question: str) -> str:
+    async def _read_line(self, question: str) -> str:
+        """Show a prompt or question and wait for a line. Raises `PromptCancelled`, `QuitRequested`."""
         self._attach()
         self._write(question)
         self._asking = question
@@ -140,10 +146,10 @@ class LineReader:
         try:
             while not self._lines:
                 if self._closed:
-                    raise Left
+                    raise QuitRequested
                 await self._waiter
                 self._waiter = asyncio.get_running_loop().create_future()
-        except (Stopped, Left, asyncio.CancelledError):
+        except (PromptCancelled, QuitRequested, asyncio.CancelledError):
             self._write("\n")
             raise
         finally:
@@ -155,19 +161,19 @@ class LineReader:
     def _attach(self) -> None:
         if not self._attached:
             self._attached = True
-            asyncio.get_running_loop().add_reader(self._descriptor, self._readable)
+            asyncio.get_running_loop().add_reader(self._descriptor, self._read_available)
 
     def close(self) -> None:
         if self._attached:
             self._attached = False
             asyncio.get_running_loop().remove_reader(self._descriptor)
 
-    def _readable(self) -> None:
+    def _read_available(self) -> None:
         try:
             data = os.read(self._descriptor, 1 << 16)
         except OSError:
             data = b""
-        self._came_at = time.monotonic()
+        self._read_at = time.monotonic()
         if not data:
             self._closed = True
             self.close()
@@ -177,10 +183,10 @@ class LineReader:
             if not self._waiter.done():
                 self._waiter.set_result(None)
         else:
-            self._hand_out()
+            self._pass_lines_on()
 
-    def _hand_out(self) -> None:
-        """Pass lines to the listener during work. A line that is only Esc stops the work."""
+    def _pass_lines_on(self) -> None:
+        """Pass lines to the listener. A line of nothing but Esc is an interruption."""
         while self._lines and self._listener is not None:
             text = self._lines.popleft()
             if text.strip() == _ESCAPE:

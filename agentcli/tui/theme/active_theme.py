@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from textual.theme import Theme as TextualTheme
 
 
-class Dressing:
+class ActiveTheme:
+    """The theme in use, and why it is not the configured one."""
+
     def __init__(
         self, folders: Sequence[Path], setting: str, environ: Mapping[str, str], given: Callable[[], Given] = dict
     ) -> None:
@@ -55,7 +57,7 @@ class Dressing:
         own = self._folders[0] if len(self._folders) > 1 else None
         return own if own is not None and self.theme.file.parent == own else None
 
-    def wear(self, setting: str) -> None:
+    def select(self, setting: str) -> None:
         """Activate a theme. If it cannot be read, `problem` says why and the default is used."""
         self.setting = setting
         self.theme = self._loaded(setting)

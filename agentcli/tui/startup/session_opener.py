@@ -1,0 +1,181 @@
+"""Opens sessions: the first one after the first frame, later ones for `/resume` and `/clear`.
+
+Owns the options of the session and the order of the start: draft, flags, trust question, engine, first prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from agentcli.core import events as ev
+from agentcli.core.errors import AgentError
+from agentcli.interactive.draft import Draft
+from agentcli.tui.model import WELCOME, Above, Remove
+from agentcli.tui.startup import garbage_collection
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+    from agentcli.assemble import Options
+    from agentcli.tui.app import AgentApp
+    from agentcli.tui.start import Start
+
+LATEST_TAKE_OVER = 2.5
+"""Seconds to wait until the app gets the keys from the instant prompt."""
+
+
+class SessionOpener:
+    def __init__(self, app: AgentApp, start: Start) -> None:
+        self._app = app
+        self._start = start
+        self._opening = asyncio.Lock()
+        self._keys_taken_over = asyncio.Event()
+        self.options: Options | None = None
+        """None until the flags are checked, which is after the first frame."""
+        self.options_ready = asyncio.Event()
+        self.engine_ready = asyncio.Event()
+
+    @property
+    def picks_session(self) -> bool:
+        """Whether the user still has to pick the first session (`--resume` without a name)."""
+        return self._start.pick_session and self._app.chat.session.engine is None
+
+    def keys_taken_over(self) -> None:
+        """The app now gets all keys that were typed before it was there."""
+        self._keys_taken_over.set()
+
+    async def open_first(self) -> None:
+        """Open the session that the command line asks for, and send its prompt."""
+        app, start = self._app, self._start
+        await self._preview_resumed()
+        if (draft := await asyncio.to_thread(app.drafts.load)) is not None and app.chat.prompt.is_empty:
+            app.chat.prompt.load(draft)
+        options = await asyncio.to_thread(start.make_options)
+        with contextlib.suppress(TimeoutError):
+            # Keys typed before a question is shown must not answer it. Before a tour nothing is asked.
+            asks_nothing = app.is_headless or start.tour is not None
+            await asyncio.wait_for(self._keys_taken_over.wait(), 0 if asks_nothing else LATEST_TAKE_OVER)
+        if not await self._is_trust_settled(options):
+            app.leave()
+            return
+        self.options = options
+        self.options_ready.set()
+        if start.pick_session:
+            app.chat.actions.run("resume")
+        else:
+            async with self._opening:
+                await self._start_engine(options)
+        if start.prompt:
+            app.chat.send(Draft(start.prompt))
+
+    async def open(self, resume: str | None = None) -> None:
+        """Replace the session by the one named `resume`, or by a new one."""
+        from agentcli.assemble.options import another_session
+
+        if self.options is None:
+            return
+        session = self._app.chat.session
+        async with self._opening:
+            session.hold(True)
+            try:
+                await self._start_engine(another_session(self.options, resume))
+            finally:
+                session.hold(False)
+
+    async def _preview_resumed(self) -> None:
+        """Show the end of the session that is resumed: reading all of it takes much longer."""
+        start, state, chat = self._start, self._app.preferences.paths.state_dir, self._app.chat
+        if state is not None and (start.resume or start.continue_latest):
+            from agentcli.tui.resume import end_of_session
+
+            items = await asyncio.to_thread(end_of_session, state, self._app.preferences.cwd, start.resume)
+            if items and chat.session.engine is None:
+                chat.apply([Remove(WELCOME)])
+                chat.session.preview(items)
+
+    async def _is_trust_settled(self, options: Options) -> bool:
+        """Ask whether to trust the settings of the folder, if that is open. False: the user wants to quit."""
+        from agentcli.config.trust import TrustStore
+        from agentcli.tui.dialogs.trust import TrustDialog
+
+        if options.trust:
+            return True
+        store = TrustStore.of(self._app.preferences.environ)
+        state = await asyncio.to_thread(store.state, self._app.preferences.cwd)
+        if not state.needs_answer:
+            return True
+        dialog = TrustDialog(state)
+        dialog.typed = lambda: self._app.chat.prompt.last_typed
+        answer = await self._app.ask_on_screen(dialog)
+        if answer == "trust":
+            await asyncio.to_thread(store.trust, state)
+        return answer in ("trust", "restricted")
+
+    async def _start_engine(self, options: Options) -> None:
+        from agentcli.interactive.sources import IndexedFiles
+        from agentcli.tui.resume import past_of
+
+        app, chat, welcoming = self._app, self._app.chat, self._app.welcoming
+        try:
+            engine = await welcoming.new_engine(options)
+        except AgentError as error:
+            if chat.session.engine is not None:
+                raise
+            app.failure = error
+            app.leave(2)
+            return
+        past, earlier = await asyncio.to_thread(past_of, engine)
+        is_first = chat.session.engine is None and not app.is_headless
+        if is_first:
+            garbage_collection.stays()
+        if past:
+            chat.apply([Remove(WELCOME)])
+        welcoming.engine_changed()
+        if chat.session.engine is None:
+            due = chat.session.withdraw_due() if welcoming.nobody_answers else []
+            chat.session.open(engine, past)
+            if welcoming.nobody_answers:
+                welcoming.begin(due)
+        else:
+            await chat.session.replace(engine, past)
+            garbage_collection.session_left()
+            if not past:
+                chat.apply([Above((app.welcome_item(),))])
+        app.themes.watch_plugins(engine)
+        self.engine_ready.set()
+        has_more = bool(earlier) or engine.earlier_part is not None
+        chat.finder.expect_more(has_more)
+        if has_more:
+            app.run_worker(self._show_earlier(engine, earlier), exit_on_error=False, group="earlier")
+        await app.mentions.use(IndexedFiles(engine.files.index))
+        app.run_worker(self._warm(engine, is_first), exit_on_error=False, group="warm")
+
+    async def _show_earlier(self, engine: Engine, earlier: list[ev.Event]) -> None:
+        """Show the beginning of a long session, for which its first prompt does not wait."""
+        from agentcli.tui.resume import EarlierPast
+
+        chat = self._app.chat
+        async for operation in EarlierPast(engine, earlier).operations():
+            if chat.session.engine is not engine:
+                return
+            chat.apply([operation])
+        if chat.session.engine is engine:
+            chat.finder.expect_more(False)
+
+    async def _warm(self, engine: Engine, is_first: bool) -> None:
+        """Import and connect what the first prompt needs."""
+        from agentcli.tui.blocks.answer import warm_up
+
+        await asyncio.to_thread(warm_up)
+        with contextlib.suppress(AgentError):
+            await engine.warm()
+        self._app.themes.plugins_loaded()
+        if is_first:
+            garbage_collection.settle()
+            self._app.set_interval(garbage_collection.AWAY_SECONDS, self._collect_while_away)
+
+    def _collect_while_away(self) -> None:
+        if monotonic() - self._app.chat.prompt.last_typed > garbage_collection.AWAY_SECONDS:
+            garbage_collection.look_through_all()

@@ -1,0 +1,102 @@
+"""Applies the active theme to all screens, and changes it for the user, a changed theme file or the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.worker import Worker
+
+from agentcli.tui.sheets.sheet import Sheet
+from agentcli.tui.theme.active_theme import ActiveTheme
+from agentcli.tui.theme.palette import Palette
+from agentcli.tui.theme.themes import Given, ThemeError, apply_theme, theme_folders, watch_themes
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
+    from agentcli.tui.app import AgentApp
+
+
+class ThemeControl:
+    """`active` is the theme in use. Warnings about it become notes in the transcript."""
+
+    def __init__(self, app: AgentApp) -> None:
+        self._app = app
+        self._watching: Worker[None] | None = None
+        preferences = app.preferences
+        folders = theme_folders(preferences.paths.config_dir)
+        self.active = ActiveTheme(folders, preferences.theme, preferences.environ, self._plugin_themes)
+
+    def begin(self) -> None:
+        """Call after the first frame: report a problem of the configured theme and watch its file."""
+        if not self.active.is_unknown:
+            self._report_problem()
+        self._watch_file()
+
+    def watch_plugins(self, engine: Engine) -> None:
+        """Reload the theme when a plugin of a new engine adds or changes it."""
+        if engine.plugins is not None:
+            engine.plugins.on_change = self._plugins_changed
+
+    def plugins_loaded(self) -> None:
+        """Report a theme that is still unknown although plugins could have added it."""
+        if self.active.is_unknown:
+            self.active.is_unknown = False
+            self._report_problem()
+
+    def use(self, name: str) -> None:
+        """Change the theme. Raises `ThemeError`, and changes nothing then."""
+        self.active.check(name)
+        self.try_out(name)
+
+    def try_out(self, name: str) -> Palette:
+        """Change the theme; the default one replaces a theme that cannot be read."""
+        self.active.select(name)
+        palette = self._apply()
+        self._report_problem()
+        return palette
+
+    def learn_background(self, rgb: tuple[int, int, int], is_light: bool) -> None:
+        """Handle the terminal's report of its background colour."""
+        before = self.active.palette
+        self.active.learn_background(rgb, is_light)
+        if self.active.palette != before:
+            self._apply()
+
+    def _plugin_themes(self) -> Given:
+        chat = getattr(self._app, "chat", None)  # the theme is read before there is one
+        engine: Engine | None = chat.session.engine if chat is not None else None
+        return engine.plugins.themes() if engine is not None and engine.plugins is not None else {}
+
+    def _plugins_changed(self) -> None:
+        if self.active.setting in self._plugin_themes():
+            self._reload()
+
+    def _apply(self) -> Palette:
+        app, palette = self._app, self.active.palette
+        apply_theme(app, self.active.textual)
+        app.chat.set_palette(palette)
+        for screen in app.screen_stack:
+            if isinstance(screen, Sheet):
+                screen.set_palette(palette)
+        self._watch_file()
+        return palette
+
+    def _watch_file(self) -> None:
+        """Reload a theme from the user's own folder whenever its file changes."""
+        if self._watching is None and (folder := self.active.own_folder) is not None:
+            self._watching = self._app.run_worker(watch_themes(folder, self._reload), exit_on_error=False)
+
+    def _reload(self) -> None:
+        try:
+            self.use(self.active.setting)
+        except ThemeError as error:
+            # The file may be half written.
+            self._warn(str(error))
+
+    def _report_problem(self) -> None:
+        if self.active.problem:
+            self._warn(self.active.problem)
+
+    def _warn(self, text: str) -> None:
+        chat = self._app.chat
+        chat.apply(chat.session.presenter.note(text, "warning"))
