@@ -43,7 +43,7 @@ class ModelConnection(Reaching):
         self._is_open = True
         try:
             connecting = await self.ready(self._app.opener.options)
-            welcome = await self._asked(connecting, key, by_itself=sent is None and not key)
+            welcome = await self._ask(connecting, key, automatic=sent is None and not key)
             if welcome is not None:
                 await self._after(connecting, welcome)
         finally:
