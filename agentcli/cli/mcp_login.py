@@ -81,7 +81,7 @@ async def sign_in(servers: McpServers, server: McpServer) -> None:
     def show(address: str) -> None:
         echo(f"Visit this address to sign in to {name}:\n\n  {plain_line(address, 8_000)}\n")
         if sys.stdin.isatty():
-            echo("If the browser is on another machine, paste the address of the last page here.")
+            echo("If the last page does not load in the browser, paste its address here.")
 
     def paste(line: str) -> None:
         try:

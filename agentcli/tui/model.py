@@ -60,7 +60,7 @@ class ThinkingItem(Item):
 
 
 ToolStatus = Literal["writing", "queued", "waiting", "running", "done", "failed", "denied", "interrupted"]
-"""writing: the model is still spelling out the input; queued: for its turn; waiting: for the person's permission."""
+"""writing: the model is still spelling out the input; queued: for its turn; waiting: for the user's approval."""
 
 
 @frozen(kw_only=True)

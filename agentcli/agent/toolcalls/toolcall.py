@@ -282,7 +282,7 @@ class ToolRunner:
     ) -> Decision:
         decision = self.permissions.decide(tool.name, input, needs, context)
         if verdict.decision == "ask" and decision.behavior == "allow":
-            return Decision("ask", verdict.reason or "A hook wants to have this asked.", source="hook")
+            return Decision("ask", verdict.reason or "A hook requires approval for this call.", source="hook")
         # Only a hook that brings the answer along can stand in for the user a question is put to.
         answers = verdict.updated_input is not None or not _is_question(needs)
         if verdict.decision == "allow" and decision.behavior == "ask" and not decision.needs_user and answers:
@@ -304,7 +304,7 @@ class ToolRunner:
         if (allowed := await self._hook_answer(call, tool, input, needs, decision, context, signal, emit)) is not None:
             return allowed, Answer("allow")
         if not self.questions.interactive and _is_question(needs):
-            raise await self._denied(call, input, getattr(tool, "unanswered", "Nobody is there to answer."), emit)
+            raise await self._denied(call, input, getattr(tool, "unanswered", "This session is non-interactive."), emit)
         if not self.questions.interactive:
             rules = self.permissions.suggest_prefix(tool.name, input, needs, context)
             title = title_of(tool, input, context.working_dirs[0])
@@ -495,7 +495,7 @@ class ToolRunner:
         except Aborted:
             return PostToolVerdict()
         except Exception as error:  # noqa: BLE001 - a hook's bug must not turn a success into a failure
-            text = f"A hook that runs after tools failed: {type(error).__name__}: {error}. The call's result stands."
+            text = f"A hook that runs after tools failed: {type(error).__name__}: {error}. The call's result is kept."
             await emit(ev.NoticeRaised(text=plain_line(text, 500), level="warning", code="hook"))
             return PostToolVerdict()
 

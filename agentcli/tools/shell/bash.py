@@ -47,7 +47,7 @@ class Bash(BuiltinTool):
                 "minimum": 1,
                 "description": f"Milliseconds, default {DEFAULT_TIMEOUT_MS}, at most {LONGEST_TIMEOUT_MS}",
             },
-            "description": {"type": "string", "description": "What it does, in a few words, for the person"},
+            "description": {"type": "string", "description": "What it does, in a few words, for the user"},
             "run_in_background": {"type": "boolean", "description": "Return at once; see BashOutput and KillShell"},
         },
     )
