@@ -228,8 +228,8 @@ def test_advice_to_split_a_command_promises_no_rule() -> None:
 @pytest.mark.parametrize(
     ("tool", "target", "reason"),
     [
-        ("WebSearch", "search:httpx timeout", 'WebSearch for "httpx timeout" needs the user\'s approval'),
-        ("WebFetch", "https://example.org/a", "WebFetch of https://example.org/a needs the user's approval"),
+        ("WebSearch", "search:httpx timeout", 'WebSearch for "httpx timeout" needs approval'),
+        ("WebFetch", "https://example.org/a", "WebFetch of https://example.org/a needs approval"),
     ],
 )
 def test_a_refused_web_call_names_tool_and_target(tool: str, target: str, reason: str, tmp_path: Path) -> None:
