@@ -101,7 +101,7 @@ async def _answer(question: ev.PermissionRequested, client: ServedClient) -> Ans
     chosen = await client.choose(message, choices)
     if chosen == SESSION:
         return Answer("allow", rules=tuple(question.suggestions))
-    return Answer("allow") if chosen == ONCE else Answer("deny", message="The user of the calling program said no.")
+    return Answer("allow") if chosen == ONCE else Answer("deny", message="The user of the calling program declined.")
 
 
 def _as_result(result: CallResult) -> McpResult:

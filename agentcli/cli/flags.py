@@ -129,7 +129,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(
         "--worktree",
         SESSION,
-        "Work in a git worktree of its own, removed at the end if nothing changed.",
+        "Work in a separate git worktree, removed at the end if nothing changed.",
         "optional",
         "NAME",
     ),
@@ -160,7 +160,7 @@ FLAGS: tuple[Flag, ...] = (
     ),
     Flag("--permission-mode", PERMISSIONS, "How to decide calls that no rule matches.", "choice", "MODE", MODES),
     Flag("--dangerously-skip-permissions", PERMISSIONS, "Same as --permission-mode bypassPermissions."),
-    Flag("--trust", PERMISSIONS, "Apply the settings of this folder's repository for this run."),
+    Flag("--trust", PERMISSIONS, "Trust this folder for this run: its repository's settings apply."),
     Flag(
         "--sandbox",
         PERMISSIONS,

@@ -82,7 +82,7 @@ def flag_row(flag: Flag) -> HelpRow:
         term = f"{term} {value}"
     text = flag.help
     if not all(choice in text for choice in flag.choices):
-        text = f"{text} {'Of' if flag.repeats else 'One of'} {', '.join(flag.choices)}."
+        text = f"{text} {'Any of' if flag.repeats else 'One of'} {', '.join(flag.choices)}."
     return term, f"{text} (with -p)" if flag.headless else text
 
 

@@ -29,7 +29,7 @@ Order of precedence for keys: ANTHROPIC_AUTH_TOKEN, ANTHROPIC_API_KEY, the outpu
 the stored key. For addresses: ANTHROPIC_BASE_URL, the baseUrl setting, api.anthropic.com.
 
 Exit codes: 0 stored, 1 not stored, 2 wrong usage, 75 the server could not be reached."""
-LOGOUT_HELP = "Delete the stored key for the address in use."
+LOGOUT_HELP = "Remove the stored key for the server in use."
 
 ATTEMPTS = 3
 _MOST_INPUT = 65_536
@@ -78,7 +78,7 @@ def logout(
     base_url: Annotated[
         str | None, typer.Option("--base-url", metavar="URL", help="The server of the key. Default: the one in use.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Delete the keys of all servers.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Remove the keys of all servers.")] = False,
 ) -> None:
     work = Login(Options())
     addresses = (

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _ADD_HELP = """Add a server: an address, or a command after `--`.
 
-Scopes: local is this project and you alone, user is all your projects, project is the shared .mcp.json."""
+Scopes: local (the default) is for you in this project, user for you in all projects, project is shared in .mcp.json."""
 _ADD_JSON_HELP = 'Add a server from its JSON entry, such as {"type": "http", "url": "https://…"}.'
 _LIST_HELP = "List all servers with their state. Connects to each, except to unapproved ones of a repository."
 _GET_HELP = "Show a server's configuration. Values that may be secrets are masked."
@@ -44,7 +44,9 @@ _RESET_HELP = "Forget which servers and tools you switched on or off in this pro
 
 _Scope = Annotated[
     str | None,
-    typer.Option("--scope", "-s", help=f"{', '.join(MCP_SCOPES)}.", metavar="SCOPE", show_default=False),
+    typer.Option(
+        "--scope", "-s", help=f"{', '.join(MCP_SCOPES[:-1])} or {MCP_SCOPES[-1]}.", metavar="SCOPE", show_default=False
+    ),
 ]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -69,7 +71,8 @@ def build() -> typer.Typer:
 def add(
     name: ServerName,
     target: Annotated[
-        list[str] | None, typer.Argument(metavar="URL | -- COMMAND ARGS…", help="What to connect to.")
+        list[str] | None,
+        typer.Argument(metavar="URL | -- COMMAND ARGS…", help="Its address, or the command that starts it."),
     ] = None,
     scope: _Scope = None,
     transport: Annotated[
@@ -182,7 +185,10 @@ def _keeper(env: Environment) -> ServerKeeper:
 
 
 def list_servers(
-    connect: Annotated[bool, typer.Option("--connect/--no-connect", help="Whether to connect to them.")] = True,
+    connect: Annotated[
+        bool,
+        typer.Option("--connect/--no-connect", help="Connect to each (the default), or only list them: --no-connect."),
+    ] = True,
     trust: TrustFlag = False,
     config: ConfigFlag = None,
     as_json: _AsJson = False,
@@ -258,7 +264,7 @@ def reset_project_choices() -> None:
 
     env = environment_here()
     had_some = ChoiceStore(env.paths.state_dir, trust_root(env.cwd)).forget()
-    echo("Servers and tools of this project are on and off as configured." if had_some else "There were none.")
+    echo("Reset: servers and tools of this project are on or off as configured." if had_some else "There were none.")
     echo("To withdraw the approval of a repository's servers: agentcli trust --remove")
 
 

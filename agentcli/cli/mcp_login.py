@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 LOGIN_HELP = """Sign in to a server over HTTP (OAuth). The address to visit is shown and opened in your browser.
 
-On a machine without a browser: open the address elsewhere, then paste the address of the last page, which cannot be
-shown there.
+On a machine without a browser: open the address on another machine. After signing in, the browser there ends on a page
+that does not load; paste the address of that page here.
 
-The tokens are stored in the system's keyring if there is one, else in a file that only you can read. They are for this
-server's name and address alone. Exit code 1 if you are not signed in at the end."""
+The tokens are stored in the system's keyring if there is one, else in a file that only you can read. They are used only
+for this server's name and address. Exit code 1 if you are not signed in at the end."""
 LOGOUT_HELP = "Delete the tokens of a server, and revoke them if it supports that."
 
 _MOST_LINE = 65_536
@@ -81,7 +81,7 @@ async def sign_in(servers: McpServers, server: McpServer) -> None:
     def show(address: str) -> None:
         echo(f"Visit this address to sign in to {name}:\n\n  {plain_line(address, 8_000)}\n")
         if sys.stdin.isatty():
-            echo("If the browser is on another machine, paste the address of the last page here.")
+            echo("If the last page does not load in the browser, paste its address here.")
 
     def paste(line: str) -> None:
         try:

@@ -12,8 +12,9 @@ import typer
 from agentcli.cli.permissions import AddDir, Allowed, Disallowed, Mode, Sandbox, SettingsText, Trust, flag_words
 
 SERVE_HELP = (
-    "Offer the tools of agentcli to another program over stdin and stdout, as an MCP server. Permission rules, hooks "
-    "and the sandbox apply. A call that needs approval asks through the other program if it can ask, else it is denied."
+    "Offer the tools of agentcli to another program over standard input and output, as an MCP server. Permission "
+    "rules, hooks and the sandbox apply. A call that needs approval asks through the other program if it can ask, "
+    "else it is denied."
 )
 
 

@@ -13,6 +13,7 @@ from agentcli.cli.output import echo, echo_json, notice
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need
 from agentcli.core.plaintext import plain_line, terminal_line
+from agentcli.core.plural import plural
 
 EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
 
@@ -146,7 +147,7 @@ def _lines(decision: Decision, rules: list[str]) -> Iterator[str]:
         for line in decision.details:
             yield f"  {terminal_line(line)}"
     if rules:
-        yield f"To allow it: {terminal_line(', '.join(rules))}"
+        yield f"{plural(len(rules), 'Rule')} to allow it: {terminal_line(', '.join(rules))}"
 
 
 def _record(decision: Decision, rules: list[str], tool: str, rights: Rights) -> Json:

@@ -33,7 +33,7 @@ def reference() -> str:
     parts = [
         _BY,
         _folded("Flags", _flags()),
-        _folded("Commands of the command line", _commands()),
+        _folded("Sub-commands", _commands()),
         _folded("Slash commands", _slash_commands()),
         _folded("Keys", _keys()),
         _folded("Settings", _table(("setting", "", "default", "variable"), (_setting(key) for key in KEYS))),
@@ -84,7 +84,7 @@ def _keys() -> str:
 
     rows = [(shown_keys(key.keys), f"{key.help} {_code(key.id)}") for key in SCREEN_KEYS]
     rows += [(shown_keys(key.keys), f"{key.help} {_code(key.id)}") for key in PROMPT_KEYS]
-    about = 'The name of an action is what the `keymap` setting calls it: `{"screen.details": "ctrl+e"}`.'
+    about = 'To change a key, use the name of its action in the `keymap` setting: `{"screen.details": "ctrl+e"}`.'
     return f"{about}\n\n{_table(('key', 'action'), rows)}"
 
 
@@ -97,7 +97,8 @@ def _setting(key: Key) -> tuple[str, ...]:
 def _variables() -> str:
     table = _table(("variable", ""), (_named(one) for one in VARIABLES))
     given = _table(("variable", ""), (_named(one) for one in SET_FOR_COMMANDS))
-    return f"{table}\n\nThe settings above name their own. Set for the commands that the agent runs:\n\n{given}"
+    others = "See the settings table for the variables of settings."
+    return f"{table}\n\n{others} agentcli sets these for commands and hooks:\n\n{given}"
 
 
 def _named(one: ReferenceEntry) -> tuple[str, str]:

@@ -33,7 +33,7 @@ def in_worktree(parsed: Parsed, cwd: Path, environ: Mapping[str, str]) -> Iterat
                 where = shown_name(str(worktree.path))
                 complain(
                     f"The worktree {worktree.name} has changes and is kept: {where}, branch {worktree.branch}. "
-                    f"Go on in it: agentcli --worktree={worktree.name}"
+                    f"To continue in it: agentcli --worktree={worktree.name}"
                 )
         except AgentError as error:
             complain(f"The worktree {worktree.name} is kept: {error}")

@@ -17,7 +17,6 @@ from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 
 NOW_HELP = "If re-reading the context costs confirmCostAbove or more, you are asked first; now skips the question."
-LEFT = "Cancelled. Nothing was changed."
 
 
 def without_now(arguments: str) -> tuple[str, bool]:
@@ -32,10 +31,14 @@ async def change_if_agreed(
     question: str,
     change: Callable[[], None],
     report: Callable[[], str],
+    unchanged: str,
     *,
     at_once: bool,
 ) -> AsyncGenerator[Event, None]:
-    """Change to `profile` if the user agrees, then yield the text of `report`, which is called after the change."""
+    """Change to `profile` if the user agrees, then yield the text of `report`, which is called after the change.
+
+    `unchanged`: the sentence after a no, such as "The effort is still high."
+    """
     price = engine.context.price_of_change(profile)
     note = f" {price.note}" if price.note and engine.profile != profile else ""
     if not at_once and price.needs_confirmation(engine.confirm_cost_above):
@@ -46,7 +49,7 @@ async def change_if_agreed(
                 async for event in events:
                     yield event
             if asking.answer is None or asking.answer.behavior != "allow":
-                yield say(LEFT)
+                yield say(f"Cancelled. {unchanged}")
                 return
             note = ""
     change()

@@ -12,8 +12,8 @@ from agentcli.core.events import CompactionFailed, ContextCompacted, Event, Resu
 from agentcli.core.format import token_count
 
 MANUAL = Manual(
-    "Runs automatically before the context window is full. You can edit the summary before it applies. "
-    "Your prompts, the last exchange, files in use and pinned items stay.",
+    "Shows the summary first, and you can edit it. Compaction also runs automatically before the context window is "
+    "full, without asking. Your prompts, the last exchange, files in use and pinned items stay.",
     (
         ("/compact", "summarise now"),
         ("/compact the parser, not the tests", "summarise now, with a focus"),

@@ -44,6 +44,7 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         f"Change the effort to {level or 'auto'}?",
         lambda: engine.set_effort(level),
         lambda: message or _current_effort(engine),
+        f"The effort is still {engine.profile.effort or 'auto'}.",
         at_once=at_once,
     )
     async with aclosing(change) as events:

@@ -38,7 +38,7 @@ async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str
     command = find(name, engine)
     if command is None:
         meant = near(name, engine)
-        hint = f" Did you mean /{meant[0]}?" if meant else " /help lists them all."
+        hint = f" Did you mean /{meant[0]}?" if meant else " /help lists all commands."
         raise UsageError(f"There is no command /{name}.{hint}")
     return "\n".join(manual_lines(command))
 

@@ -14,11 +14,11 @@ from agentcli.core.events import Event
 from agentcli.core.plaintext import plain_line
 
 MANUAL = Manual(
-    "The model reads the project and writes AGENTS.md: how to build, test and find one's way. An existing file is "
-    "improved, not replaced. You see the change as a diff first, in every mode but with -p.",
+    "The model reads the project and writes AGENTS.md: how to build and test it, and where things are. An existing "
+    "file is improved, not replaced. You approve the change as a diff, in every permission mode; -p does not ask.",
     (
         ("/init", "write or improve AGENTS.md"),
-        ("/init keep it under 20 lines", "the same, with a wish"),
+        ("/init keep it under 20 lines", "with an instruction of your own"),
     ),
 )
 

@@ -43,7 +43,7 @@ MANUAL = Manual(
 NONE = "No MCP servers are configured. `agentcli mcp add` adds one."
 USAGE = "Use /mcp, /mcp NAME, /mcp reconnect|login|logout NAME or /mcp enable|disable NAME [TOOL]."
 SETTLE_SECONDS = 30.0
-_PASTE = "If the browser ends at an address that it cannot open: /mcp login {name} ADDRESS"
+_PASTE = "If the last page does not load in the browser, paste its address: /mcp login {name} ADDRESS"
 _MOST_TOOLS = 500
 
 

@@ -13,8 +13,8 @@ from agentcli.core.permission import PermissionMode
 
 MANUAL = Manual(
     "default asks before changes. acceptEdits allows edits in the working directories. auto also allows sandboxed "
-    "commands without network. plan changes nothing. dontAsk denies what would need approval. bypassPermissions "
-    "allows almost everything. Shift+Tab cycles through the first four.",
+    "commands without network. plan changes nothing until you approve a plan. dontAsk denies what would need "
+    "approval. bypassPermissions allows almost everything. Shift+Tab cycles through the first four.",
     (("/mode", "choose from a list"), ("/mode auto", "allow edits and sandboxed commands")),
 )
 
@@ -24,7 +24,7 @@ _MEANS = {
     PermissionMode.AUTO: "allows edits and sandboxed commands without network",
     PermissionMode.PLAN: "changes nothing until you approve a plan",
     PermissionMode.DONT_ASK: "denies what would need approval",
-    PermissionMode.BYPASS: "allows everything except a few commands that could destroy the machine",
+    PermissionMode.BYPASS: "allows almost everything without asking",
 }
 
 

@@ -58,7 +58,8 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         engine.set_model(info.id)
         engine.set_effort(level)
 
-    work = change_if_agreed(engine, profile, question, change, lambda: " ".join(parts), at_once=at_once)
+    unchanged = f"The model is still {engine.model}."
+    work = change_if_agreed(engine, profile, question, change, lambda: " ".join(parts), unchanged, at_once=at_once)
     async with aclosing(work) as events:
         async for event in events:
             yield event

@@ -92,7 +92,7 @@ COMMANDS: tuple[Command, ...] = (
         pages=("",),
     ),
     Command(
-        "init", "Write or improve AGENTS.md after a look at the project", "[wish]", submits=True, sends_prompt=True
+        "init", "Read the project and write or improve AGENTS.md", "[instruction]", submits=True, sends_prompt=True
     ),
     Command(
         "memory",

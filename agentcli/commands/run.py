@@ -34,5 +34,5 @@ async def _unknown(engine: Engine, name: str) -> AsyncGenerator[Event, None]:
         yield fail(f"There is no command /{name} yet: MCP servers are still connecting. /mcp shows them.")
         return
     meant = near(name, engine)
-    hint = f" Did you mean {' or '.join(f'/{one}' for one in meant)}?" if meant else " /help lists them."
+    hint = f" Did you mean {' or '.join(f'/{one}' for one in meant)}?" if meant else " /help lists all commands."
     yield fail(f"There is no command /{name}.{hint}")

@@ -18,7 +18,7 @@ from agentcli.definitions.files import SkillFile
 MANUAL = Manual(
     "A skill is a folder with a SKILL.md in .agentcli/skills, .claude/skills or .agents/skills, of the project or of "
     "your home folder. The model loads one when its description fits; /NAME starts one.",
-    (("/skills", "list all skills"), ("/skills pdf", "list those whose name or description has pdf")),
+    (("/skills", "list all skills"), ("/skills pdf", "list those whose name or description contains pdf")),
 )
 
 

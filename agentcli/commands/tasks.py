@@ -18,7 +18,7 @@ async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> str | Non
     if front_end.has_pages:
         task_id = await front_end.page("tasks", engine)
         if task_id is not None and not await engine.background.stop(task_id):
-            return f"{task_id} stops with the agent that has started it."
+            return f"{task_id} cannot be stopped alone. Stop the agent that started it."
         return None
     lines = []
     for task in engine.background.tasks:

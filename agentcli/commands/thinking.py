@@ -42,6 +42,7 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         f"Change thinking to {wanted}?",
         lambda: engine.set_thinking(thinking),
         lambda: f"Thinking is {wanted}.",
+        f"Thinking is still {engine.profile.thinking.mode}.",
         at_once=at_once,
     )
     async with aclosing(change) as events:

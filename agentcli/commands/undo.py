@@ -13,7 +13,7 @@ MANUAL = Manual(
     "Reverts changes made by edits and by commands. Your own changes and the conversation stay. Asks where both "
     "changed the same lines.",
     (
-        ("/undo", "undo the latest changes; again: those before"),
+        ("/undo", "undo the latest changes; repeat for earlier ones"),
         ("/undo keep", "in conflicts, keep your lines"),
         ("/undo replace", "in conflicts, replace your lines"),
     ),

@@ -28,16 +28,16 @@ VARIABLES: tuple[ReferenceEntry, ...] = (
     ),
     ReferenceEntry(
         ("MCP_TIMEOUT",),
-        "Milliseconds in which an MCP server must have started, 30000 by default, and for -p to wait for it, 10000.",
+        "Milliseconds for an MCP server to start (default 30000), and for -p to wait for it (default 10000).",
     ),
-    ReferenceEntry(("MCP_TOOL_TIMEOUT",), "Milliseconds for one call of an MCP tool; 600000 by default."),
+    ReferenceEntry(("MCP_TOOL_TIMEOUT",), "Milliseconds for one MCP tool call; default 600000."),
     ReferenceEntry(
         ("MCP_PROTOCOL_NEGOTIATION",),
-        "`auto`: try the newest protocol first with MCP servers over stdio too, as is done over HTTP.",
+        "`auto`: try the newest protocol first with MCP servers over stdio, as over HTTP.",
     ),
     ReferenceEntry(("VISUAL", "EDITOR"), "The editor that Ctrl+G opens."),
     ReferenceEntry(("NO_COLOR",), "If set, output has no colours."),
-    ReferenceEntry(("TERM", "COLORTERM"), "Terminal capabilities; `dumb` or no value starts plain mode."),
+    ReferenceEntry(("TERM", "COLORTERM"), "Terminal capabilities. A TERM of `dumb`, or none, starts plain mode."),
     ReferenceEntry(("COLORFGBG",), "Terminal background, if the terminal does not report it."),
     ReferenceEntry(("ESCDELAY",), "Milliseconds to wait after Esc for the rest of a key sequence."),
     ReferenceEntry(("INPUTRC",), "Readline settings file, instead of `~/.inputrc`; `--plain` uses its vi mode."),
@@ -49,7 +49,7 @@ SET_FOR_COMMANDS: tuple[ReferenceEntry, ...] = (
     ReferenceEntry(("AGENTCLI_PROJECT_DIR", "CLAUDE_PROJECT_DIR"), "Set for hooks: the project's root."),
     ReferenceEntry(("AGENTCLI_SANDBOXED",), "Set inside the sandbox."),
     ReferenceEntry(
-        ("AGENTCLI_PROCESSES",), "Set inside a sandbox with a proxy: the number of the sandbox's own processes."
+        ("AGENTCLI_PROCESSES",), "Set inside a sandbox with a proxy: how many processes the sandbox itself runs."
     ),
 )
 
@@ -76,7 +76,7 @@ FILES: tuple[ReferenceEntry, ...] = (
     ReferenceEntry(("~/.local/state/agentcli/snapshots/",), "Copies of files before they were changed, for /undo."),
     ReferenceEntry(("~/.local/state/agentcli/memory/",), "Notes kept by the agent, one folder per project."),
     ReferenceEntry(("~/.local/state/agentcli/worktrees/",), "Git worktrees with changes, from `--worktree`."),
-    ReferenceEntry(("~/.local/state/agentcli/quarantine/",), "Files that commands planted, moved out of your folders."),
+    ReferenceEntry(("~/.local/state/agentcli/quarantine/",), "Quarantined files of sandboxed commands."),
     ReferenceEntry(("~/.local/state/agentcli/history/",), "Prompts you sent, one file per project."),
     ReferenceEntry(("~/.local/state/agentcli/drafts/",), "Unsent prompts."),
     ReferenceEntry(

@@ -161,7 +161,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "mcp.toolSearch",
         "text",
-        "How the model finds deferred tools of MCP servers: ToolSearch, or the API's search. `off`: never deferred.",
+        "How the model finds deferred MCP tools: ToolSearch (`own`) or the API's search (`api`). `off` defers none.",
         default="own",
         choices=("own", "api", "off"),
         repository="no",
@@ -169,7 +169,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "mcp.directTokens",
         "integer",
-        "Tokens up to which the tools of all MCP servers are part of each request. Larger ones are deferred.",
+        "Token limit for sending all MCP tools with each request. Above it, tools are deferred.",
         default=10_000,
         minimum=0,
         repository="no",
@@ -177,7 +177,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "mcp.maxOutputTokens",
         "integer",
-        "Tokens of a result of an MCP tool. A larger one is saved to a file.",
+        "Token limit for one MCP tool result. A larger result is saved to a file.",
         default=25_000,
         minimum=100,
         repository="stricter",
@@ -217,7 +217,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "watchFiles",
         "boolean",
-        "Watch those files between prompts and notify you of changes.",
+        "Between prompts, watch files that the model has read and notify you of changes.",
         default=True,
         repository="no",
         environment=("AGENTCLI_WATCH_FILES",),
@@ -225,12 +225,12 @@ KEYS: tuple[Key, ...] = (
     Key(
         "plugins",
         "boolean",
-        "Load Python plugins: the user's, those of a trusted project, and those of installed packages.",
+        "Load Python plugins: yours, those of a trusted project, and those of installed packages.",
         default=True,
         repository="no",
         environment=("AGENTCLI_PLUGINS",),
     ),
-    Key("toolSummaries", "boolean", "One-line summaries of finished tools by the small model.", default=False),
+    Key("toolSummaries", "boolean", "Let the small model summarise finished tool calls in a line.", default=False),
     Key(
         "autoCompact",
         "boolean",
@@ -295,7 +295,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "sandbox.mode",
         "text",
-        "Run commands in a sandbox if available (on), only in one without network (strict), or without (off).",
+        "Sandbox for commands. `on`: if available; `strict`: required, without network; `off`: none.",
         default="on",
         choices=SANDBOX_MODES,
         repository="stricter",
@@ -407,8 +407,8 @@ KEYS: tuple[Key, ...] = (
     Key(
         "mcp.samplingBudgetUsd",
         "number",
-        "Dollars that each MCP server may spend per session on replies of the model, each of which needs your approval "
-        "unless you allow the server's. 0: never.",
+        "Dollars per session that each MCP server may spend on model replies; 0 allows none. Each reply needs your "
+        "approval, unless you allow all of a server's.",
         default=0.50,
         minimum=0,
         repository="no",
@@ -482,7 +482,7 @@ KEYS: tuple[Key, ...] = (
         default={},
         repository="no",
     ),
-    Key("keymap", "text map", "Keys of the terminal app by the name of their action.", default={}, repository="no"),
+    Key("keymap", "text map", "Keys of the terminal app, by action name.", default={}, repository="no"),
 )
 
 BY_NAME: Mapping[str, Key] = {name: key for key in KEYS for name in (key.name, *key.aliases)}

@@ -22,7 +22,7 @@ CLEARABLE: Mapping[str, tuple[str, str]] = {
     "Grep": ("pattern", "Search again if you need it."),
     "Glob": ("pattern", "Search again if you need it."),
     "Bash": ("command", "Run it again if you need its output and that does no harm."),
-    "BashOutput": ("bash_id", "What the command had put out until then cannot be had again."),
+    "BashOutput": ("bash_id", "Its output until then cannot be read again."),
     "WebFetch": ("url", "Fetch it again if you need it."),
     "WebSearch": ("query", "Search again if you need it."),
 }

@@ -186,7 +186,7 @@ def _files(
     for count, path in enumerate(_skills(top) if kind == "skills" else _markdown(top, _DEEPEST)):
         if count == MOST_FILES:
             problems.append(
-                DefinitionProblem(kind, folder.label, 1, f"More than {MOST_FILES} files; the rest is ignored.")
+                DefinitionProblem(kind, folder.label, 1, f"More than {MOST_FILES} files; the rest are ignored.")
             )
             return
         try:

@@ -112,7 +112,7 @@ class _StopPrinter:
             case ev.BlockFinished(block=ThinkingBlock(thinking=thinking)):
                 self._write(f"(thinks: {plain_line(thinking, 200)})")
             case ev.PermissionRequested():
-                self._write(f"  ? {plain_line(event.title, 200)}: may it? yes")
+                self._write(f"  ? {plain_line(event.title, 200)}: allow? yes")
                 self._show_diff(event)
                 self._engine.answer(event.request_id, Answer("allow"))
             case ev.CompactionProposed():

@@ -48,7 +48,7 @@ DONE = f"""\
 One function in `{CODE}` was changed; `/diff` shows it.
 """
 WAS_LIMITED = (
-    "*(The script had just answered “429, too many requests”: agentcli waited as requested and retried by itself.)*\n\n"
+    "*(The script had just answered “429, too many requests”: agentcli waited and retried automatically.)*\n\n"
 )
 UNTESTED = (
     f"The fix is in `{CODE}`, but not tested. Run the test yourself: `!{TEST_COMMAND}` "
@@ -67,7 +67,7 @@ ALREADY = f"The fix is already in `{CODE}`: there is nothing left to do. `!{TEST
 
 THINK_TALK = "The user wants a long answer. It is also a good moment for an interruption."
 LONG_ANSWER = """\
-**Press Esc whenever you have had enough.** Nothing is lost: what has come so far stays, and you say what you want \
+**Press Esc whenever you have had enough.** Nothing is lost: the text so far is kept, and you say what you want \
 instead. Until then I continue.
 
 ## One prompt, many turns
@@ -83,10 +83,10 @@ command. The program runs them, sends the results back and asks again. It ends w
 3. A call that changes something waits for you, unless a rule of yours allows it.
 4. A connection that breaks, a server that is overloaded, a limit that is reached: it waits, asks again, continues.
 
-## What you keep in your hands
+## What you control
 
 Every edit is a diff before it is a change. Every command is shown before it runs, in a sandbox where the machine has \
-one. Every change can be taken back with `/undo`, even when the file is in no repository. And Esc stops everything, \
+one. Every change can be undone with `/undo`, even when the file is in no repository. And Esc stops everything, \
 within milliseconds, even in the middle of a word.
 
 ## What it costs
@@ -104,21 +104,21 @@ STEERED = (
     "the model.\n"
 )
 FREE = (
-    "I am a script, not a model, so I cannot really answer “{said}”. All around me is real, though: the files, the "
+    "I am a script, not a model, so I cannot really answer “{said}”. Everything else is real: the files, the "
     "permissions, the commands, the interruptions.\n\n{on}\n"
 )
 ASIDE = "*(You said “{said}” while I was working. A model would consider it; I am a script and continue.)*\n\n"
 GO_ON = "**To continue:** `{line}` is in the input box; press Enter."
 TO_LEAVE = "The tour is over. `/exit` leaves, or look around: `/help`, `/context`, `/cost`."
 LAST_WORDS = """\
-That was the tour. **All but me was real**: files, permissions, test, retry, undo.
+That was the tour. **Everything except my replies was real**: files, permissions, test, retry, undo.
 
-- `agentcli login` asks for a key, or finds a model on your own machine
+- `agentcli login` stores an API key; without one, `agentcli` offers a model server on this machine
 - `agentcli` in a project of yours, then say what you want
 - `agentcli -p "..."` in scripts; `agentcli --help` has the rest
 - `/help` or `?` in here lists every command and key
 
-The dollars below are what this would have cost with a real model: the demo was free.
+The status line shows what this would have cost with a real model: the demo was free.
 """
 SUMMARY = """\
 1. Intent: the user takes the scripted tour of agentcli and wanted the failing test of this project fixed.

@@ -64,7 +64,7 @@ def summary(findings: Iterable[Finding]) -> str:
     warnings = counted(counts["warn"], "warning")
     failures = counted(counts["fail"], "failure")
     said = [text for text, count in ((failures, counts["fail"]), (warnings, counts["warn"])) if count]
-    return f"{' and '.join(said)}; follow the arrows to fix them."
+    return f"{' and '.join(said)}. Each → shows a fix."
 
 
 def _wrapped(text: str, width: int | None, indent: int) -> list[str]:

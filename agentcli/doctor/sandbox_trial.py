@@ -176,7 +176,7 @@ class _Trial:
     def planting(self) -> Iterator[Proof]:
         self.shell("echo planted > .envrc; mkdir -p .vscode; echo planted > .vscode/tasks.json")
         gone = not any(os.path.lexists(self.folders.project / name) for name in (".envrc", ".vscode"))
-        yield _proof("planted files that other programs obey are removed", gone)
+        yield _proof("new files that other programs would run are removed", gone)
 
     def shell(self, script: str) -> str:
         return self.run(["/bin/sh", "-c", script])[0]
@@ -226,13 +226,13 @@ class _LinuxTrial(_Trial):
         yield from super().planting()
         taken = [Path(item.path) for item in Quarantine(self.folders.quarantine).items()]
         names = {path.name for path in taken if path.parent == self.folders.project}
-        yield _proof("planted files go to quarantine (agentcli quarantine list)", names == {".envrc", ".vscode"})
+        yield _proof("removed files go to quarantine (agentcli quarantine list)", names == {".envrc", ".vscode"})
         self.shell(
             "mkdir -p docs/refs docs/objects; echo 'ref: refs/heads/main' > docs/HEAD; "
             "printf '[core]\\n\\tbare = true\\n\\tfsmonitor = touch ran\\n' > docs/config"
         )
         stays = any((self.folders.project / "docs").iterdir())
-        yield _proof("planted git repositories that run programs go to quarantine", not stays)
+        yield _proof("new git repositories that would run programs go to quarantine", not stays)
 
     def isolation(self) -> Iterator[Proof]:
         found = self.script(_ISOLATION, str(Path("/proc/self/ns/pid").readlink()))

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from agentcli.commands.line import CommandLine
 
 _NOBODY_TO_ASK = (
-    "This needs permission and nobody can be asked in a headless run. "
-    "It can be allowed with --allowedTools or --permission-mode."
+    "This call needs approval, and a non-interactive run cannot ask. --allowedTools or --permission-mode can allow it."
 )
 
 

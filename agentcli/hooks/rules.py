@@ -146,7 +146,9 @@ def _rule(event: str, matcher: str, hook: Any) -> HookRule | str:
     if not isinstance(hook, dict):
         return f"a hook of {plain_line(event, 80)} must be an object."
     if (kind := hook.get("type", "command")) != "command":
-        return f"a hook of {plain_line(event, 80)} has the type {plain_line(repr(kind), 80)}; only 'command' is known."
+        return (
+            f"a hook of {plain_line(event, 80)} has the type {plain_line(repr(kind), 80)}; only 'command' is supported."
+        )
     command, timeout = hook.get("command"), hook.get("timeout", DEFAULT_TIMEOUT)
     if not isinstance(command, str):
         return f"a hook of {plain_line(event, 80)} has no command."

@@ -397,4 +397,4 @@ class _Callbacks:
             if isinstance(message, kind):
                 self._on_list_changed(what)
         if isinstance(message, types.ElicitCompleteNotification):
-            self._note("the server has what it asked for in the browser")
+            self._note("the request in the browser is complete")

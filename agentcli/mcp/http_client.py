@@ -190,7 +190,9 @@ def _no_connection(host: str, error: BaseException) -> str:
     if any(isinstance(item, socket.gaierror) for item in causes) or "Name or service not known" in text:
         return f"the host {host} was not found; check the address and the network"
     if "CERTIFICATE_VERIFY_FAILED" in text:
-        return f"the certificate of {host} cannot be verified; for an own certificate authority set SSL_CERT_FILE"
+        return (
+            f"the certificate of {host} cannot be verified; if it has its own certificate authority, set SSL_CERT_FILE"
+        )
     if "WRONG_VERSION_NUMBER" in text:
         return f"{host} does not speak TLS; should the address begin with http://?"
     if isinstance(error, httpx2.ProxyError):
@@ -198,7 +200,7 @@ def _no_connection(host: str, error: BaseException) -> str:
     if isinstance(error, httpx2.ConnectTimeout):
         return f"{host} did not accept a connection within {_CONNECT_SECONDS:g} seconds"
     if isinstance(error, httpx2.ConnectError):
-        return f"{host} accepts no connection; is the server running?"
+        return f"{host} refuses connections; is the server running?"
     return f"the connection to {host} broke: {str(error) or type(error).__name__}"
 
 

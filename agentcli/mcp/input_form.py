@@ -116,7 +116,7 @@ class FormField:
             case "text":
                 return self._text_problem(value) if isinstance(value, str) else "Enter a text."
             case "choice":
-                return "" if value in [option.value for option in self.options] else "Choose one of the list."
+                return "" if value in [option.value for option in self.options] else "Choose one from the list."
             case "choices":
                 return self._choices_problem(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -213,7 +213,7 @@ def parse_form(schema: Json) -> InputForm:
     """The fields of a requested schema. Raises `FormRefused`."""
     properties = schema.get("properties")
     if schema.get("type", "object") != "object" or not isinstance(properties, Mapping):
-        raise FormRefused("the schema is no object with properties")
+        raise FormRefused("the schema is not an object with properties")
     if len(properties) > MOST_FIELDS:
         raise FormRefused(f"the form has {len(properties):,} fields, and at most {MOST_FIELDS} are shown")
     required = schema.get("required", [])

@@ -84,7 +84,7 @@ class FileExposure:
             if search is None or search.shows(str(path), real):
                 name = os.path.relpath(path, real)
                 return f"it could read {name}, matched by {visible.rule_for(str(path))}"
-        return None if found.complete else f"{root} has too many files to look for those that rules restrict"
+        return None if found.complete else f"{root} has too many files to check for those that rules restrict"
 
     def _git(self, arguments: Words, folder: str) -> str | None:
         arguments = _without_global_flags(arguments)
@@ -101,7 +101,7 @@ class FileExposure:
             return self._objects(objects, folder)
         paths = self.tracked.matching(folder, self.stored.specs, self.stored.hides, self.working_dirs, self.search_path)
         if paths is None:
-            return "git did not answer in time whether it holds files that rules restrict"
+            return "git took too long to list files that rules restrict"
         limits = _limits(arguments, folder)
         for path in paths:
             if limits is None or is_below(path, limits):

@@ -102,7 +102,7 @@ class Policy(LatePolicy):
         )
         if decision.behavior == "ask" and self.mode is PermissionMode.DONT_ASK:
             cause = decision.cause or decision.reason
-            reason = f"the dontAsk mode denies calls that need approval: {cause}"
+            reason = f"dontAsk mode denies calls that need approval: {cause}"
             return replace(decision, behavior="deny", reason=reason, denied_by="dontAsk mode")
         return decision
 
@@ -450,23 +450,23 @@ def _asked(clause: str, part: str = "") -> Decision:
 
 def _question(need: Need, call: PermissionCall) -> Decision:
     """The question about a call that no rule and no mode allows."""
-    where = "it is outside the working directories"
+    where = "is outside the working directories"
     real = need.real or (call.resolve(need.target) if need.kind in ("read", "write") else "")
     given = os.path.normpath(need.target)
     if real and real != given and is_below(given, (str(folder) for folder in call.working_dirs)):
-        where = f"it leads to {real}, which is outside the working directories"
+        where = f"leads to {real}, which is outside the working directories"
     match need.kind:
         case "read":
-            return Decision("ask", f"{need.target}{where.removeprefix('it')}")
+            return _asked(f"{need.target} {where}")
         case "write":
             if call.is_inside(need.target):
-                linked = "; its hard links elsewhere would also change" if has_other_names(need.target) else ""
-                reason = f"writing {need.target} needs the user's approval{linked}"
-                return Decision("ask", reason, self_evident=not linked)
-            return Decision("ask", f"writing {need.target} needs the user's approval; {where}")
+                if has_other_names(need.target):
+                    return _asked(f"{need.target} has hard links elsewhere, which would also change")
+                return Decision("ask", f"writing {need.target} needs approval", self_evident=True)
+            return _asked(f"{need.target} {where}")
         case "fetch":
             query = need.target.removeprefix("search:")
             what = f"of {need.target}" if query == need.target else f'for "{plain_line(query, 200)}"'
-            return Decision("ask", f"{call.tool_name} {what} needs the user's approval", self_evident=True)
+            return Decision("ask", f"{call.tool_name} {what} needs approval", self_evident=True)
         case _:
-            return Decision("ask", f"{call.tool_name} needs the user's approval", self_evident=True)
+            return Decision("ask", f"{call.tool_name} needs approval", self_evident=True)

@@ -73,12 +73,12 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"
             mark, detail = f"  {number:>2}  ", f"{choice.detail}  "
             session.show([TextLine(((mark, "mark"), (detail, "quiet"), (choice.label, "text")))])
         while True:
-            text = await session.ask("Which one (a number, empty for none): ")
+            text = await session.ask("Which one (a number, or Enter for none): ")
             if text is None or not text.strip():
                 return None
             if text.strip().isdecimal() and 1 <= int(text) <= len(choices):
                 return choices[int(text) - 1].value
-            session.note(f"Type a number from 1 to {len(choices)}, or nothing.", "warning")
+            session.note(f"Type a number from 1 to {len(choices)}, or only Enter.", "warning")
 
     async def review_trust(self, state: TrustState) -> bool:
         from agentcli.plain.questions import ask_about_trust

@@ -122,21 +122,21 @@ async def _other_rule(offered: Sequence[AlwaysChoice], always: AlwaysChoice, ask
         said = f"{', '.join(map(shown_command, choice.rules))}  (covers {shown_command(choice.covers)})"
         asking.show([prose(said, "text", f"  {number}  ", "mark")])
     while True:
-        text = await asking.ask("A number, e to edit, or nothing to keep it: ")
+        text = await asking.ask("A number, e to edit, or Enter to keep it: ")
         if text is None or not text.strip():
             return always
         if text.strip().isdecimal() and 1 <= int(text) <= len(offered):
             return offered[int(text) - 1]
         if text.strip().lower() == "e":
             return await _edited_rule(always, offered[0], asking)
-        asking.show([prose(f"Type a number from 1 to {len(offered)}, e or nothing.", "warning", "! ", "warning")])
+        asking.show([prose(f"Type a number from 1 to {len(offered)}, e, or only Enter.", "warning", "! ", "warning")])
 
 
 async def _edited_rule(always: AlwaysChoice, exact: AlwaysChoice, asking: Asking) -> AlwaysChoice:
     while True:
         typed: list[str] = []
         for rule in always.rules:
-            text = await asking.ask(f"In place of {shown_command(rule)} (nothing keeps it): ")
+            text = await asking.ask(f"New rule instead of {shown_command(rule)} (Enter keeps it): ")
             if text is None:
                 return always
             typed.append(text if text.strip() else rule)
@@ -246,7 +246,7 @@ async def _plan(event: ev.PermissionRequested, asking: Asking) -> Answer:
             case "e":
                 plan = await _edited(plan, asking)
             case "n":
-                rest = rest or await ask_line(asking, "What should the plan be like instead? ")
+                rest = rest or await ask_line(asking, "What should change in the plan? ")
                 return Answer("deny", message=plain_text(rest).strip())
             case _:
                 mode = PermissionMode.ACCEPT_EDITS if letter == "a" else PermissionMode.DEFAULT

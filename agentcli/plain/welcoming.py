@@ -62,7 +62,7 @@ class Welcoming(Reaching):
             if text is None:
                 return None
             if is_lone_key(text):
-                self._session.note("First choose the line for a key: then it is hidden while you type.", "warning")
+                self._session.note("Choose the option for a key first. It hides the key while you type.", "warning")
                 continue
             typed = text.strip().lower()
             for number, offer in enumerate(offers, 1):

@@ -27,8 +27,8 @@ _SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 LOGIN = "agentcli login"
 """Source name of a stored key."""
 _NO_KEY = (
-    "No API key found. Run `agentcli login`, set ANTHROPIC_API_KEY, or set ANTHROPIC_BASE_URL to a server of your "
-    "own that speaks the Messages API. `agentcli demo` shows agentcli without any."
+    "No API key found. Run `agentcli login` or set ANTHROPIC_API_KEY; for a server of your own, set "
+    "ANTHROPIC_BASE_URL. `agentcli demo` needs no key."
 )
 
 

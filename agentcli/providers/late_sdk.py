@@ -77,7 +77,7 @@ class LateSdkTransport(Transport):
             await self._later.load()
         except Exception:
             logging.getLogger("agentcli").warning(
-                "The anthropic package cannot be used; requests go on without it.", exc_info=True
+                "The anthropic package cannot be used; requests continue without it.", exc_info=True
             )
             return
         self._current = self._later

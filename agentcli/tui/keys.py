@@ -52,9 +52,9 @@ SCREEN_KEYS: tuple[ScreenKey, ...] = (
 _KEY_NAMES = {"pageup": "PgUp", "pagedown": "PgDn", "escape": "Esc", "underscore": "_", "slash": "/"}
 
 FINDING_KEYS = (
-    ("Enter, Down", "Next match; Enter keeps it open afterwards"),
+    ("Enter, Down", "Next match; Enter keeps it expanded"),
     ("Shift+Enter, Up", "Previous match"),
-    ("Esc", "Close the search and fold what it opened"),
+    ("Esc", "Close the search and collapse what it expanded"),
 )
 
 DIFF_KEYS = (

@@ -186,7 +186,7 @@ class Worktrees:
                 [*command, *arguments], cwd=folder or self._repository, environ=environ, seconds=_SECONDS
             )
         except OSError as error:
-            raise AgentError(f"git did not work: {error.strerror or error}.") from error
+            raise AgentError(f"git failed: {error.strerror or error}.") from error
 
 
 def recorded_worktree(path: Path) -> Worktree | None:

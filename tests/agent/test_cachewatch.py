@@ -104,7 +104,7 @@ CHANGES: list[tuple[str, Request, str, str]] = [
     ("context", grown(system=(SYSTEM[0], "Elsewhere.")), "part 2 of the system prompt", UNKNOWN),
     ("tool", grown(tools=(TOOLS[0], {**TOOLS[1], "description": "c"})), "the tool Bash", UNKNOWN),
     ("tool added", grown(tools=(*TOOLS, {"name": "New"})), "the tool New", "it was added"),
-    ("tool gone", grown(tools=TOOLS[:1]), "the tool Bash", "it is no longer there"),
+    ("tool gone", grown(tools=TOOLS[:1]), "the tool Bash", "it was removed"),
     ("order", grown(tools=TOOLS[::-1]), "the order of the tools", UNKNOWN),
     (
         "result",
@@ -241,7 +241,7 @@ def test_another_model_that_answers_is_the_reason() -> None:
     assert watch.look(grown(*MORE), 2.0) is None
     [told] = watch.answered("model-b", usage(written=10_020), 3.0)
     assert isinstance(told, ev.PrefixBroken)
-    assert (told.block, told.reason) == ("the model", "model-b answered, and model-a before")
+    assert (told.block, told.reason) == ("the model", "model-b answered instead of model-a")
 
 
 def test_a_parameter_that_the_endpoint_refused_is_the_reason() -> None:
@@ -297,7 +297,7 @@ def test_a_resumed_session_reports_that_nothing_was_cached(at: float, said: str)
 def test_resuming_with_another_model_names_it_as_the_reason() -> None:
     [told] = gone_on_with(Setup("model-b")).answered("model-a", usage(written=10_100), 1.0)
     assert isinstance(told, ev.PrefixBroken)
-    assert (told.block, told.reason) == ("the model", "model-a answered, and model-b before")
+    assert (told.block, told.reason) == ("the model", "model-a answered instead of model-b")
     assert gone_on_with(Setup("model-a-20260101")).answered("model-a", usage(read=10_000), 1.0) == []
 
 

@@ -321,7 +321,7 @@ def test_a_proposal_lists_kept_and_removed_content_with_its_price() -> None:
         assert proposed.cost_usd > 0
         assert proposed.kept[-2].startswith("1 message of yours, word for word (about ")
         assert proposed.kept[-1].startswith("the last 4 messages as they were")
-        assert [line.partition(" (")[0] for line in proposed.dropped] == ["1 reply of the model"]
+        assert [line.partition(" (")[0] for line in proposed.dropped] == ["1 model reply"]
         assert proposed.turn_usd_after is not None
         assert event_from_dict(event_to_dict(proposed)) == proposed
 

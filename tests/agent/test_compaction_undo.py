@@ -141,7 +141,7 @@ def test_undo_is_refused_when_the_conversation_would_not_fit() -> None:
                 if not fits:
                     assert "only 21,000 fit" in result.errors[0]
                     assert b.engine.messages == messages
-                assert "the next prompt does that again" not in result.text
+                assert "the next prompt compacts it again" not in result.text
 
     run_virtual(main)
 
@@ -155,7 +155,7 @@ def test_an_undo_beyond_the_auto_compaction_threshold_is_reported() -> None:
             await b.run("tell")
             await collect(b.engine.compact())
             assert (
-                "the next prompt does that again"
+                "the next prompt compacts it again"
                 in result_of(await collect(b.engine.perform(b.engine.context.undo_compaction()))).text
             )
 

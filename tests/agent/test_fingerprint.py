@@ -46,7 +46,7 @@ PART_CHANGED = replace(REQUEST, system=(REQUEST.system[0], "Elsewhere."))
     [
         (replace(REQUEST, effort=None), "the effort", "it was changed from high to auto"),
         (GREP_CHANGED, "the tool Grep", LEFT_OTHERWISE),
-        (replace(REQUEST, tools=TOOLS[:1]), "the tool Grep", "it is no longer there"),
+        (replace(REQUEST, tools=TOOLS[:1]), "the tool Grep", "it was removed"),
         (replace(REQUEST, tools=(*TOOLS, {"name": "New"})), "the tool New", "it was added"),
         (replace(REQUEST, tools=TOOLS[::-1]), "the order of the tools", LEFT_OTHERWISE),
         (replace(REQUEST, system=("Be bad.", REQUEST.system[1])), "the system prompt", LEFT_OTHERWISE),
@@ -215,7 +215,7 @@ def test_the_requested_model_is_compared_and_not_the_answering_one() -> None:
     assert isinstance(told, ev.NoticeRaised), "a server's own name for the same model is no change"
     [told] = gone_on(replace(REQUEST, fallback_models=("model-b",))).answered("model-b", missed, 1.0)
     assert isinstance(told, ev.PrefixBroken)
-    assert (told.block, told.reason) == ("the model", "model-b answered, and model-a before")
+    assert (told.block, told.reason) == ("the model", "model-b answered instead of model-a")
 
 
 def test_a_fingerprint_is_saved_only_when_it_changed() -> None:

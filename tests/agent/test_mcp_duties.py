@@ -150,7 +150,7 @@ def test_a_form_that_cannot_be_shown_is_declined_with_a_reason_in_the_log() -> N
         reason = "the field 'x' is not a text, a number, yes or no, or a choice"
         assert list(server.log) == [f"request for input declined: {reason}"]
         assert [each.text for each in only(events, ev.NoticeRaised)] == [
-            f"A request for input of the MCP server small was declined: {reason}."
+            f"A request for input by the MCP server small was declined: {reason}."
         ]
 
     run_virtual(main)

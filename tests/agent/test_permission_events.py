@@ -58,8 +58,8 @@ async def test_noninteractive_denials_name_all_needed_rules() -> None:
     (denied,) = only(events, ev.PermissionDenied)
     assert denied.reason == (
         "Refused `Bash mkdir b && npm test`: it needs approval because mkdir may change files or run code "
-        "(in `mkdir b`), and nobody is there to ask. "
-        "`mkdir b` needs approval: run the other parts without it, as far as they need none. "
+        "(in `mkdir b`), and this session is non-interactive. "
+        "`mkdir b` needs approval: run the parts that need none without it. "
         "The user can allow such calls with --allowedTools 'Bash(mkdir *),Bash(npm test *)'."
     )
     assert denied.rules == ["Bash(mkdir *)", "Bash(npm test *)"]

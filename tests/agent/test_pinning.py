@@ -94,7 +94,7 @@ def test_pinning_an_item_that_always_stays_is_refused_with_the_reason() -> None:
             assert "needs no pin" in (b.engine.context.pin("system") or "")
             assert "needs no pin" in (b.engine.context.pin("tool:Look") or "")
             assert b.engine.context.pin("nothing") == pinning.NOT_THERE
-            assert "cannot be kept alone" in (b.engine.context.pin(item(b, "thinking")) or "")
+            assert "cannot be pinned alone" in (b.engine.context.pin(item(b, "thinking")) or "")
             assert b.engine.context.unpin("nothing") == pinning.NOT_THERE
 
     run_virtual(main)

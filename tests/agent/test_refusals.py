@@ -30,9 +30,9 @@ def refusal(command: str, rule: str = "") -> str:
     [
         (
             Decision("ask", "Needs approval: the value of $X is unknown", cause="the value of $X is unknown"),
-            "it needs approval because the value of $X is unknown, and nobody is there to ask.",
+            "it needs approval because the value of $X is unknown, and this session is non-interactive.",
         ),
-        (Decision("ask", "this would remove /x."), "this would remove /x, and nobody is there to ask."),
+        (Decision("ask", "this would remove /x."), "this would remove /x, and this session is non-interactive."),
     ],
 )
 def test_a_refusal_names_the_call_and_the_reason_in_one_sentence(decision: Decision, said: str) -> None:
@@ -70,7 +70,7 @@ def test_no_rule_is_suggested_for_a_call_that_no_rule_can_cover(command: str, tm
     decision = Policy().decide("Bash", {}, [Need("execute", command)], tmp_path, [tmp_path])
     assert decision.behavior == "ask"
     text = unattended_refusal(f"Bash {command}", {"command": command}, decision, [])
-    assert text.endswith("and nobody is there to ask. No rule can allow it.")
+    assert text.endswith("and this session is non-interactive. No rule can allow it.")
 
 
 @pytest.fixture
@@ -218,7 +218,7 @@ def test_the_part_that_needs_approval_is_named(rules: list[str]) -> None:
     cause = "it removes more than 10 files (in `rm -rf work`)"
     decision = Decision("ask", f"Needs approval: {cause}", cause=cause, part="rm -rf work")
     text = unattended_refusal("Bash x", {"command": "rm -rf work && make"}, decision, rules)
-    assert "`rm -rf work` needs approval: run the other parts without it" in text
+    assert "`rm -rf work` needs approval: run the parts that need none without it" in text
 
 
 def test_advice_to_split_a_command_promises_no_rule() -> None:
@@ -228,8 +228,8 @@ def test_advice_to_split_a_command_promises_no_rule() -> None:
 @pytest.mark.parametrize(
     ("tool", "target", "reason"),
     [
-        ("WebSearch", "search:httpx timeout", 'WebSearch for "httpx timeout" needs the user\'s approval'),
-        ("WebFetch", "https://example.org/a", "WebFetch of https://example.org/a needs the user's approval"),
+        ("WebSearch", "search:httpx timeout", 'WebSearch for "httpx timeout" needs approval'),
+        ("WebFetch", "https://example.org/a", "WebFetch of https://example.org/a needs approval"),
     ],
 )
 def test_a_refused_web_call_names_tool_and_target(tool: str, target: str, reason: str, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ FAILURES: list[tuple[str, Json, FakeTool, dict[str, Any], str]] = [
         "Not on Fridays.",
     ),
     ("rule", LOOK, FakeTool(safe=False, need="write"), {"mode": PermissionMode.PLAN}, "lan mode"),
-    ("nobody to ask", LOOK, FakeTool(safe=False, need="write"), ASKED, "nobody is there to ask"),
+    ("nobody to ask", LOOK, FakeTool(safe=False, need="write"), ASKED, "this session is non-interactive"),
     ("user", LOOK, FakeTool(safe=False, need="write"), {**ASKED, "interactive": True}, "The user declined"),
     ("crash", LOOK, FakeTool(crash=ValueError("boom")), {}, "ValueError: boom"),
     ("no result", LOOK, Silent(), {}, "ended without a result"),

@@ -162,7 +162,7 @@ async def test_a_non_interactive_refusal_names_the_part_that_needs_approval(cont
     async with contained.commands("touch made && rm -rf work", interactive=False) as session:
         (result,) = await session.run(no)
     assert "more than 10 files" in result
-    assert "`rm -rf work` needs approval: run the other parts without it" in result
+    assert "`rm -rf work` needs approval: run the parts that need none without it" in result
 
 
 async def test_non_interactive_advice_names_no_tool_that_asks(contained: Project) -> None:

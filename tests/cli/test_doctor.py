@@ -116,7 +116,7 @@ def test_a_missing_key_fails_and_broken_settings_warn(
 def test_each_line_begins_with_its_status(capfd: pytest.CaptureFixture[str], place: Path) -> None:
     assert main(["doctor", "--sandbox", "off"], os.environ) == 0
     lines = capfd.readouterr().out.splitlines()
-    assert lines[-1] == "1 warning; follow the arrows to fix them."
+    assert lines[-1] == "1 warning. Each → shows a fix."
     heads = [line for line in lines[:-2] if not line.startswith(" ")]
     assert len(heads) > 8
     assert all(line.split()[0] in ("ok", "warn", "fail") for line in heads)
@@ -179,8 +179,8 @@ def test_only_the_status_is_coloured_and_text_brings_no_colours() -> None:
 def test_the_summary_counts_warnings_and_failures() -> None:
     ok, warn, failed = Finding("ok", "a", ""), Finding("warn", "b", ""), Finding("fail", "c", "")
     assert summary([ok]) == "No problems found."
-    assert summary([ok, warn, warn]).startswith("2 warnings;")
-    assert summary([failed, warn]).startswith("1 failure and 1 warning;")
+    assert summary([ok, warn, warn]).startswith("2 warnings.")
+    assert summary([failed, warn]).startswith("1 failure and 1 warning.")
 
 
 # --------------------------------------------------------------------------------------------------------- the checks

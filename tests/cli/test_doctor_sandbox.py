@@ -71,8 +71,8 @@ def test_every_promise_is_tried_and_nothing_of_the_user_is_touched(
         ("secrets", "credential files cannot be read"),
         ("secrets", "keys in environment variables are left out"),
         ("secrets", "~/.npmrc shows its registry without the token"),
-        ("quarantine", "planted files that other programs obey are removed"),
-        ("quarantine", "planted git repositories that run programs go to quarantine"),
+        ("quarantine", "new files that other programs would run are removed"),
+        ("quarantine", "new git repositories that would run programs go to quarantine"),
         ("isolation", "other processes are not visible"),
         ("isolation", "commands cannot type into your terminal"),
         ("limits", "too many processes"),
@@ -132,11 +132,15 @@ def _attribute(owner: Any, name: str, value: Any) -> Break:
         (_everything_writable, "secrets", "credential files cannot be read"),
         (_everything_writable, "secrets", "~/.npmrc shows its registry without the token"),
         (_attribute(sandbox_trial, "child_environment", dict), "secrets", "keys in environment variables are left out"),
-        (_attribute(Guard, "finish", lambda _: ()), "quarantine", "planted files that other programs obey are removed"),
         (
             _attribute(Guard, "finish", lambda _: ()),
             "quarantine",
-            "planted git repositories that run programs go to quarantine",
+            "new files that other programs would run are removed",
+        ),
+        (
+            _attribute(Guard, "finish", lambda _: ()),
+            "quarantine",
+            "new git repositories that would run programs go to quarantine",
         ),
         (
             _attribute(BubblewrapLauncher, "_system_call_filter", lambda *_: -1),

@@ -54,7 +54,7 @@ def test_each_part_is_explained_with_the_file_of_its_rule(work: Path, capfd: pyt
         f"  npm test: allowed because it matches rule Bash(npm test *) from {file}",
         "  tail -5: allowed because it is read-only",
         "  make: needs approval because make may change files or run code",
-        "To allow it: Bash(make)",
+        "Rule to allow it: Bash(make)",
     ]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from agentcli.agent.cache.watch import SHORT_TTL
 from agentcli.agent.profile import Tuning
-from agentcli.commands.agreeing import LEFT, without_now
+from agentcli.commands.agreeing import without_now
 from agentcli.commands.line import CommandLine, parse_line
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
@@ -46,14 +46,16 @@ YES, NO = Answer("allow"), Answer("deny")
 
 
 @pytest.mark.parametrize(
-    ("line", "title", "price"),
+    ("line", "title", "price", "unchanged"),
     [
-        ("/model opus", "Change the model to claude-opus-5-5?", "about $0.22"),
-        ("/effort low", "Change the effort to low?", "about $0.11"),
-        ("/thinking disabled", "Change thinking to disabled?", "about $0.11"),
+        ("/model opus", "Change the model to claude-opus-5-5?", "about $0.22", "The model is still claude-sonnet-5-5."),
+        ("/effort low", "Change the effort to low?", "about $0.11", "The effort is still auto."),
+        ("/thinking disabled", "Change thinking to disabled?", "about $0.11", "Thinking is still adaptive."),
     ],
 )
-def test_the_price_is_shown_first_and_only_a_yes_changes_anything(line: str, title: str, price: str) -> None:
+def test_the_price_is_shown_first_and_only_a_yes_changes_anything(
+    line: str, title: str, price: str, unchanged: str
+) -> None:
     async def main() -> None:
         b = used_bench({**USED, "cache_read_input_tokens": 44_000})
         async with b.engine:
@@ -64,7 +66,7 @@ def test_the_price_is_shown_first_and_only_a_yes_changes_anything(line: str, tit
             assert question.display["kind"] == "confirm"
             assert price in question.reason
             assert "re-bills" in question.reason
-            assert text == LEFT
+            assert text == f"Cancelled. {unchanged}"
             assert b.engine.profile == before
             text, _questions = await said(b, line, YES)
             assert b.engine.profile != before
@@ -208,7 +210,7 @@ def test_a_change_is_confirmed_from_the_configured_amount_on_and_its_price_is_no
         async with b.engine:
             await b.run()
             text, questions = await said(b, "/effort high", NO)
-            assert text == LEFT
+            assert text == "Cancelled. The effort is still auto."
             assert len(questions) == 1
 
     run_virtual(main)

@@ -220,7 +220,7 @@ async def test_an_unknown_command_is_a_failure_with_a_hint(tmp_path: Path) -> No
     async with engine_on(tmp_path) as engine:
         assert "--continue opens" in await refused(engine, "/undo")
         assert await refused(engine, "/unod") == "There is no command /unod. Did you mean /undo?"
-        assert await refused(engine, "/xyzzy") == "There is no command /xyzzy. /help lists them."
+        assert await refused(engine, "/xyzzy") == "There is no command /xyzzy. /help lists all commands."
         assert "Did you mean /undo" in await refused(engine, "/help unod")
 
 
@@ -342,7 +342,7 @@ async def test_help_lists_all_commands_and_explains_one(tmp_path: Path) -> None:
         assert one.splitlines()[0] == "/cost (also /usage)"
         assert "  /compact undo" in await said(engine, "/help compact")
         assert await refused(engine, "/help compat") == "There is no command /compat. Did you mean /compact?"
-        assert await refused(engine, "/help zzzzz") == "There is no command /zzzzz. /help lists them all."
+        assert await refused(engine, "/help zzzzz") == "There is no command /zzzzz. /help lists all commands."
 
 
 async def test_doctor_shows_one_line_per_check(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ async def test_a_resumed_session_reports_an_expired_cache(program: Program) -> N
     ("flags", "said"),
     [
         (["--effort", "high"], "the effort: it was changed from auto to high"),
-        (["--disallowedTools", "Grep"], "the tool Grep: it is no longer there"),
+        (["--disallowedTools", "Grep"], "the tool Grep: it was removed"),
         (["--append-system-prompt", "Be brief."], "the system prompt: it has changed since the session was closed"),
     ],
 )

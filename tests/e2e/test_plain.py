@@ -460,7 +460,7 @@ async def test_a_session_is_chosen_from_a_numbered_list_and_clear_begins_a_new_o
         assert "the old question" not in json.dumps(server.bodies[-1])
         await prompted(app)
         await app.submit("/resume")
-        await asked(app, "empty for none):")
+        await asked(app, "or Enter for none):")
         assert re.search(r"^ +2 .* the old question", app.text, re.MULTILINE)
         await app.submit("2")
         await app.wait_for("> the old question")

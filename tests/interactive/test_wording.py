@@ -22,7 +22,7 @@ EVENTS: list[ev.Event] = [
     ev.ModelFellBack(from_model="large", to_model="small", reason="overloaded 3 times"),
     ev.FeatureDropped(feature="effort", text="The server does not know effort: it is no longer sent."),
     ev.RequestRepaired(repair="drop_images", through="m", text="An image was refused: images are left out."),
-    ev.PermissionDenied(tool_use_id="t", name="Bash", input={}, reason="nobody can be asked"),
+    ev.PermissionDenied(tool_use_id="t", name="Bash", input={}, reason="the session is non-interactive"),
     ev.PermissionDenied(tool_use_id="t", name="Write", input={}, reason="Keep exploring.", by="plan mode"),
     ev.LoopSuspected(name="Bash", title="Bash make", times=3),
     ev.RulesLearned(rules=["Bash(make)"], where="session"),
@@ -66,7 +66,7 @@ info    No data for 20 s; still waiting
 warning Switched from large to small: overloaded 3 times
 warning The server does not know effort: it is no longer sent.
 warning An image was refused: images are left out.
-info    Bash was denied: nobody can be asked
+info    Bash was denied: the session is non-interactive
 info    Write was denied by plan mode
 warning Bash make: the same result 3 times in a row
 info    Allowed from now on (for this session): Bash(make)

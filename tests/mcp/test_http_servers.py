@@ -155,7 +155,7 @@ async def test_a_lost_connection_is_tried_again_until_the_server_is_back(
     async with McpHttpServer() as web, reach(web, quick) as (server, states):
         await web.vanish()
         if reach is over_http:
-            with pytest.raises(McpFailure, match=r"far disconnected: .* accepts no connection"):
+            with pytest.raises(McpFailure, match=r"far disconnected: .* refuses connections"):
                 await server.call("work", {})
         await until(lambda: states.count("failed") >= 2)
         assert server.retry_seconds is not None or server.state == "connecting"
@@ -169,7 +169,7 @@ async def test_tries_end_when_the_server_stays_away() -> None:
     async with started(config, restarts=2, restart_seconds=0.001) as (server, states):
         await until(lambda: server._task is None)
         assert states == ["connecting", "failed"] * 3
-        assert "accepts no connection; is the server running" in server.error
+        assert "refuses connections; is the server running" in server.error
 
 
 def test_what_keeps_a_server_from_being_reached_is_said_in_plain_words() -> None:

@@ -235,7 +235,7 @@ def test_a_changed_repository_is_checked_again(project: Path) -> None:
 
 def test_a_git_timeout_makes_the_command_ask(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracked_files, "_SECONDS", 0.0)
-    assert "did not answer in time" in decide(policy("Read(./.env)"), "git diff", project).reason
+    assert "git took too long" in decide(policy("Read(./.env)"), "git diff", project).reason
 
 
 def test_looking_for_tracked_files_runs_nothing_that_the_repository_names(project: Path) -> None:

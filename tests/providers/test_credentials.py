@@ -46,7 +46,7 @@ async def test_a_base_url_works_with_and_without_v1_and_needs_no_key(url: str) -
 
 
 async def test_without_a_key_the_public_endpoint_is_refused_with_advice() -> None:
-    with pytest.raises(CredentialError, match=r"Run `agentcli login`, set ANTHROPIC_API_KEY.*`agentcli demo`"):
+    with pytest.raises(CredentialError, match=r"Run `agentcli login` or set ANTHROPIC_API_KEY.*`agentcli demo`"):
         resolve_credentials({})
 
 

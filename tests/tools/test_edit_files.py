@@ -380,7 +380,7 @@ async def test_a_link_changed_during_the_question_is_not_followed(
 
     more = {"old_string": "one", "new_string": "1"} if tool == "Edit" else {"content": "1"}
     result = await Desk(context, swap).call(tool, file_path="a.txt", **more)
-    assert "when this was decided. Nothing was changed" in result.block.text
+    assert "when it was approved" in result.block.text
     assert outside.read_text() == "one\n"
 
 

@@ -28,7 +28,7 @@ PROPOSED = CompactionProposed(
     tokens_after=6_100,
     cost_usd=0.031,
     kept=["2 messages of yours, word for word", "parser.py, read again"],
-    dropped=["3 replies of the model (about 9,000 tokens)"],
+    dropped=["3 model replies (about 9,000 tokens)"],
     turn_usd_before=0.0145,
     turn_usd_after=0.0018,
 )
@@ -48,7 +48,7 @@ def test_kept_and_removed_content_summary_and_prices_are_shown() -> None:
     assert " Tokens about 48,200 become 6,100, 42,100 fewer\n" in text
     assert " Price  $0.015 a turn becomes $0.0018; the summary has cost $0.031\n" in text
     assert " Stays  2 messages of yours, word for word\n        parser.py, read again\n" in text
-    assert " Goes   3 replies of the model (about 9,000 tokens)\n" in text
+    assert " Goes   3 model replies (about 9,000 tokens)\n" in text
     assert "Find the bug." in text
     choices = ("❯ 1 Yes, continue with the summary", "  2 Edit the summary", "  3 No, keep the conversation as it is")
     assert "".join(f" {choice}\n" for choice in choices) in text

@@ -189,8 +189,8 @@ def test_a_reason_reads_as_a_sentence() -> None:
 
 def test_an_edit_shows_no_needs_approval_line() -> None:
     for reason, evident in (
-        ("writing /srv/app/a.py needs the user's approval", True),
-        ("writing /etc/x needs the user's approval; it is outside", False),
+        ("writing /srv/app/a.py needs approval", True),
+        ("/etc/x is outside the working directories", False),
         ("a hook wants to know", False),
     ):
         event = asked("Edit", EDIT.input, display=EDIT.display, reason=reason, self_evident=evident)

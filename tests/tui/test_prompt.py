@@ -494,11 +494,11 @@ def test_label_and_hint_show_the_current_state() -> None:
         await pilot.pause()
         assert host.rows[-4:-1] == [
             "───────────────────────────────────────────── [b]plan mode ──",
-            "❯ Enter queues, Ctrl+Enter steers",
+            "❯ Enter queues, Ctrl+Enter interrupts and sends",
             "────────────────────────────────────────────────────────────",
         ] or host.rows[-4:-2] == [
             "──────────────────────────────────────────── [b]plan mode ──",
-            "❯ Enter queues, Ctrl+Enter steers",
+            "❯ Enter queues, Ctrl+Enter interrupts and sends",
         ]
 
     play(script)

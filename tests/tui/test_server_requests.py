@@ -35,7 +35,7 @@ def sampling(text: str = "Say hello", **more: Any) -> RequestDialog:
         "budget_usd": 0.5,
         **more,
     }
-    return ready(SamplingDialog, "The MCP server small wants a reply of the model", display)
+    return ready(SamplingDialog, "The MCP server small requests a model reply", display)
 
 
 def test_the_whole_address_and_the_message_are_shown() -> None:
@@ -68,7 +68,7 @@ def test_an_address_is_opened_left_to_the_user_declined_or_cancelled() -> None:
 
 def test_a_request_to_the_model_is_shown_in_full_with_its_price() -> None:
     assert look(sampling(), (72, 24)) == (
-        "─── The MCP server small wants a reply of the model ────────────────────\n"
+        "─── The MCP server small requests a model reply ────────────────────────\n"
         " model claude-haiku-5-5\n"
         " cost at most $0.012; at most 50 tokens of reply; $0.10 of $0.50 used\n"
         "\n"

@@ -59,7 +59,7 @@ def changed_tools(before: Mapping[str, object], now: Mapping[str, object]) -> It
     for name in dict.fromkeys((*before, *now)):
         block = f"the tool {plain_line(name, 128)}"
         if name not in now:
-            yield block, "it is no longer there"
+            yield block, "it was removed"
         elif name not in before:
             yield block, "tools of MCP servers were loaded" if name.startswith("mcp__") else "it was added"
         elif before[name] != now[name]:
@@ -105,7 +105,7 @@ def _named(block: Json, messages: Sequence[Json], place: int) -> str:
             said = plain_line(str(block.get("text", "")), 40)
             is_answer = messages[place]["role"] == "assistant"
             return f"the answer “{said}” {turn}" if is_answer else f"the message “{said}” {turn}"
-    return f"a block of the kind {plain_line(str(block.get('type')), 40)} {turn}"
+    return f"a block of type {plain_line(str(block.get('type')), 40)} {turn}"
 
 
 def _turn(messages: Sequence[Json], place: int) -> int:

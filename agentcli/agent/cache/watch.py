@@ -293,7 +293,7 @@ class CacheWatch:
             self._lose(model, missing, usage, broken=False)
             return [_cold(f"The prompt cache had gone cold (idle {elapsed(idle)}): {_rebilled(missing)}")]
         if found is None and model != last.model:
-            found = CacheBreak("the model", plain_line(f"{model} answered, and {last.model} before", _REASON_LIMIT))
+            found = CacheBreak("the model", plain_line(f"{model} answered instead of {last.model}", _REASON_LIMIT))
         if found is None and self._refused:
             # Nothing in the conversation changed, but what the endpoint was asked with did.
             found = CacheBreak("the settings of the request", plain_line("; ".join(self._refused), _REASON_LIMIT))
@@ -329,7 +329,7 @@ class CacheWatch:
         # A response may have a server's own name for the model: with digests it is known what was asked for.
         answering = model if before is None else front.model
         if _named(answering) != _named(resumed.setup.model):
-            return CacheBreak("the model", f"{answering} answered, and {resumed.setup.model} before")
+            return CacheBreak("the model", f"{answering} answered instead of {resumed.setup.model}")
         changed = changed_front(before, front) if before is not None else None
         return None if changed is None else CacheBreak(*changed)
 

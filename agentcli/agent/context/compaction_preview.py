@@ -16,7 +16,7 @@ from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock, ToolR
 REST = "the system prompt, the tools and instructions"
 _SAID = "<user_message>\n"
 _KINDS = {
-    Origin.REPLY: "reply of the model",
+    Origin.REPLY: "model reply",
     Origin.TOOL_RESULTS: "result",
     Origin.PROMPT: "prompt",
     Origin.QUEUED: "prompt",
@@ -24,7 +24,7 @@ _KINDS = {
 }
 _NOTE = "note to the model"
 _PLURALS = {
-    "reply of the model": "replies of the model",
+    "model reply": "model replies",
     "note to the model": "notes to the model",
     "earlier summary": "earlier summaries",
 }

@@ -46,8 +46,8 @@ def planned_undo(view: ContextView, log: Sequence[Message], limits: ContextLimit
         then = view.estimate(before, limits.overhead)
     if then > limits.usable:
         return (
-            f"Undoing the compaction would make the context {then:,} tokens, and only {limits.usable:,} fit. "
-            "The conversation stays as it is."
+            f"Cannot undo the compaction: the context would have {then:,} tokens, and only {limits.usable:,} fit. "
+            "The conversation is unchanged."
         )
     edit = ContextEdit(kind="undo_compaction", target=boundary.id, through=through, step="compact", freed=now - then)
     return Undoing(edit, now, then)
@@ -78,8 +78,8 @@ def _undo_text(undoing: Undoing, limits: ContextLimits) -> str:
     threshold = int(limits.usable * limits.auto_threshold)
     if limits.auto_compact and undoing.tokens_then >= threshold:
         text += (
-            f" That is past {token_count(threshold)}, where it is compacted automatically: the next prompt does that "
-            "again, unless autoCompact is switched off in the settings."
+            f" Auto-compaction starts at {token_count(threshold)}, so the next prompt compacts it again. "
+            "To prevent that, turn off the setting autoCompact."
         )
     return text
 

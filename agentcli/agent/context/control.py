@@ -64,13 +64,13 @@ from agentcli.providers.base import Request
 _NO_PIN = "It is part of every request and needs no pin."
 _HEAD = ("system", "tools")
 _LATER = "takes effect with the next request"
-_NOT_ALONE = "It belongs to the reply around it and cannot be kept alone."
+_NOT_ALONE = "It belongs to the reply around it and cannot be pinned alone."
 _NOUNS = {
     "results": "the result of",
     "calls": "the call of",
     "prompts": "the prompt:",
     "answers": "the answer:",
-    "thinking": "thinking of the model",
+    "thinking": "the model's thinking",
     "attachments": "the note:",
     "mcp": "the note:",
     "summary": "the summary:",
@@ -403,5 +403,5 @@ def _text_of(block: Block) -> str:
             return f"{block.name}\n{json.dumps(block.input, indent=2, ensure_ascii=False)}"
         case ToolResultBlock():
             pictures = len(block.content) - sum(isinstance(part, TextBlock) for part in block.content)
-            return block.text + (f"\n[{pictures} other than text]" if pictures else "")
+            return block.text + (f"\n[{pictures} not shown: not text]" if pictures else "")
     return "[not text]"

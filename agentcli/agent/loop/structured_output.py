@@ -49,7 +49,7 @@ class RequireOutput(WrappedHooks):
         self._tries.misses += 1
         if self._tries.misses < MAX_TRIES:
             return verdict
-        return PostToolVerdict(f"No output that fits the schema after {MAX_TRIES} tries.", verdict.context, "schema")
+        return PostToolVerdict(f"Output did not match the schema in {MAX_TRIES} attempts.", verdict.context, "schema")
 
     async def before_prompt(self, text: str) -> PromptVerdict:
         self._tries.misses = 0
@@ -61,5 +61,5 @@ class RequireOutput(WrappedHooks):
             return verdict
         self._tries.misses += 1
         if self._tries.misses >= MAX_TRIES:
-            return StopVerdict(prevented=f"No call of {self._tool_name} after {MAX_TRIES} tries.", by="schema")
+            return StopVerdict(prevented=f"{self._tool_name} was not called in {MAX_TRIES} attempts.", by="schema")
         return StopVerdict(errors=(f"Give your answer by calling the tool {self._tool_name}.",), by="schema")

@@ -465,4 +465,4 @@ def _appended(message: Message) -> ev.MessageAppended:
 def _refusal(finished: model.Finished) -> str:
     category = finished.stop_details.get("category")
     because = f" ({category})" if isinstance(category, str) else ""
-    return f"The model declined to answer{because}. Change the request and try again; it is not sent again as it was."
+    return f"The model declined to answer{because}. The prompt is left out; change it and send it again."

@@ -33,11 +33,11 @@ ABORTED = {
     AbortReason.USER_CANCEL: "Interrupted by the user.",
     AbortReason.INTERRUPT: "Interrupted by a new prompt.",
     AbortReason.BUDGET: "The budget is spent.",
-    AbortReason.SHUTDOWN: "Interrupted because agentcli was told to end.",
+    AbortReason.SHUTDOWN: "Interrupted: agentcli is shutting down.",
 }
 
 
-PROMPT_UNCHECKED = "Hooks were interrupted before they had checked this prompt, so it is not sent. Send it again."
+PROMPT_UNCHECKED = "The prompt was not sent: its hooks were interrupted. Send it again."
 
 
 def prompt_blocked(reason: str) -> str:
@@ -59,10 +59,10 @@ def repeated(name: str, times: int) -> str:
 
 
 def loop_detected(name: str, times: int, *, warned: bool) -> str:
-    after = " The model was told and went on." if warned else ""
+    after = " The model was warned and did it again." if warned else ""
     return (
         f"Stopped: {plain_line(name, 128)} was called {times} times in a row with the same input and the same result."
-        f"{after} Say what to do differently and send it as a prompt."
+        f"{after} Send a prompt that says what to do differently."
     )
 
 
@@ -78,17 +78,17 @@ def gave_up_compacting(times: int, problem: str) -> str:
     )
 
 
-_SHORTER_PROMPT = "Shorten it, or put the text into a file and give its path: the model reads what it needs of it."
+_SHORTER_PROMPT = "Shorten it, or put the text into a file and give its path."
 PROMPT_TOO_LONG = f"The prompt alone is too long for the model. {_SHORTER_PROMPT}"
 
 
 def blocking_limit(estimate: int, usable: int, *, only_a_prompt: bool) -> str:
     if only_a_prompt:
         return (
-            f"With this prompt the request is about {estimate:,} tokens long and the model takes {usable:,}. Nothing "
-            f"was sent. {_SHORTER_PROMPT}"
+            f"Nothing was sent: with this prompt the request has about {estimate:,} tokens, and the model accepts "
+            f"{usable:,}. {_SHORTER_PROMPT}"
         )
     return (
-        f"The conversation is about {estimate:,} tokens long and the model takes {usable:,}. Nothing was sent. "
-        "Shorten it with /compact, start a new session, or switch compaction on in the settings (autoCompact)."
+        f"Nothing was sent: the conversation has about {estimate:,} tokens, and the model accepts {usable:,}. "
+        "Shorten it with /compact, start a new session, or turn on the setting autoCompact."
     )

@@ -96,7 +96,7 @@ class SessionDuties(ClientDuties):
         except (FormRefused, AddressRefused) as refusal:
             self._log(request.server, f"request for input declined: {refusal}")
             name, why = plain_line(request.server, 80), plain_line(str(refusal))
-            text = f"A request for input of the MCP server {name} was declined: {why}."
+            text = f"A request for input by the MCP server {name} was declined: {why}."
             self.questions.put(ev.NoticeRaised(text=text, level="warning", code="mcp"))
             return _DECLINE
 

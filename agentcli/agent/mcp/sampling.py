@@ -144,7 +144,7 @@ class ServerSampling:
 
     def _note_spent(self, server: str) -> None:
         text = (
-            f"The MCP server {plain_line(server, 80)} has spent its budget for replies of the model, "
+            f"The MCP server {plain_line(server, 80)} has spent its budget for model replies, "
             f"{money(self._budget)} per session. Raise mcp.samplingBudgetUsd to allow more."
         )
         self._questions.put(ev.NoticeRaised(text=text, level="warning", code="mcp"))
@@ -154,7 +154,7 @@ class ServerSampling:
         server = request.server
         if server in self._allowed and plan.most_usd is not None:
             return
-        title = f"The MCP server {plain_line(server, 80)} wants a reply of the model"
+        title = f"The MCP server {plain_line(server, 80)} requests a model reply"
         answer = await self._questions.ask(server, title, self._display(request, plan))
         if answer is None:
             raise _Refused("the user cancelled the request")
@@ -194,7 +194,7 @@ class ServerSampling:
         if call.failure is not None:
             raise _Refused(f"the model did not reply: {call.failure.message}")
         used = f"{money(self._spent[server])} of {money(self._budget)} used"
-        text = f"The MCP server {plain_line(server, 80)} got a reply of {plan.request.model}; {used}."
+        text = f"The MCP server {plain_line(server, 80)} got a reply from {plan.request.model}; {used}."
         self._questions.put(ev.NoticeRaised(text=text, code="mcp"))
         stop = call.stop_reason or "end_turn"
         return SamplingReply(call.text or "", plan.request.model, _STOP_REASONS.get(stop, stop))

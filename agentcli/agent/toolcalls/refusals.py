@@ -49,10 +49,10 @@ def unfit_input(tool: Tool, wrong: Sequence[str]) -> str:
 
 def unattended_refusal(title: str, input: Json, decision: Decision, rules: Sequence[str]) -> str:
     """Why a call was refused with nobody to ask, and what would let it run. `rules`: those that would, if any can."""
-    what = f"Refused `{plain_line(title, _LONGEST_TITLE)}`: {_cause(decision)}, and nobody is there to ask."
+    what = f"Refused `{plain_line(title, _LONGEST_TITLE)}`: {_cause(decision)}, and this session is non-interactive."
     part = ""
     if decision.part:
-        part = f" `{decision.part}` needs approval: run the other parts without it, as far as they need none."
+        part = f" `{decision.part}` needs approval: run the parts that need none without it."
     if rules:
         return f"{what}{part} The user can allow such calls with {allow_flag(rules)}."
     if decision.rule:

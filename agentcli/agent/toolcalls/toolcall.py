@@ -298,7 +298,7 @@ class ToolRunner:
     ) -> Decision:
         decision = self.permissions.decide(tool.name, input, needs, context)
         if verdict.decision == "ask" and decision.behavior == "allow":
-            return Decision("ask", verdict.reason or "A hook wants to have this asked.", source="hook")
+            return Decision("ask", verdict.reason or "A hook requires approval for this call.", source="hook")
         # A hook cannot allow a question to the user without answering it.
         answers = verdict.updated_input is not None or not _is_question(needs)
         if verdict.decision == "allow" and decision.behavior == "ask" and not decision.needs_user and answers:
@@ -315,7 +315,7 @@ class ToolRunner:
             return allowed, Answer("allow")
         title = attempt.title(tool, input)
         if not self.questions.interactive and _is_question(needs):
-            raise await self._denied(attempt, input, getattr(tool, "unanswered", "Nobody is there to answer."))
+            raise await self._denied(attempt, input, getattr(tool, "unanswered", "This session is non-interactive."))
         if not self.questions.interactive:
             rules = self.permissions.suggest_prefix(tool.name, input, needs, context)
             raise await self._denied(attempt, input, unattended_refusal(title, input, decision, rules), title, rules)
@@ -488,7 +488,7 @@ class ToolRunner:
         except Aborted:
             return PostToolVerdict()
         except Exception as error:  # noqa: BLE001 - a hook's bug must not turn a success into a failure
-            text = f"A hook that runs after tools failed: {type(error).__name__}: {error}. The call's result stands."
+            text = f"A hook that runs after tools failed: {type(error).__name__}: {error}. The call's result is kept."
             await attempt.emit(ev.NoticeRaised(text=plain_line(text, 500), level="warning", code="hook"))
             return PostToolVerdict()
 

@@ -43,7 +43,7 @@ PLAN_MODE_ON = (
 )
 PLAN_MODE_UNATTENDED = (
     "[Plan mode is on. Tools and commands that only read work; every call that would change something is refused, "
-    "whatever else allows it. This session is non-interactive, so that the plan cannot be approved: give the complete "
+    "whatever else allows it. This session is non-interactive, so the plan cannot be approved: give the complete "
     "plan as your answer.]"
 )
 PLAN_MODE_OFF = "[Plan mode is off. Changes are possible again, within the usual permissions.]"

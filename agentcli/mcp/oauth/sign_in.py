@@ -127,7 +127,7 @@ class SignInFlow:
             async with asyncio.timeout(WAIT_SECONDS):
                 return await listener.answer()
         except TimeoutError:
-            raise McpFailure(f"Nobody signed in within {WAIT_SECONDS / 60:g} minutes.") from None
+            raise McpFailure(f"The sign-in timed out after {WAIT_SECONDS / 60:g} minutes.") from None
 
     def _is_ours(self, answer: RedirectAnswer) -> bool:
         return answer.state is not None and secrets.compare_digest(answer.state.encode(), self._state.encode())

@@ -310,7 +310,7 @@ def _objection(git_dir: Path, program: str, seen: dict[str, object]) -> str | No
     for name in ("HEAD", "commondir", "config", "config.worktree"):
         seen[str(git_dir / name)] = signature(git_dir / name)
     if os.path.lexists(git_dir / "HEAD") and _is_special(git_dir / "HEAD"):
-        return f"{git_dir / 'HEAD'} is no regular file"
+        return f"{git_dir / 'HEAD'} is not a regular file"
     if os.path.lexists(git_dir / "commondir"):
         data = read_regular(git_dir / "commondir")
         if data is None:

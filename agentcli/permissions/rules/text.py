@@ -86,7 +86,7 @@ def risk_of(rule: Rule) -> str:
     words = re.sub(r":\*$", " *", rule.spec).split()
     program = words[0].rpartition("/")[2]
     if "*" in words[0]:
-        return f"{rule.text} allows every program that fits {words[0]}."
+        return f"{rule.text} allows every program that matches {words[0]}."
     if not (_PYTHON.fullmatch(program) or program in _INTERPRETERS):
         return ""
     rest = words[1:]

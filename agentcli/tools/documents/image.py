@@ -69,7 +69,7 @@ def fitted(data: bytes) -> Picture | Unshowable:
     except ImportError:
         if (fits or max(size) <= _LONGEST_ACCEPTED) and len(data) <= LARGEST_IMAGE and kind in _SENDABLE:
             return Picture(data, kind, *size)
-        return Unshowable("it has to be made smaller first, and Pillow is not there to do it: pip install pillow")
+        return Unshowable("it must be resized or converted, and Pillow is not installed: pip install pillow")
     try:
         with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP", "BMP")) as image:
             # The decoder may see a different size than the header check above.

@@ -45,6 +45,6 @@ def work(data: bytes, first: str, last: str) -> dict[str, Any]:
     try:
         return pages(data, int(first), int(last))
     except ImportError:
-        return {"error": "pypdf is not there to read it: pip install pypdf"}
+        return {"error": "pypdf, which reads it, is not installed: pip install pypdf"}
     except Exception as error:  # noqa: BLE001 - a damaged document fails in many ways
         return {"error": f"it is damaged or of an unknown kind ({type(error).__name__})"}

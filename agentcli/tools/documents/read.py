@@ -149,7 +149,7 @@ def _find(wanted: Wanted, context: ToolContext) -> _Found | Output:
         return os_failure(error, f"{wanted.shown} cannot be found")
     decided = _decided(context)
     if decided and real not in decided:
-        text = f"{wanted.shown} leads elsewhere now than when this was decided. Try again."
+        text = f"{wanted.shown} now leads to another file than when it was approved. Try again."
         return failure(text, summary="led elsewhere")
     found = inspect(real, wanted.shown)
     if isinstance(found, Refusal):

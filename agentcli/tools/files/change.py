@@ -168,8 +168,8 @@ def _moved_target(target: _Target, context: ToolContext) -> Output | None:
         return None
     now, then = visible_text(target.real), visible_text(decided[0])
     return failure(
-        f"{target.shown} leads to {now} now, but was to be written as {then} when this was decided. Nothing was "
-        "changed. Look at what has become of the links, then try again.",
+        f"Nothing was changed: {target.shown} now leads to {now}, but to {then} when it was approved. Check the "
+        "links, then try again.",
         summary="led elsewhere",
     )
 

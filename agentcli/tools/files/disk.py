@@ -45,7 +45,7 @@ def inspect(path: str, shown: str) -> os.stat_result | Refusal:
     except (FileNotFoundError, NotADirectoryError):
         return Refusal(f"{shown} does not exist.", missing=True)
     except OSError as error:
-        return Refusal(f"{shown} cannot be looked at: {(error.strerror or '').lower()}.")
+        return Refusal(f"{shown} cannot be accessed: {(error.strerror or '').lower()}.")
     if stat.S_ISDIR(found.st_mode):
         return Refusal(f"{shown} is a directory. List it with Glob or ls, or name a file in it.", is_folder=True)
     if stat.S_ISLNK(found.st_mode):
@@ -54,7 +54,7 @@ def inspect(path: str, shown: str) -> os.stat_result | Refusal:
         kind = SPECIAL_KINDS.get(stat.S_IFMT(found.st_mode), "something special")
         return Refusal(f"{shown} is {kind}, not a regular file.")
     if is_kernel_file(path):
-        return Refusal(f"{shown} belongs to the kernel, it is not a regular file. Look at it with a command.")
+        return Refusal(f"{shown} belongs to the kernel and is not a regular file. Read it with a command.")
     return found
 
 

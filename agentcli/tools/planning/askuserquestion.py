@@ -44,7 +44,7 @@ class AskUserQuestion(QuestionTool):
         "required": ["questions"],
     }
     """Schema of an answer: `answers` by question text; a label, several labels, or free text."""
-    unanswered = "Nobody is there to answer. Decide yourself and say what you decided, or ask in your reply."
+    unanswered = "This session is non-interactive. Decide yourself and say what you decided, or ask in your reply."
     declined = "The user did not answer the questions."
 
     def title(self, input: Json) -> str:

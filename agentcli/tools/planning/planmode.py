@@ -21,7 +21,7 @@ _MOST_PLAN = 100_000
 class EnterPlanMode(QuestionTool):
     name = "EnterPlanMode"
     input_schema = object_schema([], {})
-    unanswered = "Nobody is there who could approve a plan. Go on without plan mode, carefully."
+    unanswered = "This session is non-interactive, so no plan can be approved. Go on without plan mode, carefully."
     declined = "The user wants you to go on without plan mode."
 
     def title(self, input: Json) -> str:
@@ -49,7 +49,7 @@ class ExitPlanMode(QuestionTool):
     input_schema = object_schema(["plan"], {"plan": {"type": "string", "minLength": 1, "maxLength": _MOST_PLAN}})
     answer_schema: ClassVar[Json] = {**input_schema, "additionalProperties": True}
     """Front ends may send further fields with an approved plan; they are ignored."""
-    unanswered = "Nobody is there to approve the plan, so plan mode stays on. Give the plan as your answer."
+    unanswered = "This session is non-interactive, so plan mode stays on. Give the plan as your answer."
     declined = "The user did not approve the plan; plan mode stays on."
 
     def title(self, input: Json) -> str:

@@ -44,7 +44,7 @@ class KillShell(BuiltinTool):
             return
         await context.shells.stop(shell)
         unread = shell.command.output.unread
-        rest = f" It has put out {counted(unread, 'character')} that you have not read." if unread else ""
+        rest = f" It printed {counted(unread, 'character')} that you have not read." if unread else ""
         yield Output(
             f"{shell.id} was ended: {command}.{rest}",
             summary=f"ended {shell.id}",

@@ -123,9 +123,7 @@ class Fetcher:
             if not is_same_place(address, target):
                 return Moved(target.text, answer.status)
             address = target
-        return FetchProblem(
-            f"{address.host} redirects more than {MOST_REDIRECTS} times; stopped there.", "too many redirects"
-        )
+        return FetchProblem(f"{address.host} redirects more than {MOST_REDIRECTS} times.", "too many redirects")
 
     async def _reach(
         self, address: WebAddress, environ: Mapping[str, str], reaches: Callable[[str], bool] | None
@@ -277,7 +275,7 @@ async def _read(address: WebAddress, response: httpx2.Response) -> FetchedPage |
     decode = _decoder(encoding)
     if decode is None:
         return FetchProblem(
-            f"{address.host} answered in the encoding {plain_line(encoding)!r}, which is not known.", "encoding"
+            f"{address.host} answered in the encoding {plain_line(encoding)!r}, which is not supported.", "encoding"
         )
     body = bytearray()
     received, complete = 0, True
@@ -340,7 +338,7 @@ def _problem(error: Exception, address: WebAddress, route: _Route) -> FetchProbl
         text = f"The secure connection to {host} failed: {plain_line(reason) or 'TLS error'}. It was not fetched."
         return FetchProblem(text, "TLS error", connected=False)
     if isinstance(error, httpx2.ProxyError | ImportError):
-        return FetchProblem(f"The proxy for {host} did not let this through: {plain_line(str(error))}.", "proxy error")
+        return FetchProblem(f"The proxy for {host} refused the request: {plain_line(str(error))}.", "proxy error")
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout) or (
         isinstance(error, OSError) and not isinstance(error, TimeoutError)
     ):
@@ -351,5 +349,6 @@ def _problem(error: Exception, address: WebAddress, route: _Route) -> FetchProbl
     if isinstance(error, httpx2.TimeoutException):
         return FetchProblem(f"{host} did not answer in time.", "timeout")
     return FetchProblem(
-        f"{host} broke off or sent no valid answer: {plain_line(str(error)) or type(error).__name__}.", "broken"
+        f"{host} closed the connection or sent an invalid answer: {plain_line(str(error)) or type(error).__name__}.",
+        "broken",
     )

@@ -116,7 +116,7 @@ class WebFetch(BuiltinTool):
                 environ = {**context.environ, **context.proxies}
                 found = await signal.run(self._fetcher.get(address, environ, context.reaches))
         except TimeoutError:
-            return failure(f"{address.host} was not done after {FETCH_SECONDS:g} s; stopped there.", "timeout")
+            return failure(f"{address.host} did not finish within {FETCH_SECONDS:g} s.", "timeout")
         except Aborted:
             return failure(_STOPPED, "stopped")
         if isinstance(found, FetchProblem):

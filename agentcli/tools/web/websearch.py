@@ -66,7 +66,7 @@ class WebSearch(BuiltinTool):
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         if context.small_model is None:
-            yield failure("No model is at hand that could search. Use WebFetch with a URL you know.", "no search")
+            yield failure("No model is available for a web search. Use WebFetch with a URL you know.", "no search")
             return
         yield Progress("Searching")
         prompt = f"Search the web for this and report what you find:\n\n{input['query'].strip()}"

@@ -57,7 +57,7 @@ class PlanDialog(EditableDialog):
             case "original":
                 self.take_back_edits()
             case "keep":
-                self.ask("What should the plan be like instead?", self._wishes, "empty: keep planning")
+                self.ask("What should change in the plan?", self._wishes, "empty: keep planning")
 
     def changed(self) -> None:
         self.index = 1 if self.text.strip() else 2

@@ -134,7 +134,7 @@ class SignInPage(TextPage):
 
     def __init__(self, address: str, paste: Callable[[str], None] | None) -> None:
         lines = ["Open this address to sign in:", "", address, ""]
-        lines.append("If the browser ends at an address that it cannot open, paste that address here.")
+        lines.append("If the last page does not load in the browser, paste its address here.")
         super().__init__("Sign in", lines)
         self._paste = paste
 

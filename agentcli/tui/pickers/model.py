@@ -72,7 +72,9 @@ class ModelPicker(Picker[str]):
         if len(query.split()) != 1 or name in self._catalog.known_ids() or len(query) < 3:
             return None
         info = self._catalog.get(name)
-        about = "as typed; " + ("a name of a known model" if info.known else "its context window and price are unknown")
+        about = "as typed; " + (
+            "another name of a known model" if info.known else "its context window and price are unknown"
+        )
         return Row(name, f"use {name}", about)
 
 

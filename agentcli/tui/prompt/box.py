@@ -43,7 +43,7 @@ from agentcli.tui.prompt.popup import Popup, PopupRow
 from agentcli.tui.prompt.rows import PromptMark, PromptRule, QueuedRows
 
 IDLE_HINT = "Ask anything · / commands · @ files · ! shell · ? keys"
-_BUSY_HINT = "Enter queues, Ctrl+Enter steers"
+_BUSY_HINT = "Enter queues, Ctrl+Enter interrupts and sends"
 _SEARCH_HINT = "search earlier prompts · Enter accepts · Esc cancels"
 _WARM_SECONDS = 0.5
 

@@ -30,7 +30,7 @@ class PromptKey:
 
 PROMPT_KEYS: tuple[PromptKey, ...] = (
     PromptKey("send", "enter", "Send, or queue while the agent works"),
-    PromptKey("send_now", "ctrl+enter", "Send now, steering the agent"),
+    PromptKey("send_now", "ctrl+enter", "Interrupt the agent and send now"),
     PromptKey("newline", "shift+enter,ctrl+j,alt+enter", "New line (also a backslash, then Enter)"),
     PromptKey("previous", "up", "Line above, older prompt, or edit the queued prompt"),
     PromptKey("next", "down", "Line below, or newer prompt"),

@@ -114,7 +114,7 @@ def _attempt(program: str, arguments: tuple[str, ...], filter: bytes = b"") -> s
 
 def _advice(problem: str) -> str:
     if "proc" in problem.lower():
-        return "In a container, start that with access to /proc (for docker: --security-opt systempaths=unconfined)."
+        return "Start the container with access to /proc (for docker: --security-opt systempaths=unconfined)."
     return (
         "Unprivileged user namespaces have to be allowed: see kernel.unprivileged_userns_clone and, with AppArmor, "
         "kernel.apparmor_restrict_unprivileged_userns; in docker, --security-opt seccomp=unconfined."
