@@ -55,9 +55,9 @@ class ConversationState:
         own, estimator = conversation, conversation.view.estimator
         self.conversation = own
         self.tool_context = own.tool_context
-        """With the working directory of the next command."""
+        """Context of tool calls, with the working directory of the next command."""
         self._registry = own.registry
-        """With the tools of plugins, without those of MCP servers."""
+        """Built-in and plugin tools, without those of MCP servers."""
         self.loaded_tools = LoadedTools(lambda model: own.catalog.get(model).tool_references)
         self.offer = _offer_for(own, self.loaded_tools)
         """The tools of MCP servers; None: there are no servers."""
@@ -66,17 +66,17 @@ class ConversationState:
         self._plugin_runner: HookRunner | None = None
         """Runs the hooks of plugins; None until there are some."""
         self.hooks = Hooks()
-        """`use_hooks` replaces them."""
+        """Replaced by `use_hooks`."""
         self.session_hooks: asyncio.Task[tuple[str, ...]] | None = None
-        """The SessionStart hooks, where they began before the first prompt."""
+        """The running SessionStart hooks, if they were started before the first prompt."""
         self.session_begun = False
         """Whether the SessionStart hooks were started."""
         self.late_system = own.late_system
         """Completes the system prompt; None once that is done."""
         self.controller: AbortController | None = None
-        """Of the running submission."""
+        """Abort controller of the running submission."""
         self.is_model_working = False
-        """Whether the running submission is more than a command of the user's."""
+        """Whether the running submission calls the model, and is not only a command of the user."""
         self.first_mode = own.permissions.mode
         self.interactive = own.interactive
         """Whether a user can answer questions."""
@@ -118,14 +118,14 @@ class ConversationState:
         shells = own.tool_context.shells if link is None else None
         self.background = BackgroundCommands(shells, self.log.record_if_begun, self.agents)
         self.attachments = Composite(*self._agent_updates(), *self._server_updates(), own.extensions.attachments)
-        """All updates for the model, before a request."""
+        """Sources of all updates that are added for the model before a request."""
         self.user_shell = UserShell(own.tool_context.root)
         self.user_notes = UserNotes(self.log, own.ids)
         self.denials: list[dict[str, Any]] = []
         self.todos: list[Json] = todos_from(own.log)
         self._notices = list(own.notices)
         self.server_notices: ServerNotices | None = None
-        """About MCP servers; None: there are none."""
+        """Notices about MCP servers; None: there are no servers."""
         self.use_hooks(own.extensions.hooks)
         self.server_questions = self._bind_servers()
         """Questions of MCP servers to the user; None: there are no servers."""
@@ -142,7 +142,7 @@ class ConversationState:
         )
 
     def _bind_servers(self) -> ServerQuestions | None:
-        """Let MCP servers know this conversation."""
+        """Connect the MCP servers to this conversation."""
         own, servers = self.conversation, self.conversation.mcp
         if servers is None or own.link is not None:
             return None
@@ -173,7 +173,7 @@ class ConversationState:
         )
 
     def use_hooks(self, hooks: Hooks) -> None:
-        """Use these hooks, and those of plugins around them."""
+        """Use these hooks, wrapped in those of plugins."""
         self._configured_hooks = hooks
         if self._plugin_runner is not None:
             from agentcli.agent.plugins.hooks import PluginHooks
@@ -197,13 +197,13 @@ class ConversationState:
         if own.agents is None or own.registry.get(TASK) is None:
             return ()
         listed = AgentList(self.agents.defined, own.ids, own.view.in_sight)
-        # A sub-agent may have a copy of its parent's log; the parent's agents are not its own.
+        # A sub-agent may have a copy of its parent's log, but the parent's agents are not its own.
         lost = lost_agents(own.log) if own.link is None else ()
         return (listed, AgentReports(lambda: self.agents.background_runs, own.ids, lost))
 
     @property
     def registry(self) -> Registry:
-        """All tools as they are now."""
+        """All tools that are available now."""
         return self._registry if self.offer is None else self.offer.registry(self._registry)
 
     def _server_updates(self) -> tuple[Attachments, ...]:
@@ -214,8 +214,8 @@ class ConversationState:
         return (McpUpdates(self.offer, self.use_servers, self.conversation.ids, self.conversation.view.messages),)
 
     def use_servers(self) -> None:
-        """Decide which tools of MCP servers the next request has. Later ones are deferred: the prefix stays as it is,
-        unless the settings turn that off."""
+        """Decide which tools of MCP servers the next request has. Tools that arrive later are deferred so that the
+        prefix stays unchanged, unless the settings turn that off."""
         assert self.offer is not None
         first = self.offer.settle()
         if first and self.offer.direct() and self.conversation.link is None:
@@ -230,7 +230,7 @@ class ConversationState:
             self.conversation.watch.explain("tools of MCP servers were loaded")
 
     def use_plugins(self) -> None:
-        """Use the tools and hooks of plugins as they are now. Called between submissions."""
+        """Use the current tools and hooks of plugins. Called between submissions."""
         own = self.conversation
         if own.plugins is None:
             return
@@ -264,7 +264,7 @@ class ConversationState:
             own.watch.explain("a plugin was changed")
 
     async def refresh_definitions(self) -> None:
-        """Read definition files and plugins again. The first look is in a thread; later ones cost a stat per file."""
+        """Read definition files and plugins again. The first read is in a thread; later ones cost a stat per file."""
         definitions, plugins = self.conversation.definitions, self.conversation.plugins
         if definitions is not None and definitions.loaded:
             definitions.refresh()
@@ -274,16 +274,16 @@ class ConversationState:
             await plugins.refresh()
 
     def take_definition_problems(self) -> list[ev.NoticeRaised]:
-        """What is wrong in definition files, each problem once."""
+        """Notices about errors in definition files, each error once."""
         definitions = self.conversation.definitions
         found = [str(problem) for problem in definitions.problems] if definitions is not None else []
         new = [text for text in found if text not in self._reported_problems]
-        # One that was mended and comes back is reported again.
+        # An error that was fixed and comes back is reported again.
         self._reported_problems = set(found)
         return [ev.NoticeRaised(text=text, level="warning", code="definitions") for text in new]
 
     def take_notices(self) -> list[ev.NoticeRaised]:
-        """Notices of the start, for whoever asks first: a front end, or the first submission."""
+        """Notices of the start, for the first caller: a front end or the first submission."""
         notices, self._notices = self._notices, []
         return notices
 
@@ -306,11 +306,12 @@ class ConversationState:
 
     @property
     def command_signal(self) -> AbortSignal | None:
-        """Stops the user's own command. One that runs beside the model's work is not stopped with it: None."""
+        """Signal that stops the user's own command; None for one that runs beside the model's work, which is not
+        stopped with it."""
         return None if self.controller is None or self.is_model_working else self.controller.signal
 
     def detach(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something beside the submissions that nothing waits for; `aclose` ends it."""
+        """Run a task beside the submissions that nothing waits for; `aclose` cancels it."""
         task = asyncio.get_running_loop().create_task(work)
         self._detached.add(task)
         task.add_done_callback(self._detached.discard)

@@ -89,7 +89,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
 
 
 def mentions_for(own: EngineSetup, questions: Questions) -> Mentions | None:
-    """Attaches mentioned files; None without a tool that reads."""
+    """Attaches mentioned files; None without a Read tool."""
     read = own.registry.get("Read")
     return Mentions(read, own.permissions, questions, own.ids, own.mcp) if read is not None else None
 

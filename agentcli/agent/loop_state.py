@@ -1,6 +1,6 @@
 """The state of the loop between two iterations, and the names of its transitions and terminals (SPEC L4, 2.7).
 
-`LoopState` is immutable; `next_state` alone makes the one of the next iteration.
+`LoopState` is immutable; only `next_state` makes the state of the next iteration.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ class Continue:
 
 @frozen
 class CompactTracking:
-    """Auto-compaction's memory: when it last worked, and how often it failed since. Lasts for the conversation."""
+    """State of auto-compaction: when it last worked, and how often it failed since. Lasts for the conversation."""
 
     turn_of_last: int | None = None
     failures_in_a_row: int = 0
     changes: int = 0
-    """How often the user had changed the context when it last failed: what they change may let it work."""
+    """Number of user changes to the context at the last failure: a later change may let it work."""
 
 
 @frozen
 class TokenProgress:
-    """Where a submission stands against its token target."""
+    """Progress of a submission towards its token target."""
 
     used: int = 0
     continuations: int = 0
@@ -87,19 +87,19 @@ class LoopState:
     tokens: TokenProgress = TokenProgress()
     pauses: int = 0
     nudged: bool = False
-    """Whether the model was already told that its reply was empty."""
+    """Whether the model was already notified that its reply was empty."""
     advised: bool = False
-    """Whether the model was already advised about a call that is refused again and again."""
+    """Whether the model was already advised about a call that is refused repeatedly."""
     warned_of_loop: bool = False
-    """Whether the model was already told that it goes round in circles."""
+    """Whether the model was already warned that it repeats itself."""
     budget_spent: int | None = None
     """Tokens that this submission had spent at its last compaction; None before the first."""
     repeats_from: int = 0
-    """Messages before this place repeat themselves with the user's permission."""
+    """Index before which repetitions are ignored: the user has allowed them, or the model was advised."""
 
     @property
     def only_a_prompt(self) -> bool:
-        """Nothing was said before the prompt, so that there is nothing else to shorten."""
+        """Whether the conversation consists of the prompt alone, so that there is nothing else to shorten."""
         origins = [message.origin for message in self.messages]
         return origins.count(Origin.PROMPT) == 1 and Origin.REPLY not in origins and Origin.SUMMARY not in origins
 
@@ -113,7 +113,7 @@ class LoopState:
         return replace(self, messages=growing(self.messages).adding(*messages))
 
     def with_budget_carried(self, gained_tokens: int = 0) -> LoopState:
-        """Note what was spent before a compaction. `gained_tokens`: output of a turn not yet counted in `tokens`."""
+        """Record what was spent before a compaction. `gained_tokens`: output of a turn not yet counted in `tokens`."""
         results = 0
         for message in reversed(self.messages):
             if message.is_copy:
@@ -127,16 +127,16 @@ class LoopState:
 
 @frozen
 class Limits:
-    """What bounds a submission. All of it is known before the first request."""
+    """Limits of a submission, all known before the first request."""
 
     max_turns: int | None = None
     output_cap: int = 8_192
     raised_output_cap: int = 64_000
-    """Already cut to what the model can do."""
+    """Already capped to the model's maximum."""
     max_output_recoveries: int = 3
     max_pauses: int = 10
     max_stop_hook_blocks: int = 20
-    """A stop hook that always blocks would otherwise spend money for ever."""
+    """Without this a stop hook that always blocks would spend money forever."""
     reactive_compact: bool = True
     token_target: int | None = None
     small_gain: int = 500
@@ -159,12 +159,12 @@ class Stop:
 def next_state(state: LoopState, decision: Continue, gained_tokens: int) -> LoopState:
     """The state of the next iteration. `state.messages` already has what this iteration added.
 
-    Recoveries repeat a turn, so they keep the turn count; all else is a new turn. A raised output cap and the
-    count of overruns last until a turn goes through; the reactive-compact breaker lasts for the submission.
+    Recoveries repeat a turn, so they keep the turn count; everything else is a new turn. A raised output cap and the
+    count of overruns last until a turn succeeds; the reactive-compact breaker lasts for the submission.
     """
     tokens = replace(state.tokens, used=state.tokens.used + gained_tokens)
     loop = decision.data.get("loop")
-    # Gathered first: each copy of a state takes as long as all these lines.
+    # Collected first, because copying a state takes as long as all these lines.
     changes: dict[str, Any] = {"transition": decision, "tokens": tokens}
     if loop == "advised":
         changes["advised"] = True

@@ -35,7 +35,7 @@ class LoopDependencies:
     settings: ModelSettings
     """Model and limits; the user can change them while a submission runs."""
     context: ContextControl
-    """Gets to know when a request has ended and what compactions came to."""
+    """Is notified when a request has ended, and keeps the results of compactions."""
     queue: PromptQueue
     mentions: Mentions | None
     """Attaches the files that queued prompts mention."""
@@ -43,7 +43,7 @@ class LoopDependencies:
     pipeline: Pipeline
     """The steps that shorten old content; one per conversation."""
     ask_about_budget: Callable[[], AsyncGenerator[Event, None]]
-    """Run before a request: asks the user when the budget is spent; aborts the signal if nothing more may be sent."""
+    """Runs before a request: asks the user when the budget is spent; aborts the signal if nothing more may be sent."""
     budget_text: Callable[[], str]
     """Why the budget ends the submission."""
     summaries: Summaries | None
@@ -51,7 +51,7 @@ class LoopDependencies:
     late: list[Event]
     """Events of background work, to be yielded by the loop."""
     detach: Callable[[Coroutine[Any, Any, None]], None]
-    """Run something that nothing waits for (StopFailure hooks)."""
+    """Runs a task that nothing waits for (StopFailure hooks)."""
 
     @property
     def context_limits(self) -> ContextLimits:
@@ -83,7 +83,7 @@ class LoopDependencies:
         self.extensions.collapser.stage(staging, signal)
 
     def take_late_events(self) -> Sequence[Event]:
-        """Events of background work since the last call, also the costs of side calls that were broken off."""
+        """Events of background work since the last call, including the costs of aborted side calls."""
         if not self.late:
             return ()
         taken = tuple(self.late)
@@ -91,7 +91,7 @@ class LoopDependencies:
         return taken
 
     async def aclose(self) -> None:
-        """End the background work of this submission."""
+        """Cancel the background work of this submission."""
         try:
             if self.summaries is not None:
                 await self.summaries.aclose()

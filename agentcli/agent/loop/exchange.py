@@ -1,6 +1,5 @@
-"""The request of one iteration (SPEC 2.3): a turn, repeated with a repair if the API rejected a piece of history.
-
-Every request passes the cache watch here, and so does the cache usage that each response reports."""
+"""The request of one iteration (SPEC 2.3): a turn, repeated with a repair if the API rejected a piece of history. Every
+request passes the cache watch here, and so does the cache usage that each response reports."""
 
 from __future__ import annotations
 
@@ -20,9 +19,9 @@ from agentcli.core.growing import growing
 from agentcli.providers.base import FailureKind, Request
 
 ROOM_MARGIN = 1_000
-"""Tokens kept free beside the estimate of a request when its output cap is raised."""
+"""Tokens kept free in addition to the estimate of a request when its output cap is raised."""
 _WATCHED = (ev.ReplyStarted, ev.UsageReported)
-"""Events with which the cache watch has something to do."""
+"""Events that the cache watch needs."""
 _REPAIRS = {
     FailureKind.THINKING_REFUSED: "strip_thinking",
     FailureKind.IMAGE: "drop_images",
@@ -38,7 +37,7 @@ class Exchange:
         self._estimate = estimate
         self._signal = signal
         self._unseen: tuple[Request, float] | None = None
-        """The request that the cache watch has not looked at yet, and when it was made."""
+        """The request that the cache watch has not compared yet, and the time when it was built."""
         self._output_room = max(dependencies.context_limits.window - estimate - ROOM_MARGIN, 0)
         self.state = state
         self.outcome = TurnOutcome()
@@ -68,14 +67,14 @@ class Exchange:
         self._take(turn)
 
     async def _look(self) -> None:
-        """Compare the request with the one before it. Not before its reply begins: that would delay the sending."""
+        """Compare the request with the previous one. Not before its reply begins: that would delay the sending."""
         if self._unseen is not None:
             unseen, self._unseen = self._unseen, None
             for _step in self._dependencies.watch.look_in_steps(*unseen):
                 await asyncio.sleep(0)
 
     def _findings(self, event: ev.ReplyStarted | ev.UsageReported) -> Iterator[ev.Event]:
-        """Findings about the cache."""
+        """Events of the cache watch."""
         if isinstance(event, ev.UsageReported) and event.purpose == "turn":
             now = self._dependencies.turn.clock.monotonic()
             yield from self._dependencies.watch.answered(event.model, event.usage, now)

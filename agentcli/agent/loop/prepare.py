@@ -1,4 +1,4 @@
-"""Before the request: ask about a spent budget, make room in the context, or refuse to send (SPEC 2.1 step 7, 2.2)."""
+"""Before the request: ask about a spent budget, shorten the context, or refuse to send (SPEC 2.1 step 7, 2.2)."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Preparation:
             await self._settle()
 
     async def _settle(self) -> None:
-        """Let the event loop run meanwhile, where all of a long conversation is shown for the first time, or
-        otherwise than before."""
+        """Convert the messages in steps that let the event loop run: a long conversation is converted completely the
+        first time, or after a change to old content."""
         for _step in self._dependencies.compaction.view.settle_in_steps(self.state.messages):
             await asyncio.sleep(0)
             if self._signal.aborted:
@@ -93,7 +93,7 @@ class Preparation:
         cold = watch.cold(dependencies.turn.clock.monotonic())
         pinned = pinned_now(view.messages(self.state.messages), pins) if pins else ()
         turns = self._turns_to_come()
-        # A server without prices (llama.cpp, Ollama) keeps what it has read as well, but does not report it.
+        # A server without prices (llama.cpp, Ollama) also caches what it has read, but does not report it.
         cached = watch.cached_tokens or (watch.prompt_tokens if is_unpriced(dependencies.price) else 0)
 
         def situation(freed: int) -> ContextState:
@@ -130,7 +130,8 @@ class Preparation:
         )
 
     def _tracking(self, *, worked: bool) -> CompactTracking:
-        """A compaction that leaves the context over the threshold has not helped; it counts as a failure."""
+        """Update the failure count. A compaction that leaves the context over the threshold has not helped and counts
+        as a failure."""
         known = self.state.compact
         if worked and not self._needs_compaction():
             return CompactTracking(turn_of_last=self.state.turn_count, changes=known.changes)
@@ -142,7 +143,7 @@ class Preparation:
         return words.gave_up_compacting(context.max_auto_failures, problem or still)
 
     def _is_full(self) -> bool:
-        """Whether the request does not fit and nothing later can make room."""
+        """Whether the request does not fit and no later step can shorten it."""
         dependencies, context = self._dependencies, self._dependencies.context_limits
         if self.estimate < context.usable or context.auto_compact:
             return False
@@ -151,7 +152,7 @@ class Preparation:
 
 
 def _recent_replies(messages: Sequence[Message]) -> int:
-    """Replies since the last compaction; no more are counted than are ever counted on."""
+    """Number of replies since the last compaction, at most `MOST_TURNS`."""
     count = 0
     for message in reversed(messages):
         if message.origin is Origin.BOUNDARY or count >= MOST_TURNS:
@@ -161,7 +162,7 @@ def _recent_replies(messages: Sequence[Message]) -> int:
 
 
 def _current(tracking: CompactTracking, changes: int) -> CompactTracking:
-    """Failures before the user's last change do not count."""
+    """Reset the failure count if the user has changed the context or model since."""
     if tracking.changes == changes:
         return tracking
     return CompactTracking(turn_of_last=tracking.turn_of_last, changes=changes)

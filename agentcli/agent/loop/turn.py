@@ -1,10 +1,10 @@
-"""One turn: a request, the reply as it streams, and the tools that run while it does (SPEC 2.3 to 2.5).
+"""One turn: a request, the streamed reply, and the tools that run meanwhile (SPEC 2.3 to 2.5).
 
-`Turn.run()` yields events; when it has ended, `outcome`, `added` and `context` say what came of it. The provider's
-stream and the tools feed one merge, so text, tool progress and results reach the consumer as they happen.
+`Turn.run()` yields events; then `outcome`, `added` and `context` hold the results. The provider's stream and the tools
+feed one merge, so text, tool progress and results reach the consumer as they happen.
 
-A stream that breaks: if nothing but safe tools has started, the reply is tombstoned and the provider retries; if a
-tool with side effects has started, the blocks up to it are kept and the stream is closed.
+When a stream breaks: if only safe tools have started, the reply is tombstoned and the provider retries; if a tool with
+side effects has started, the blocks up to it are kept and the stream is closed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BesideEvents(Protocol):
 
 @frozen
 class TurnDependencies:
-    """What a turn needs that does not change between turns."""
+    """Dependencies that do not change between turns."""
 
     provider: model.Provider
     runner: ToolRunner
@@ -56,7 +56,7 @@ class TurnDependencies:
     beside: tuple[BesideEvents, ...] = ()
     """Background agents and MCP servers, whose events are shown while the turn runs."""
     keep: Callable[[ev.Event], None] = lambda _event: None
-    """Keeps the last events of the turn when the consumer has gone away."""
+    """Stores the last events of the turn when the consumer has gone away."""
 
 
 @frozen
@@ -64,7 +64,7 @@ class TurnPlan:
     request: model.Request
     turn: int
     may_escalate: bool
-    """Whether a reply cut by the output cap is asked for again with a higher cap, instead of being kept."""
+    """Whether a reply cut by the output cap is requested again with a higher cap, instead of being kept."""
     estimated_tokens: int = 0
 
 
@@ -72,7 +72,7 @@ _NOTED = (ev.ReplyStarted, ev.MessageAppended, ev.ReplyTombstoned)
 
 
 class _Wake:
-    """There are events of work beside the turn."""
+    """Signals that work beside the turn has events."""
 
 
 _Item = model.ModelEvent | tuple[Executor, ev.Event | None] | _Wake
@@ -92,13 +92,13 @@ class Turn:
         self._reply: Reply | None = None
         self._whole = False
         self._shown_reply = ""
-        """The id of the reply that the consumer has seen begin, and not end."""
+        """Id of the reply whose start the consumer has seen, but not its end."""
         self._began = dependencies.clock.monotonic()
         self._finished_calls: dict[str, ToolResultBlock] = {}
         self._results_added = 0
         self._open_questions: dict[str, ev.PermissionRequested] = {}
         self._agent_calls: dict[str, str] = {}
-        """By the id of a sub-agent, the call of this turn that it works for."""
+        """Calls of this turn by the id of the sub-agent that works for them."""
         self._asked_model = plan.request.model
         self._consumer_left = False
         self.context = context
@@ -127,7 +127,7 @@ class Turn:
                 each()
             await self._merge.aclose()
             self._executor.dispose()
-            # The consumer has gone away, which is an abort whose end it does not see: the log gets the rest.
+            # The consumer has gone away: an abort whose end it does not see. The log gets the rest.
             self._consumer_left = True
             for event in last_events:
                 self._note(event)
@@ -135,7 +135,7 @@ class Turn:
                     self._dependencies.keep(event)
 
     def _note(self, event: ev.Event) -> None:
-        """Counted as added is what the consumer gets: it may close at any event, and never see those behind it."""
+        """Track what the consumer has received: it may close at any event and never see the later ones."""
         if event.agent or not isinstance(event, _NOTED):
             return
         if isinstance(event, ev.ReplyStarted):
@@ -175,7 +175,7 @@ class Turn:
             async for event in stream:
                 await self._merge.put(event)
                 if isinstance(event, model.Broken):
-                    # Asking for the next event means "retry": wait until it is decided whether to.
+                    # Requesting the next event means "retry": wait until that is decided.
                     await self._retry.wait()
                     self._retry.clear()
 
@@ -189,7 +189,7 @@ class Turn:
         executor.connect(self._merge.start, put)
         return executor
 
-    # -------------------------------------------------------------------------------------------- the model's side
+    # ------------------------------------------------------------------------------------------------ model events
 
     def _delta(self, delta: model.Delta) -> ev.Event:
         assert self._reply is not None
@@ -245,7 +245,7 @@ class Turn:
         )
 
     def _release_held(self) -> None:
-        """What was held is not the last block, so nothing has cut it: hand it on."""
+        """Submit the held calls: they were not the last block, so the output cap has not cut them."""
         if self._reply is not None:
             for _index, call in self._reply.held:
                 self._executor.submit(call)
@@ -307,7 +307,7 @@ class Turn:
         return [*events, *self._withdrawn_questions(), _appended(self._reply.message(None))]
 
     async def _void(self, reason: str) -> list[ev.Event]:
-        """Take back what came of the reply so far: its tools end, its results are dropped, consumers are told."""
+        """Discard the reply so far: its tools end, its results are dropped, consumers get a tombstone."""
         await self._executor.abandon()
         events = self._withdrawn_questions()
         self._finished_calls.clear()
@@ -319,7 +319,7 @@ class Turn:
         return events
 
     def _withdrawn_questions(self) -> list[ev.Event]:
-        """Questions of calls that are gone. One of a call that lives on comes from the call itself."""
+        """Resolve the questions of discarded calls. Calls that are still running resolve their own."""
         alive = set(self._executor.waiting_ids)
         asked = self._open_questions.values()
         gone = [one for one in asked if self._agent_calls.get(one.agent, one.tool_use_id) not in alive]
@@ -333,8 +333,8 @@ class Turn:
         ]
 
     def _unreported_output(self, usage: Usage) -> int:
-        """Tokens of a stopped reply that its usage lacks, by estimate. The API says only at the end how much it wrote;
-        what it has said then is exact."""
+        """Estimated output tokens of a stopped reply that its usage lacks. The API reports the output only at the end;
+        once it has, the count is exact."""
         if not usage or self._reply is None or usage.output_tokens != self._reply.usage.output_tokens:
             return 0
         return max(0, self._reply.estimated_tokens - usage.output_tokens)
@@ -347,18 +347,18 @@ class Turn:
             elapsed = int((self._dependencies.clock.monotonic() - self._began) * 1000)
             cost = self._dependencies.price(name, usage)
             if cost is None:
-                # A gateway may call the model by another name than the one it was asked for.
+                # A gateway may report another model name than the requested one.
                 cost = self._dependencies.price(self._asked_model, usage)
             yield ev.UsageReported(
                 model=name, usage=usage, estimated_tokens=estimated, cost_usd=cost, duration_ms=elapsed
             )
         self._began = self._dependencies.clock.monotonic()
 
-    # -------------------------------------------------------------------------------------------- the tools' side
+    # ------------------------------------------------------------------------------------------------- tool events
 
     def _tool_event(self, executor: Executor, event: ev.Event | None) -> Iterator[ev.Event]:
         if executor is not self._executor:
-            return  # From a reply that was taken back.
+            return  # It belongs to a discarded reply.
         if event is None:
             yield from self._ordered_results(executor.results_ready())
             return
@@ -376,7 +376,7 @@ class Turn:
     def _ordered_results(self, ready: Sequence[CallResult]) -> Iterator[ev.Event]:
         for result in ready[self._results_added :]:
             if result.call.id not in self._finished_calls:
-                return  # Its ToolFinished is still on the way; it comes first.
+                return  # Its ToolFinished has not arrived yet and must come first.
             self._results_added += 1
             yield ev.ToolResultAdded(
                 tool_use_id=result.call.id,
@@ -385,12 +385,11 @@ class Turn:
                 structured=result.output.structured,
             )
 
-    # ------------------------------------------------------------------------------------------------- the end of it
+    # ---------------------------------------------------------------------------------------------------------- end
 
     def _last_events(self) -> Iterator[ev.Event]:
-        """Everything has ended: complete the partial reply and the results of all calls, and set the outcome.
-
-        If the consumer goes away in between, `run` takes the rest of these events."""
+        """Everything has ended: complete the partial reply and the results of all calls, and set the outcome. If the
+        consumer goes away in between, `run` processes the remaining events."""
         yield from self._partial_reply()
         results = self._executor.results() if self.added and self.added[-1].tool_uses else []
         for result in results:
@@ -424,7 +423,7 @@ class Turn:
         )
 
     def _partial_reply(self) -> Iterator[ev.Event]:
-        """Keep what has arrived of a reply that was interrupted; void one that failed or has no content."""
+        """Keep the received part of an interrupted reply; void one that failed or has no content."""
         reply = self._reply
         interrupted = self._signal.aborted or (self._consumer_left and self.outcome.failure is None)
         if reply is not None and not self.added and interrupted:
@@ -436,7 +435,7 @@ class Turn:
             yield ev.ReplyTombstoned(message_id=self._shown_reply, reason="interrupted")
 
     def _result_messages(self, results: Sequence[CallResult]) -> Iterator[Message]:
-        """The results of the calls, then the user's words about them, then texts of hooks."""
+        """The results of the calls, then the user's messages about them, then texts of hooks."""
         ids = self._dependencies.ids
         denied = [result.call.id for result in results if result.denied]
         data = {result.call.id: result.output.data for result in results if result.output.data}
