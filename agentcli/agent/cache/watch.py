@@ -3,7 +3,7 @@
 The API bills the beginning of a request at a tenth if it is byte for byte what an earlier request began with. So each
 request is compared with the last one that was answered, block by block, in the order in which the cache reads it: model
 and effort, tools, system prompt, other settings, messages. Equal prefixes of a conversation are the same objects
-(`View.wire`), so the cost of comparing depends only on what is new. Blocks are compared instead of hashes because a
+(`ContextView.wire`), so the cost of comparing depends only on what is new. Blocks are compared instead of hashes because a
 changed block can then be named. The usage in the response shows what the change has cost.
 
 Each break yields one `PrefixBroken`, after the response to the request in which it happened. A compaction is not a

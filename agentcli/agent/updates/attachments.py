@@ -50,7 +50,7 @@ PLAN_MODE_OFF = "[Plan mode is off. Changes are possible again, within the usual
 
 
 Shown = Callable[[Sequence[Message]], Sequence[Message]]
-"""Returns the messages of a log that requests show (`View.messages`)."""
+"""Returns the messages of a log that requests show (`ContextView.messages`)."""
 
 
 class Composite(Attachments):
