@@ -3,8 +3,8 @@
 The API bills the beginning of a request at a tenth if it is byte for byte what an earlier request began with. So each
 request is compared with the last one that was answered, block by block, in the order in which the cache reads it: model
 and effort, tools, system prompt, other settings, messages. Equal prefixes of a conversation are the same objects
-(`ContextView.wire`), so the cost of comparing depends only on what is new. Blocks are compared instead of hashes because a
-changed block can then be named. The usage in the response shows what the change has cost.
+(`ContextView.wire`), so the cost of comparing depends only on what is new. Blocks are compared instead of hashes
+because a changed block can then be named. The usage in the response shows what the change has cost.
 
 Each break yields one `PrefixBroken`, after the response to the request in which it happened. A compaction is not a
 break: it reports itself. Of the requests of an earlier process only digests are known (`fingerprint.py`), enough to
