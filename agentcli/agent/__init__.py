@@ -1,4 +1,4 @@
-"""Layer 3: the agent loop. `engine` is the conversation, `loop/` one submission, `toolcalls/` its calls.
-
-The other folders are what an engine keeps up to date: context, cache, costs, and updates for the model.
+"""Layer 3: the agent loop. `engine` owns a conversation, `loop/` runs one submission, `toolcalls/` runs its tool calls.
+The other packages hold the state of an engine: context, cache, costs, sub-agents, MCP, plugins, and updates for the
+model.
 """

@@ -12,8 +12,9 @@ from agentcli.tools.shell.background import BackgroundTask, Shells
 
 
 class BackgroundCommands:
-    """`shells`: None where commands cannot run in the background. `record` keeps changes between submissions. Agents
-    are tasks too; what they do is told by events of their own."""
+    """Background commands and agents of one engine. `shells`: None where commands cannot run in the background.
+    `record` stores changes that happen between submissions. Agents are listed as tasks too; they report through events
+    of their own."""
 
     def __init__(self, shells: Shells | None, record: Callable[[ev.Event], None], agents: Agents) -> None:
         self._shells = shells
@@ -22,16 +23,16 @@ class BackgroundCommands:
 
     @property
     def tasks(self) -> list[BackgroundTask]:
-        """All background commands, then all background agents, the oldest first, also those that have ended."""
+        """All background commands, then all background agents, oldest first, including those that have ended."""
         return [*self.commands, *self._agents.tasks]
 
     @property
     def commands(self) -> list[BackgroundTask]:
-        """The background commands alone."""
+        """The background commands, without the agents."""
         return [shell.task for shell in self._shells.known()] if self._shells is not None else []
 
     def output(self, task_id: str) -> str:
-        """The output so far; the middle of a long one is left out."""
+        """The output so far, with the middle of a long output left out."""
         shell = self._shells.get(task_id) if self._shells is not None else None
         return shell.command.output.text() if shell is not None else self._agents.output(task_id)
 
@@ -40,8 +41,8 @@ class BackgroundCommands:
         return self._shells is not None and self._shells.detach(tool_use_id)
 
     async def wait_for_changes(self) -> list[ev.Event]:
-        """Wait until commands have started or ended, or agents have done something. For between submissions: a running
-        submission yields these events itself. Never returns if nothing runs in the background; cancel it."""
+        """Wait until a command has started or ended, or an agent has reported something. For use between submissions: a
+        running submission yields these events itself. Never returns if nothing runs in the background; cancel it."""
         loop = asyncio.get_running_loop()
         waiting = [loop.create_task(self._agents.wait_for_events())]
         if self._shells is not None:
@@ -61,14 +62,14 @@ class BackgroundCommands:
         return True
 
     async def stop_all(self) -> list[ev.Event]:
-        """Stop everything, as closing the engine does; returns how each task ended."""
+        """Stop everything, as closing the engine does; returns the final event of each task."""
         await self._agents.aclose()
         if self._shells is not None:
             await self._shells.end_all()
         return self._recorded_changes()
 
     def take_changes(self) -> list[ev.Event]:
-        """The events of agents, and the commands that have started or ended, since the last call."""
+        """Events of agents and status changes of commands since the last call."""
         return [
             *self._agents.take_events(),
             *self._command_changes(),

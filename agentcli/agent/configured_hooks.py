@@ -1,7 +1,7 @@
-"""The loop's hooks made of configured ones: each method runs the hooks of its event and combines their answers.
+"""The loop's hooks, implemented by configured ones: each method runs the hooks of its event and combines their answers.
 
-Deny is stronger than ask, ask than allow; contexts follow one another in the order of the configuration. `inner` are
-the hooks that a caller of the library passed; they are asked first.
+Deny is stronger than ask, ask is stronger than allow; contexts are joined in the order of the configuration. `inner`
+holds the hooks that a caller of the library passed; they run first.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from agentcli.hooks.answers import HookAnswer
 from agentcli.hooks.runner import HookRun, HookRunner, Occasion
 
 END_SECONDS = 1.5
-"""For SessionEnd hooks: the program waits for them at its end."""
+"""Timeout of SessionEnd hooks: the program waits for them when it ends."""
 _MOST_KEPT = 100
 
 
 @dataclass(slots=True)
 class _Beside:
-    """What happens beside submissions."""
+    """Events and tasks of hooks that run outside of a submission."""
 
     events: list[Event] = field(default_factory=list)
-    """To be reported with the next hook of a submission."""
+    """Reported with the next hook of a submission."""
     tasks: set[asyncio.Task[list[HookAnswer]]] = field(default_factory=set)
 
 
@@ -220,7 +220,7 @@ def _pre_tool(answers: Sequence[HookAnswer]) -> PreToolVerdict:
 
 
 def _denial(reason: str) -> str:
-    """For the model, which takes a bare reason for a message of the tool."""
+    """Text for the model, which would take a bare reason for a message of the tool."""
     return f"A hook denied this call: {reason}" if reason else ""
 
 
@@ -246,5 +246,5 @@ def _contexts(answers: Sequence[HookAnswer]) -> tuple[str, ...]:
 
 
 def _trigger(trigger: str) -> str:
-    """The names that hooks know: a compaction is manual or automatic."""
+    """The trigger as hooks know it: a compaction is manual or automatic."""
     return "manual" if trigger == "manual" else "auto"

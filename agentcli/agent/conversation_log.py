@@ -1,7 +1,7 @@
 """The messages of a conversation and their session file, kept in step.
 
-Of a long resumed session the log begins with some messages that stand for an earlier part of the file. No request shows
-that part. `whole` reads it for those who need all messages, and `take_in` puts its messages where they belong.
+The log of a long resumed session begins with a few stand-ins for an earlier part of the file that no request shows.
+`whole` reads that part for callers that need all messages; `take_in` replaces the stand-ins with its messages.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class _LogClosed(Exception):
-    """Raised in the thread that reads the earlier part."""
+    """The log was closed while a thread was reading the earlier part; raised in that thread."""
 
 
 class ConversationLog:
-    """`unrecorded`: events of the start, which the next start reports again; `mode`: the last permission mode in the
-    session file."""
+    """`unrecorded`: events of the start, not recorded because the next start reports them again. `mode`: last
+    permission mode in the session file."""
 
     def __init__(
         self,
@@ -47,13 +47,13 @@ class ConversationLog:
         self._mode = mode
         self._old_content = OldContent(messages)
         self._with_effects: set[str] = set()
-        """Ids of the calls of the running turn that may change something."""
+        """Ids of calls of the running turn that may have side effects."""
         self._is_reply_whole = False
-        """The next request is waited for."""
+        """The reply is complete, so the next request is being waited for."""
         self._part = earlier_part
-        """What the beginning of `messages` stands for; None: it is all there."""
+        """The part of the file that the beginning of `messages` stands for; None: `messages` is complete."""
         self._earlier: Sequence[Message] | None = None
-        """The messages of that part, once they were read."""
+        """Messages of that part, once read."""
         self._reading: asyncio.Task[None] | None = None
         self._is_closed = False
         self._stand_ins = earlier_part.stand_ins if earlier_part is not None else 0
@@ -72,7 +72,7 @@ class ConversationLog:
             self.messages = self.messages.adding(event.message)
             self._is_reply_whole = event.message.origin is Origin.REPLY
             if event.message.origin is Origin.QUEUED:
-                # In the same step: a prompt is never both queued and in the log, and never in neither.
+                # Done in the same step: a prompt is always either queued or in the log, never both or neither.
                 self._queue.remove(event.message.id)
             elif event.message.origin is Origin.TOOL_RESULTS:
                 self._with_effects.clear()
@@ -83,16 +83,18 @@ class ConversationLog:
         self._old_content.take(event, self.messages)
 
     def begin_effects(self, call_id: str) -> None:
-        """A call that may change something is about to run: record what came before it, and its end when it comes."""
+        """A call that may have side effects is about to run: write everything before it, and its end as soon as it
+        comes."""
         self._store.write_due()
         self._with_effects.add(call_id)
 
     def _can_wait(self, event: ev.Event) -> bool:
-        """Whether an event is recorded behind the next request, which recording it would delay, and before its reply.
+        """Whether an event may be written after the next request is sent (writing first would delay it) and before its
+        reply.
 
         If the process is killed in between, a resumed session lacks the end of a reply, its calls and the results that
-        came after it. None of them has changed anything: a call that may is recorded before it runs, and its result at
-        once.
+        came after it. None of these calls has changed anything: a call with side effects is recorded before it runs,
+        and its result at once.
         """
         match event:
             case ev.BlockFinished(block=block):
@@ -102,7 +104,7 @@ class ConversationLog:
             case ev.ToolStarted() | ev.ToolFinished():
                 return self._is_reply_whole and not event.agent and event.tool_use_id not in self._with_effects
             case ev.ContextEdited():
-                # The user's own are made at any time, also when no request follows.
+                # Edits by the user happen at any time, even when no request follows.
                 return event.step not in ("person", "compact")
             case _:
                 return isinstance(event, ev.PrefixBroken)
@@ -114,12 +116,12 @@ class ConversationLog:
 
     @property
     def count(self) -> int:
-        """Number of messages, also of those that were not read."""
+        """Number of messages, including those not read yet."""
         return len(self.messages) + (self._part.unread if self._part is not None else 0)
 
     async def whole(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Messages of this log, of now or of a running submission, with all that were before them. A caller that is
-        cancelled does not wait for the thread that reads them."""
+        """Complete a sequence of this log's messages (current, or of a running submission) with all earlier ones. A
+        cancelled caller does not wait for the thread that reads them."""
         if self._part is not None and self._earlier is None:
             if self._reading is None:
                 self._reading = asyncio.get_running_loop().create_task(self._read_earlier(self._part))
@@ -131,23 +133,23 @@ class ConversationLog:
             found = await in_thread(_read, part, self._until_closed)
         finally:
             self._reading = None
-        # A front end may have been quicker.
+        # A front end may have read them first.
         self._earlier = found if self._earlier is None else self._earlier
 
     async def aclose(self) -> None:
-        """End the thread that reads the earlier part. Who waits for it gets what there is."""
+        """Stop the thread that reads the earlier part. Callers waiting for it get what was read so far."""
         self._is_closed = True
         if self._reading is not None:
             await wait_uncancelled([self._reading])
 
     async def holding(self, message_ids: Collection[str]) -> Sequence[Message]:
-        """Messages that have those with these ids, and all that came after them."""
+        """Messages that include those with these ids and everything after them."""
         recent = self.messages if self._part is None else self.messages[self._stand_ins :]
         found = {message.id for message in recent}
         return recent if all(one in found for one in message_ids) else await self.whole(self.messages)
 
     def read_whole(self) -> Sequence[Message]:
-        """All messages. Blocking for seconds if the earlier part of a long session is not read yet."""
+        """All messages. Blocks for seconds if the earlier part of a long session is not read yet."""
         if self._part is not None and self._earlier is None:
             self._earlier = _read(self._part)
         return self._with_earlier(self.messages)
@@ -159,11 +161,12 @@ class ConversationLog:
             yield record
 
     def put_earlier(self, messages: Sequence[Message]) -> None:
-        """`messages`: those of the earlier part, already compressed. `take_in` uses them."""
+        """Store the messages of the earlier part, already compressed, for `take_in`."""
         self._earlier = messages
 
     def take_in(self) -> None:
-        """Let `messages` have all messages, if they were read. Called between submissions: a loop has its own."""
+        """Complete `messages` if the earlier part was read. Called between submissions: a running loop has its own
+        copy."""
         if self._part is not None and self._earlier is not None:
             self.messages = Growing(self._with_earlier(self.messages))
             self._old_content.shift(len(self._earlier) - self._part.stand_ins, len(self._earlier))
@@ -176,13 +179,13 @@ class ConversationLog:
         return messages if is_whole else (*self._earlier, *messages[self._stand_ins :])
 
     def record_if_begun(self, event: ev.Event) -> None:
-        """Record an event of between submissions. A session without a message has no file."""
+        """Record an event that happened between submissions. A session without messages has no file."""
         if self.messages:
             self._store.record(event)
 
     def record_mode(self, mode: str) -> None:
-        """Record the permission mode if it is not the last one recorded: it may come from a flag, the settings or a key
-        of the front end. A resumed session continues in it."""
+        """Record the permission mode, which may come from a flag, the settings or a key of the front end, if it differs
+        from the last one recorded. A resumed session continues in it."""
         if mode != self._mode and self.messages:
             self._mode = mode
             self._store.record(ev.ModeChanged(mode=mode, reason=ev.MODE_CHOSEN))
@@ -196,7 +199,7 @@ class ConversationLog:
 
 
 def _read(part: EarlierPart, pace: Pace = iter) -> Sequence[Message] | None:
-    """Blocking. None if the file is gone, or cannot be read any more, or the log was closed."""
+    """Read the earlier part; blocking. None if the file is gone or unreadable, or the log was closed."""
     try:
         return part.messages(pace)
     except (OSError, _LogClosed):

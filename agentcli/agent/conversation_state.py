@@ -69,15 +69,15 @@ class ConversationState:
         self._plugin_runner: HookRunner | None = None
         """Runs the hooks of plugins; None until there are some."""
         self.hooks = Hooks()
-        """`use_hooks` replaces them."""
+        """Replaced by `use_hooks`."""
         self.session_hooks: asyncio.Task[tuple[str, ...]] | None = None
-        """The SessionStart hooks, where they began before the first prompt."""
+        """The running SessionStart hooks, if they were started before the first prompt."""
         self.session_begun = False
         """Whether the SessionStart hooks were started."""
         self.late_system = setup.late_system
         """Completes the system prompt; None once that is done."""
         self.controller: AbortController | None = None
-        """Of the running submission."""
+        """Abort controller of the running submission."""
         self.is_model_working = False
         """Whether the running submission is more than a command of the user's."""
         self.first_mode = setup.permissions.mode
@@ -182,7 +182,7 @@ class ConversationState:
         )
 
     def use_hooks(self, hooks: Hooks) -> None:
-        """Use these hooks, and those of plugins around them."""
+        """Use these hooks, wrapped in those of plugins."""
         self._configured_hooks = hooks
         if self._plugin_runner is not None:
             from agentcli.agent.plugins.hooks import PluginHooks
@@ -212,7 +212,7 @@ class ConversationState:
 
     @property
     def registry(self) -> Registry:
-        """All tools as they are now."""
+        """All tools that are available now."""
         return self._registry if self.offer is None else self.offer.registry(self._registry)
 
     def _server_updates(self) -> tuple[Attachments, ...]:
@@ -223,8 +223,8 @@ class ConversationState:
         return (McpUpdates(self.offer, self.use_servers, self.setup.ids, self.setup.view.messages),)
 
     def use_servers(self) -> None:
-        """Decide which tools of MCP servers the next request has. Later ones are deferred: the prefix stays as it is,
-        unless the settings turn that off."""
+        """Decide which tools of MCP servers the next request has. Tools that arrive later are deferred so that the
+        prefix stays unchanged, unless the settings turn that off."""
         assert self.offer is not None
         first = self.offer.settle()
         if first and self.offer.direct() and self.setup.link is None:
@@ -287,12 +287,12 @@ class ConversationState:
         definitions = self.setup.definitions
         found = [str(problem) for problem in definitions.problems] if definitions is not None else []
         new = [text for text in found if text not in self._reported_problems]
-        # One that was mended and comes back is reported again.
+        # An error that was fixed and comes back is reported again.
         self._reported_problems = set(found)
         return [ev.NoticeRaised(text=text, level="warning", code="definitions") for text in new]
 
     def take_notices(self) -> list[ev.NoticeRaised]:
-        """Notices of the start, for whoever asks first: a front end, or the first submission."""
+        """Notices of the start, for the first caller: a front end or the first submission."""
         notices, self._notices = self._notices, []
         return notices
 
@@ -315,11 +315,12 @@ class ConversationState:
 
     @property
     def command_signal(self) -> AbortSignal | None:
-        """Stops the user's own command. One that runs beside the model's work is not stopped with it: None."""
+        """Signal that stops the user's own command; None for one that runs beside the model's work, which is not
+        stopped with it."""
         return None if self.controller is None or self.is_model_working else self.controller.signal
 
     def detach(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something beside the submissions that nothing waits for; `aclose` ends it."""
+        """Run a task beside the submissions that nothing waits for; `aclose` cancels it."""
         task = asyncio.get_running_loop().create_task(work)
         self._detached.add(task)
         task.add_done_callback(self._detached.discard)

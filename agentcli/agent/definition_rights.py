@@ -1,4 +1,4 @@
-"""The rights that a command or skill brings along: its `allowed-tools`, while it is in use."""
+"""Permissions granted by a command or skill file while it is in use: its `allowed-tools`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from agentcli.definitions.files import CommandFile, SkillFile
 
 
 def lend_rights(definition: CommandFile | SkillFile, permissions: LivePermissions) -> list[str]:
-    """Allow what the file allows until `permissions.take_back`, if the user trusts it. Returns notices."""
+    """Allow the tools that the file lists until `permissions.take_back`, if the user trusts it. Returns notices."""
     if notice := rights_notice(definition):
         return [notice]
     label = definition.origin.label
@@ -15,7 +15,7 @@ def lend_rights(definition: CommandFile | SkillFile, permissions: LivePermission
 
 
 def rights_notice(definition: CommandFile | SkillFile) -> str:
-    """Why the rights of a file do not apply; "" if they do, or if there are none."""
+    """Why a file's permissions do not apply; "" if they do, or if it has none."""
     if not definition.allowed_tools or definition.origin.approved:
         return ""
     problem = f"The allowed-tools of {definition.origin.label} do not apply: it changed since you trusted it."

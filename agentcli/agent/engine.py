@@ -1,8 +1,8 @@
 """The conversation: one `Engine` owns the log, its persistence, totals, denials and budgets (SPEC 1, L1).
 
 `submit` drives the loop for one prompt (`agent/submission.py`). Answers, aborts and changes come in as method calls at
-any time. Everything with a subject of its own is an object of its own: `engine.context`, `engine.costs`,
-`engine.files`, `engine.background`, `engine.permissions`, `engine.queue`, `engine.user_shell`.
+any time. Each separate subject has an object of its own: `engine.context`, `engine.costs`, `engine.files`,
+`engine.background`, `engine.permissions`, `engine.queue`, `engine.user_shell`.
 """
 
 from __future__ import annotations
@@ -67,15 +67,15 @@ class Engine:
         self.permissions = setup.permissions
         """Permission mode and rules."""
         self.queue = state.queue
-        """Prompts that no submission has taken in yet; `enqueue` adds one."""
+        """Prompts that no submission has picked up yet; `enqueue` adds one."""
         self.user_shell = state.user_shell
-        """The shell for the commands that the user types behind a `!`; `shell` runs one."""
+        """The shell for commands that the user types after a `!`; `shell` runs one."""
         self.question = state.question
         self.take_notices = state.take_notices
         self.refresh_definitions = state.refresh_definitions
         self.take_definition_problems = state.take_definition_problems
 
-    # -------------------------------------------------------------------------------------------------------- facts
+    # -------------------------------------------------------------------------------------------------------- state
 
     @property
     def session_id(self) -> str:
@@ -83,7 +83,7 @@ class Engine:
 
     @property
     def persistent(self) -> bool:
-        """Whether the conversation is kept in a file."""
+        """Whether the conversation is stored in a file."""
         return self._store.path is not None
 
     @property
@@ -92,18 +92,18 @@ class Engine:
 
     @property
     def is_model_working(self) -> bool:
-        """Whether a submission runs that is more than a command of the user's."""
+        """Whether a submission runs that calls the model, and is not only a command of the user."""
         return self._state.is_model_working
 
     @property
     def command_signal(self) -> AbortSignal | None:
-        """Stops the user's own command; None for one that runs beside the model's work."""
+        """Signal that stops the user's own command; None for one that runs beside the model's work."""
         return self._state.command_signal
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """All messages. The first time in a long resumed session, its earlier part may have to be read for that, which
-        blocks for seconds: `all_messages`, `message_count` and `recent_messages` never do."""
+        """All messages. The first call in a long resumed session may read its earlier part, which blocks for seconds;
+        `all_messages`, `message_count` and `recent_messages` never block."""
         return tuple(self._state.log.read_whole())
 
     @property
@@ -111,16 +111,16 @@ class Engine:
         return self._state.log.count
 
     async def all_messages(self) -> Sequence[Message]:
-        """As `messages`, without blocking: an earlier part is read in a thread."""
+        """Like `messages`, without blocking: the earlier part is read in a thread."""
         return await self._state.log.whole(self._state.log.messages)
 
     async def messages_with(self, message_id: str) -> Sequence[Message]:
-        """Messages that have the one with this id, if there is one, and all that came after it."""
+        """The message with this id, if there is one, and everything after it; earlier ones may be included."""
         return await self._state.log.holding([message_id])
 
     @property
     def recent_messages(self) -> Sequence[Message]:
-        """Those since the last compaction, and at least some before it."""
+        """Messages since the last compaction, and some before it."""
         return self._state.log.messages
 
     @property
@@ -129,7 +129,7 @@ class Engine:
 
     @property
     def todos(self) -> list[Json]:
-        """The task list as the model last wrote it, also in the part of the session that was resumed."""
+        """The task list as the model last wrote it, including before the session was resumed."""
         return list(self._state.todos)
 
     @property
@@ -186,8 +186,8 @@ class Engine:
 
     async def wait_for_definitions(self, version: int) -> list[ev.NoticeRaised]:
         """Wait until files with commands, skills, agents or output styles have changed since this version of the
-        library, and take them in; returns notices about what is wrong in them. Where they are not watched it never
-        returns. Cancel it."""
+        library, and load them; returns notices about errors in them. Never returns if the files are not watched; cancel
+        it."""
         from agentcli.agent.updates.definition_watch import wait_for_definitions
 
         if self.definitions is None or not self._state.setup.watches_definitions:
@@ -209,7 +209,7 @@ class Engine:
 
     @property
     def cwd(self) -> Path:
-        """Where the next command of the Bash tool runs."""
+        """Working directory of the next Bash command."""
         return self._state.tool_context.cwd
 
     @property
@@ -228,7 +228,7 @@ class Engine:
 
     @property
     def interactive(self) -> bool:
-        """Whether a user can answer questions; else prompts may come from a program, or from anybody."""
+        """Whether a user can answer questions; if not, prompts may come from a program or from an untrusted sender."""
         return self._state.interactive
 
     @property
@@ -243,7 +243,7 @@ class Engine:
 
     @property
     def sandbox(self) -> str:
-        """The sandbox of the commands that tools run."""
+        """Name of the sandbox level for commands that tools run."""
         return self._state.tool_context.launcher.level
 
     @property
@@ -252,11 +252,11 @@ class Engine:
 
     @property
     def auto_mode_problem(self) -> str:
-        """Why auto mode is not available; empty when it is."""
+        """Why auto mode is not available; "" if it is."""
         return self._state.tool_context.launcher.uncontained
 
     def test_permission(self, tool_name: str, subject: str) -> Decision:
-        """The decision about a command, or about another tool's main argument. Not counted."""
+        """The decision about a command, or about another tool's main argument. Does not count as a use of a rule."""
         context = self._state.tool_context
         tool = self._state.registry.get(tool_name)
         field = getattr(tool, "subject", None)
@@ -277,15 +277,15 @@ class Engine:
         return server_costs(state.offer, state.requests.tools, loaded, shown, self.context.density())
 
     def title_of(self, name: str, input: Json) -> str:
-        """One line for people about a call, as in `ToolStarted`."""
+        """One-line description of a call, as in `ToolStarted`."""
         tool = self._state.registry.get(name)
         return title_of(tool, input, self.working_dirs[0]) if tool is not None else name
 
-    # ------------------------------------------------------------------------------------------- the shown session
+    # ---------------------------------------------------------------------------------------------------- history
 
     def take_history(self) -> list[ev.Event]:
-        """The events that a resumed session has shown, in order, to be shown again; empty the next time. Blocking for
-        seconds if it is a long one."""
+        """The events that a resumed session has shown, in order, to be shown again; empty when called again. Blocks for
+        seconds if the session is long."""
         recent, part = self.take_recent_history(), self.earlier_part
         if not recent or part is None:
             return recent
@@ -322,14 +322,14 @@ class Engine:
         return history
 
     def record_shown(self, event: ev.Event) -> None:
-        """Record what a front end shows beside the events of a submission, to be shown again after a resume."""
+        """Record an event that a front end shows outside of a submission, so that a resumed session shows it again."""
         from agentcli.session.history import SHOWN_ONLY
 
         if isinstance(event, SHOWN_ONLY):
             self._store.record(event)
 
     async def session_details(self) -> SessionDetails:
-        """Title, beginning and ended calls by the session file; empty if nothing is stored."""
+        """Title, start and finished calls from the session file; empty if nothing is stored."""
         from agentcli.session.details import SessionDetails, read_details
 
         self._store.write_due()
@@ -347,7 +347,7 @@ class Engine:
     # ------------------------------------------------------------------------------------------ answers and changes
 
     def answer(self, request_id: str, answer: Answer) -> bool:
-        """Answer a `PermissionRequested` or a `CompactionProposed`; false when nothing waits for it any more."""
+        """Answer a `PermissionRequested` or a `CompactionProposed`; false if nothing waits for it any more."""
         return self._state.questions.answer(request_id, answer)
 
     def enqueue(self, prompt: Prompt, priority: Priority = "next", mentions: str | None = None) -> str:
@@ -358,7 +358,7 @@ class Engine:
         return queued.id
 
     def abort(self, reason: AbortReason = AbortReason.USER_CANCEL) -> None:
-        """Stop the running submission; without one this does nothing."""
+        """Stop the running submission; does nothing if none runs."""
         controller = self._state.controller
         if controller is None:
             return
@@ -372,7 +372,7 @@ class Engine:
         self.context.change_count += 1
 
     def set_small_model(self, model: str) -> None:
-        """The model for side jobs."""
+        """Set the model for side jobs."""
         self._change_profile(small_model=self.catalog.resolve(model))
 
     def set_effort(self, effort: Effort | None) -> None:
@@ -401,7 +401,7 @@ class Engine:
         return self._submission(SubmissionWork(defined=prompt))
 
     def submit_requested(self, prompt: RequestedPrompt) -> AsyncGenerator[ev.Event, None]:
-        """Run a prompt that has to be requested first; if that fails, nothing is sent."""
+        """Run a prompt that must be fetched first, e.g. from an MCP server; if that fails, nothing is sent."""
         return self._submission(SubmissionWork(requested=prompt))
 
     def compact(self, focus: str = "", review: bool = False) -> AsyncGenerator[ev.Event, None]:
@@ -414,8 +414,8 @@ class Engine:
         return self._submission(SubmissionWork(command=work))
 
     def shell(self, command: str) -> AsyncGenerator[ev.Event, None]:
-        """Run a command that the user typed; the model learns of it with the next prompt or tool results. Beside a
-        running submission it has no `Result`, and only `user_shell.stop` ends it; else it is a submission itself."""
+        """Run a command that the user typed; the model sees it with the next prompt or tool results. Beside a running
+        submission it has no `Result`, and only `user_shell.stop` ends it; otherwise it is a submission itself."""
         line = self._shell_line(command)
         return self._recorded(line) if self.running else self.perform(line)
 
@@ -446,7 +446,7 @@ class Engine:
     # ------------------------------------------------------------------------------------------------ start and end
 
     def tool_host(self) -> SessionToolHost:
-        """Runs single tools of this session for another program."""
+        """An object that runs single tools of this session for another program."""
         from agentcli.agent.tool_host import SessionToolHost
 
         return SessionToolHost(self._state)

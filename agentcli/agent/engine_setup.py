@@ -1,4 +1,4 @@
-"""What an engine is made of."""
+"""`EngineSetup`: the dependencies and initial state of an engine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from agentcli.session.recent import EarlierPart
 
 LateSystem = Callable[[], Callable[[], tuple[str, ...]]]
-"""Gathers what a system prompt needs (blocking, for a thread); the result makes and records the prompt."""
+"""Gathers the data of a system prompt (blocking, for a thread); the returned function builds and records the prompt."""
 
 
 CHANGED_BEFORE = "old content was dropped, restored or shortened before the session was closed"
@@ -47,7 +47,7 @@ CHANGED_BEFORE = "old content was dropped, restored or shortened before the sess
 
 @frozen
 class EngineSetup:
-    """What an engine is made of. `assemble.build_engine` puts one together."""
+    """Dependencies and initial state of an engine. Built by `assemble.build_engine`."""
 
     provider: Provider
     registry: Registry
@@ -64,34 +64,36 @@ class EngineSetup:
     extensions: Extensions = field(default_factory=Extensions)
     view: ContextView = field(default_factory=ContextView)
     log: tuple[Message, ...] = ()
-    """Of a resumed session."""
+    """Messages of a resumed session."""
     history: list[ev.Event] = field(default_factory=list)
-    """What a resumed session has shown; the front end takes it out."""
+    """Events that a resumed session has shown; the front end removes them from the list."""
     earlier_part: EarlierPart | None = None
-    """The beginning of a long resumed session, which is not in `history`, and of which `log` has only some messages."""
+    """The beginning of a long resumed session, which is not in `history`, and of which `log` has only a few
+    messages."""
     recorded_mode: str = PermissionMode.DEFAULT.value
-    """The last permission mode in the session file; "": it has none, and the first one is recorded whatever it is."""
+    """Last permission mode in the session file; "": it has none, so the first mode is recorded in any case."""
     last_reply_at: str = ""
-    """When the last reply in it came, as a timestamp; "" if that is not known."""
+    """Timestamp of the last reply in the session file; "" if unknown."""
     last_front: Front | None = None
-    """How the last request in it began; None if that is not known."""
+    """Front of the last request in the session file; None if unknown."""
     earlier: Totals = Totals()
-    """What was used before it was resumed. No budget of now counts it."""
+    """Usage before the session was resumed. It does not count towards the budget."""
     api_key_source: str = ""
     notices: tuple[ev.NoticeRaised, ...] = ()
-    """Shown once, with the first submission: settings problems, what resuming found."""
+    """Shown once, with the first submission: settings problems, findings while resuming."""
     offer: Callable[[], str] = lambda: ""
-    """A sentence to show with the first prompt while the mode is still the default one; empty for none."""
+    """A sentence to show with the first prompt while the mode is still the default one; "" for none."""
     wants_structured: bool = False
     pipeline: Pipeline = field(default_factory=lambda: Pipeline(()))
     instruction_notices: list[str] = field(default_factory=list)
-    """Sentences for the user that others put here; the engine takes them out as it passes."""
+    """Sentences for the user, added by others; the engine takes them out."""
     watched: ChangedFiles | None = None
     """Finds files that others changed between submissions; None: the disk is not watched."""
     environ: Mapping[str, str] = field(default_factory=dict)
-    """The user's own, whole, for the commands that they type themselves."""
+    """The user's complete environment, for commands that they type themselves."""
     late_system: LateSystem | None = None
-    """Makes the system prompt with the first prompt, partly gathered during the start. None: the profile's applies."""
+    """Builds the system prompt with the first prompt, from data partly gathered during the start. None: use the
+    profile's."""
     notes: Notes | None = None
     """The project's memory; None: it is off."""
     instruction_files: InstructionFiles | None = None
@@ -102,26 +104,26 @@ class EngineSetup:
     mcp: McpServers | None = None
     """MCP servers; None: there are none. A sub-agent has the session's."""
     mcp_limits: OfferLimits | None = None
-    """Which of their tools the conversation has; None: all."""
+    """Limits on which of the servers' tools are offered; None: all are."""
     session_source: str = "startup"
     """startup, resume or clear: for SessionStart hooks."""
     reread: Callable[[], Hooks] | None = None
-    """Read the settings again, move the definitions to where trust allows them, and make the hooks again. Blocking.
-    None: settings are read once."""
+    """Read the settings again, reload the definitions that trust allows, and build the hooks again. Blocking. None:
+    settings are read once."""
     reread_servers: Callable[[], Awaitable[None]] | None = None
-    """Read the configured MCP servers again, and start and stop them as trust allows now. None: they are read once."""
+    """Read the configured MCP servers again, and start or stop them as trust allows. None: they are read once."""
     output_style: str = ""
     """Name of the output style in the system prompt; "" for the default one."""
     watches_definitions: bool = False
-    """Whether changes of their files are noticed between submissions too."""
+    """Whether changes of definition files are also noticed between submissions."""
     agents: AgentSetup | None = None
-    """How sub-agents are started; None: there are none."""
+    """Configuration of sub-agents; None: there are none."""
     link: ParentLink | None = None
-    """For the engine of a sub-agent: what it shares. Provider, permissions, sandbox, background commands and workspace
-    are the session's then, and this engine does not close them."""
+    """Set for the engine of a sub-agent: what it shares with its parent. Provider, permissions, sandbox, background
+    commands and workspace then belong to the session, and this engine does not close them."""
     watch: CacheWatch = field(default_factory=CacheWatch)
     pins: set[str] = field(default_factory=set)
-    """The names (`context.compact.pin_name`) of what the user wants kept in the context; changed in place."""
+    """Names (`context.compact.pin_name`) of the blocks that the user has pinned; changed in place."""
 
 
 def resume_watch(setup: EngineSetup, log: ConversationLog, requests: ConversationRequests) -> None:

@@ -1,4 +1,4 @@
-"""`engine.files`: changes of files: diffs, undo and redo, and notices of changes that others made."""
+"""`engine.files`: file changes: diffs, undo and redo, and notices of changes made by others."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FileChanges:
         return self._noted(await self._workspace.undo(choices))
 
     async def redo(self, choices: UndoChoices | None = None) -> UndoReport:
-        """Take the last undo back; possible until something else has changed."""
+        """Revert the last undo; possible until something else has changed."""
         return self._noted(await self._workspace.redo(choices))
 
     async def undo_plan(self, again: bool = False, choices: UndoChoices | None = None) -> UndoPlan:
@@ -55,7 +55,7 @@ class FileChanges:
         return await self._workspace.plan(again, choices)
 
     async def wait_for_notice(self) -> str:
-        """Wait until someone else has changed files that the model has seen; returns a notice that names them. For
+        """Wait until someone else has changed files that the model has seen; returns a notice that names them. For use
         between submissions. Never returns where the disk is not watched; cancel it."""
         from agentcli.agent.updates.file_watch import changed_notice, wait_for_changes
 
@@ -66,14 +66,14 @@ class FileChanges:
         return changed_notice(paths, self._context())
 
     def index(self) -> FileIndex:
-        """An index for finding files by name while it is typed; the caller starts and closes it."""
+        """An index for finding files by name while the user types; the caller starts and closes it."""
         from agentcli.tools.search.file_index import FileIndex
 
         return FileIndex(self._context())
 
     async def take_undo_note(self, find: FindMessages) -> UserActionNote | None:
         """One note for the model about undos and redos since the last prompt; None if they cancel each other out.
-        `find` returns the messages that have those with these ids, and all that came after them."""
+        `find` returns messages that include those with the given ids and everything after them."""
         news = await self._workspace.take_undo_news()
         paths, self._rewritten = self._rewritten, set()
         paths.update(path for one in news for path in (*one.restored, *one.deleted))

@@ -1,4 +1,4 @@
-"""Await a hook inside a generator, and yield what it reports while it runs; its texts as a message."""
+"""Await a hook inside a generator and yield the events that it reports meanwhile; wrap texts of hooks in a message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class HookCall(Generic[T]):
-    """`call` gets the hooks to ask. Result: `verdict`, or the `default` after an abort."""
+    """One call of hooks. `call` gets the hooks to run. Result: `verdict`, or `default` after an abort."""
 
     def __init__(
         self, hooks: Hooks, call: Callable[[Hooks], Coroutine[Any, Any, T]], signal: AbortSignal, default: T
@@ -27,7 +27,7 @@ class HookCall(Generic[T]):
         self.verdict = default
 
     async def run(self) -> AsyncGenerator[Event, None]:
-        """Raises `Aborted`."""
+        """Run the call; raises `Aborted`."""
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         hooks = self._hooks.reporting_to(events.put)
         if hooks is self._hooks:
@@ -42,9 +42,9 @@ class HookCall(Generic[T]):
         finally:
             await cancel_and_wait([task])
             if not task.cancelled():
-                task.exception()  # looked at also when the consumer has left
+                task.exception()  # retrieved even if the consumer has left
 
 
 def hook_message(texts: Iterable[str], message_id: str) -> Message:
-    """Texts of hooks for the model, apart from one another: a model reads blocks as one text."""
+    """A message with the texts of hooks, separated by blank lines: a model reads adjacent blocks as one text."""
     return user_message("\n\n".join(texts), message_id, Origin.HOOK)

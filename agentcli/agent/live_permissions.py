@@ -1,4 +1,5 @@
-"""The active policy: it decides, counts what each rule decided, and changes when the user or a settings file does."""
+"""The active permission policy: decides, counts the uses of each rule, and follows changes by the user or settings
+files."""
 
 from __future__ import annotations
 
@@ -28,12 +29,13 @@ BEHAVIORS: tuple[Behavior, ...] = ("deny", "ask", "allow")
 EDITABLE: tuple[SaveTo, ...] = ("session", "local", "project", "user")
 _SESSION = "this session"
 _POLL_SECONDS = 2.0
-"""Three `stat` calls: cheaper than a watcher, and it finds files in folders that do not exist yet."""
+"""Interval between checks: three `stat` calls are cheaper than a watcher, and find files in folders that do not exist
+yet."""
 
 
 @frozen
 class RuleEntry:
-    """One active rule, where it is from, and what it decided in this session."""
+    """One active rule, its source, and its use in this session."""
 
     behavior: Behavior
     text: str
@@ -41,7 +43,7 @@ class RuleEntry:
     scope: RuleScope
     count: int = 0
     last: float | None = None
-    """When it last decided something, in seconds since the epoch."""
+    """Time of its last decision, in seconds since the epoch."""
 
     @property
     def editable(self) -> bool:
@@ -49,7 +51,7 @@ class RuleEntry:
 
 
 class LivePermissions:
-    """Decides with an immutable policy that is replaced, never changed."""
+    """Decides with an immutable policy, which is replaced on every change."""
 
     def __init__(
         self,
@@ -59,14 +61,14 @@ class LivePermissions:
         reread: Callable[[], LatePolicy] | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`reread` makes the policy again from the settings files as they are now; None: they are read once."""
+        """`reread` builds the policy again from the current settings files; None: they are read once."""
         self.policy = policy
         self._files = files
         self._reread = reread
         self._now = now
         self._before_plan = PermissionMode.DEFAULT if policy.mode is PermissionMode.PLAN else policy.mode
         self._session: list[tuple[Behavior, Rule]] = []
-        """Rules of this session only, which survive that the files are read again."""
+        """Rules of this session only; kept when the files are read again."""
         self._lent: list[Rule] = []
         """Allow rules of commands and skills that are in use."""
         self._uses: dict[tuple[str, str, str], tuple[int, float]] = {}
@@ -75,11 +77,11 @@ class LivePermissions:
 
     @property
     def is_late(self) -> bool:
-        """Whether the code that decides is still to be imported; see `warm`."""
+        """Whether the modules that decide are still to be imported; see `warm`."""
         return type(self.policy) is LatePolicy
 
     async def warm(self, after: float = 0.0) -> None:
-        """Import what the first decision needs, some seconds from now. Not for the permissions of a sub-agent, which
+        """Import what the first decision needs, after `after` seconds. Not for the permissions of a sub-agent, which
         uses those of the session."""
         if EVALUATORS not in sys.modules:
             await asyncio.sleep(after)
@@ -96,7 +98,7 @@ class LivePermissions:
         self.policy = self.policy.with_mode(mode)
 
     def leave_plan(self) -> PermissionMode:
-        """Leave plan mode for the mode before it; returns the active mode. An answer may have left it already."""
+        """Leave plan mode for the previous mode; returns the active mode. An answer may have left it already."""
         if self.policy.mode is PermissionMode.PLAN:
             self.policy = self.policy.with_mode(self._before_plan)
         return self.policy.mode
@@ -111,12 +113,12 @@ class LivePermissions:
         return decision
 
     def preview(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> Decision:
-        """What `decide` would say, without counting it."""
+        """Like `decide`, without counting it as a use of the rule."""
         self.refresh()
         return self.policy.decide(name, input, needs, context.folder_of(needs), context.working_dirs)
 
     def rule_choices(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[RuleChoice]:
-        """What an "always" answer can save, narrowest first."""
+        """Rules that an "always" answer can save, narrowest first."""
         return self.policy.suggest(name, needs, context.folder_of(needs), context.working_dirs).choices()
 
     def suggest_prefix(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
@@ -125,21 +127,22 @@ class LivePermissions:
         return self.policy.suggest(name, needs, context.folder_of(needs), context.working_dirs).prefix()
 
     def grant(self, needs: tuple[Need, ...], context: ToolContext, *, approved: Approval) -> Grant:
-        """What an allowed command may do beyond its sandbox's ordinary limits. `approved`: what allowed it."""
+        """The rights of an allowed command beyond its sandbox's ordinary limits. `approved`: what allowed it."""
         return self.policy.grant(needs, context.folder_of(needs), context.working_dirs, approved=approved)
 
     def credential_rules(self, needs: tuple[Need, ...], context: ToolContext) -> tuple[str, ...]:
-        """Rules that would give a command the variables that its program signs in with, where those are set."""
+        """Rules that would pass a command the credential variables of its program, where those are set."""
         return self.policy.credential_rules(needs, context.folder_of(needs), context.working_dirs)
 
     def reaches(self, host: str) -> bool:
-        """Whether a rule `WebFetch(private:HOST)` lets a name be fetched from that leads to a private address. A domain
-        rule is not enough: it is given for a public place, and whoever owns the name decides where it leads."""
+        """Whether a rule `WebFetch(private:HOST)` allows fetching from a name that resolves to a private address. A
+        domain rule is not enough: it is meant for a public place, and the owner of the name decides where it resolves
+        to."""
         return any(rule.tool == "WebFetch" and rule.spec == f"private:{host}" for rule in self.policy.allow)
 
     def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:
-        """Allow rules that a user gave with an answer. Returns where they are kept: `session` or a file's path. They
-        hold for this session in any case; if they cannot be kept beyond it, the text says why."""
+        """Add allow rules that a user gave with an answer. Returns where they are saved: `session` or a file's path.
+        They apply to this session in any case; if they cannot be saved, the text says why."""
         where = "session"
         scope: SaveTo = "session"
         if save_to != "session" and self._files is not None:
@@ -157,8 +160,8 @@ class LivePermissions:
     # ---------------------------------------------------------------------------------- rules of commands and skills
 
     def lend(self, texts: Sequence[str], source: str) -> list[str]:
-        """Add allow rules until `take_back`; deny and ask rules are still looked at before them. Returns why texts are
-        no rules."""
+        """Add allow rules until `take_back`; deny and ask rules still take precedence. Returns the problems of invalid
+        texts."""
         rules, problems = lent_rules(texts, source)
         new = [rule for rule in rules if rule not in self._lent]
         if new:
@@ -167,7 +170,7 @@ class LivePermissions:
         return problems
 
     def take_back(self, *, but_from: str = "") -> None:
-        """Remove the lent rules, but for those from one source."""
+        """Remove the lent rules, except those from one source."""
         lent = [rule for rule in self._lent if not but_from or rule.source != but_from]
         if lent:
             self._lent = [rule for rule in self._lent if rule not in lent]
@@ -176,7 +179,7 @@ class LivePermissions:
     # ------------------------------------------------------------------------------------------------ the user's rules
 
     def entries(self) -> list[RuleEntry]:
-        """All active rules in the order in which they are looked at."""
+        """All active rules in order of precedence."""
         self.refresh()
         found = []
         for behavior in BEHAVIORS:
@@ -186,7 +189,7 @@ class LivePermissions:
         return found
 
     def change(self, scope: SaveTo, behavior: Behavior, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> str:
-        """Remove and add rules; returns where. Raises `AgentError` (`UsageError` for what is no rule), and nothing was
+        """Remove and add rules; returns where. Raises `AgentError` (`UsageError` for an invalid rule); nothing is
         changed then."""
         self.refresh()
         added = parse_rules(add, _SESSION, "session")
@@ -207,7 +210,7 @@ class LivePermissions:
         return "this session"
 
     def _forget(self, behavior: Behavior, texts: set[str], source: str | None) -> None:
-        """Take rules out of this session: those from one file, or its own (None)."""
+        """Remove rules from this session: those from one file, or the session's own (None)."""
 
         def goes(rule: Rule) -> bool:
             own = rule.scope == "session" if source is None else rule.source == source
@@ -220,7 +223,7 @@ class LivePermissions:
     # -------------------------------------------------------------------------------------------------- settings files
 
     def refresh(self) -> bool:
-        """Take in settings files that were changed since; whether one was. Costs a `stat` for each file."""
+        """Reload settings files that have changed; returns whether one has. Costs a `stat` per file."""
         signature = self._signature()
         if signature == self._seen:
             return False
@@ -234,7 +237,8 @@ class LivePermissions:
         return self._notices.pop(0) if self._notices else None
 
     async def wait_for_notice(self) -> str:
-        """Wait until a settings file has changed the rules; returns how. For between submissions; cancel it."""
+        """Wait until a settings file has changed the rules; returns a description. For use between submissions; cancel
+        it."""
         while True:
             self.refresh()
             if (text := self.take_notice()) is not None:
@@ -242,8 +246,8 @@ class LivePermissions:
             await asyncio.sleep(_POLL_SECONDS)
 
     def read_again(self) -> None:
-        """Take in the settings files, whether they have changed or not."""
-        # Before reading: a change in between is then seen the next time.
+        """Load the settings files, whether they have changed or not."""
+        # Taken before reading, so that a change in between is found the next time.
         self._seen = self._signature()
         if self._reread is None:
             return
@@ -252,7 +256,7 @@ class LivePermissions:
         except AgentError as error:
             self._notices.append(f"Permission rules could not be reloaded, the old ones apply: {error}")
             return
-        # The running sandbox does not hide what a new rule denies.
+        # The running sandbox does not hide the files of a new deny rule.
         hidden = self.policy.hidden_from_commands if set(fresh.deny) <= set(self.policy.deny) else None
         policy = replace(
             self.policy,
@@ -262,7 +266,7 @@ class LivePermissions:
             trusted=fresh.trusted,
             hidden_from_commands=hidden or fresh.hidden_from_commands,
         )
-        # In a folder that was never trusted its files allow nothing, so what they learned holds for this session.
+        # In a folder that was never trusted, its files allow nothing, so rules saved there stay session rules.
         untrusted = not (self.policy.trusted or fresh.trusted)
         scopes = ("session", "local", "project") if untrusted else ("session",)
         own = [(kind, rule) for kind, rule in self._session if rule.scope in scopes]
@@ -313,7 +317,7 @@ def _changes(before: LatePolicy, after: LatePolicy) -> str:
 
 
 def lent_rules(texts: Sequence[str], source: str) -> tuple[list[Rule], list[str]]:
-    """The rules that a command or skill lends, each once, and why the other texts are no rules."""
+    """The rules that a command or skill lends, each once, and the problems of invalid texts."""
     rules: dict[Rule, None] = {}
     problems = []
     for text in texts:

@@ -1,6 +1,6 @@
 """The state of the loop between two iterations, and the names of its transitions and terminals (SPEC L4, 2.7).
 
-`LoopState` is immutable; `next_state` alone makes the one of the next iteration.
+`LoopState` is immutable; only `next_state` makes the state of the next iteration.
 """
 
 from __future__ import annotations
@@ -169,8 +169,8 @@ class Stop:
 def next_state(state: LoopState, decision: Continue, gained_tokens: int) -> LoopState:
     """The state of the next iteration. `state.messages` already has what this iteration added.
 
-    Recoveries repeat a turn, so they keep the turn count; all else is a new turn. A raised output cap and the
-    count of overruns last until a turn goes through; the reactive-compact breaker lasts for the submission.
+    Recoveries repeat a turn, so they keep the turn count; everything else is a new turn. A raised output cap and the
+    count of overruns last until a turn succeeds; the reactive-compact breaker lasts for the submission.
     """
     tokens = replace(state.tokens, used=state.tokens.used + gained_tokens)
     loop = decision.data.get("loop")

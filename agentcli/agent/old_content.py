@@ -1,7 +1,8 @@
-"""Blocks that no request shows any more, kept compressed: those before the last compaction, and cleared ones.
+"""Compress blocks that no request shows any more: those before the last compaction, and cleared ones.
 
-They stay in the log, where undoing a compaction, rewinding or an export finds them as they were. A little is compressed
-in each turn, so that no turn waits for a whole window of it, and when its reply begins, so that no request waits.
+They stay in the log, where undoing a compaction, rewinding or an export finds them unchanged. A little is compressed in
+each turn, so that no turn has to process a whole context window, and only when a reply begins, so that no request is
+delayed.
 """
 
 from __future__ import annotations
@@ -13,42 +14,42 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Block, Json, Message, Origin, ToolResultBlock, pack_block
 
 BYTES_A_TURN = 32 * 1024
-"""Some 0.5 ms of work for source code, 2 ms for random words."""
+"""Bytes to compress per turn: about 0.5 ms of work for source code, 2 ms for random words."""
 _SHARE_A_TURN = 16
-"""Of many blocks that wait, one in so many is compressed in a turn, whatever its size: none waits for ever."""
+"""One in this many waiting blocks is compressed per turn whatever its size, so that none waits forever."""
 
 
 class OldContent:
-    """One per conversation."""
+    """The compressed content of one conversation."""
 
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         """`messages`: those of a resumed session."""
         self._due: deque[Block] = deque()
         self._begin = 0
-        """Place in the log before which all blocks are compressed, or due."""
+        """Index in the log before which all blocks are compressed or due."""
         places = range(len(messages) - 1, -1, -1)
         self._boundary = next((place for place in places if messages[place].origin is Origin.BOUNDARY), -1)
 
     def take(self, event: ev.Event, messages: Sequence[Message]) -> None:
-        """Take an event of the conversation in, whose log now has these messages."""
+        """Process an event of the conversation; `messages`: its log after the event."""
         match event:
             case ev.MessageAppended(message=message) if message.origin is Origin.BOUNDARY:
                 self._boundary = len(messages) - 1
             case ev.ContextEdited(edits=edits):
                 self._due += _edited_blocks(edits, messages)
             case ev.ReplyStarted() | ev.Result():
-                # By now all that belongs to a compaction is in the log.
+                # By now all messages of a compaction are in the log.
                 self._pass_boundary(messages)
                 self._pack_some()
 
     def shift(self, places: int, begin: int) -> None:
-        """So many messages more are before all others; those before `begin` are compressed."""
+        """`places` more messages were inserted at the front; those before `begin` are compressed."""
         self._begin, self._boundary = max(self._begin + places, begin), self._boundary + places
 
     def _pass_boundary(self, messages: Sequence[Message]) -> None:
         if self._begin > self._boundary:
             return
-        # What a compaction repeats behind its boundary are the same blocks.
+        # The messages that a compaction repeats after its boundary share these blocks.
         shown = {id(block) for message in messages[self._boundary :] for block in message.content}
         for message in messages[self._begin : self._boundary]:
             self._due += [block for block in message.content if id(block) not in shown]
@@ -62,7 +63,7 @@ class OldContent:
 
 
 def _edited_blocks(edits: Iterable[Json], messages: Sequence[Message]) -> list[Block]:
-    """The results that these edits clear or leave out of requests."""
+    """The results that these edits clear or drop."""
     wanted: dict[str, set[int]] = {}
     for edit in edits:
         message_id, _colon, number = str(edit.get("target", "")).rpartition(":")

@@ -1,7 +1,7 @@
-"""The extensions of the loop: base classes that do nothing, to be overridden.
+"""The extension points of the loop: base classes that do nothing, to be overridden.
 
-An extension must not raise for what happens in the world; an exception that gets through is a bug and ends the
-submission with `model_error`, never the program.
+An extension must not raise for external failures; an exception that gets through is a bug and ends the submission with
+`model_error`, never the program.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 EmitEvent = Callable[[Event], Awaitable[None]]
 """Puts an event into the stream of the submission."""
 StopSource = Literal["hook", "schema"]
-"""Who keeps a submission going or ends it: hooks, or the demand for structured output (`--json-schema`)."""
+"""What keeps a submission going or ends it: hooks, or the required structured output (`--json-schema`)."""
 
 
 @frozen
 class StopVerdict:
-    """What the stop hooks said. Both empty: they let go."""
+    """The answer of the stop hooks. Both fields empty: the submission may stop."""
 
     errors: tuple[str, ...] = ()
-    """They block the stop; the model gets these texts and continues."""
+    """Not empty: the stop is blocked; the model gets these texts and continues."""
     prevented: str | None = None
-    """They end the submission here, with this reason."""
+    """Not None: the submission ends here, for this reason."""
     by: StopSource = "hook"
 
 
 @frozen
 class PreToolVerdict:
-    """A hook's word before a call. `allow` never overrides a deny or ask rule."""
+    """A hook's decision before a call. `allow` never overrides a deny or ask rule."""
 
     decision: Literal["none", "allow", "ask", "deny"] = "none"
     reason: str = ""
@@ -54,10 +54,10 @@ class PreToolVerdict:
 
 @frozen
 class PromptVerdict:
-    """What hooks said about a prompt."""
+    """A hook's decision about a prompt."""
 
     context: tuple[str, ...] = ()
-    """Texts for the model beside it."""
+    """Texts for the model, added to the prompt."""
     blocked: str | None = None
     """Not None: the prompt is not sent, for this reason."""
 
@@ -86,19 +86,19 @@ class Hooks:
     overridden."""
 
     def bind(self, describe: Callable[[], Json], runs: Iterable[HookRun]) -> None:
-        """Called once, before anything else. `describe`: session_id, transcript_path, cwd and permission_mode now.
-        `runs`: the `listing` of the hooks that these replace."""
+        """Called once, before anything else. `describe` returns the current session_id, transcript_path, cwd and
+        permission_mode. `runs`: the `listing` of the hooks that these replace."""
 
     def reporting_to(self, emit: EmitEvent) -> Hooks:
-        """The same hooks, which report what they run as events."""
+        """The same hooks, reporting their runs as events."""
         return self
 
     async def before_session(self, source: str) -> tuple[str, ...]:
-        """`source`: startup, resume, clear or compact. Returns texts for the model beside the next prompt."""
+        """`source`: startup, resume, clear or compact. Returns texts for the model, added to the next prompt."""
         return ()
 
     async def after_session(self, reason: str) -> None:
-        """`reason`: clear, resume, exit or other. Takes a few seconds at most."""
+        """`reason`: clear, resume, exit or other. Must take at most a few seconds."""
 
     @property
     def watches_tools(self) -> bool:
@@ -110,19 +110,19 @@ class Hooks:
         return PreToolVerdict()
 
     async def before_question(self, call: ToolUseBlock, input: Json) -> QuestionVerdict:
-        """The user is about to be asked about a call, or would be if the session were interactive."""
+        """Called when the user is about to be asked about a call, or would be in an interactive session."""
         return QuestionVerdict()
 
     async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
         return PostToolVerdict()
 
     async def after_refused_tool(self, call: ToolUseBlock, text: str) -> PostToolVerdict:
-        """A call that did not get to run: unknown, malformed, denied, crashed (PostToolUseFailure)."""
+        """Called after a call that did not run: unknown, malformed, denied, crashed (PostToolUseFailure)."""
         return PostToolVerdict()
 
     @property
     def checks_prompts(self) -> bool:
-        """Whether a prompt must not be sent before `before_prompt` was asked about it."""
+        """Whether a prompt must not be sent before `before_prompt` has checked it."""
         return type(self).before_prompt is not Hooks.before_prompt
 
     async def before_prompt(self, text: str) -> PromptVerdict:
@@ -132,14 +132,14 @@ class Hooks:
         return StopVerdict()
 
     async def after_failure(self, text: str) -> None:
-        """StopFailure: runs beside, nothing waits for it."""
+        """StopFailure: runs in the background; nothing waits for it."""
 
     async def before_agent(self, agent_id: str, name: str, prompt: str) -> tuple[str, ...]:
-        """A sub-agent starts; `name` is its type. Returns texts for it beside its prompt."""
+        """A sub-agent starts; `name` is its type. Returns texts for it, added to its prompt."""
         return ()
 
     async def after_agent(self, agent_id: str, name: str, text: str, *, is_active: bool = False) -> StopVerdict:
-        """A sub-agent is about to end with `text`. `is_active`: it continues because this was blocked before."""
+        """A sub-agent is about to end with `text`. `is_active`: it continued because an earlier end was blocked."""
         return StopVerdict()
 
     async def before_compact(self, trigger: str, focus: str) -> str | None:
@@ -149,48 +149,50 @@ class Hooks:
     async def after_compact(self, trigger: str) -> None: ...
 
     def attention_needed(self, kind: str, text: str) -> None:
-        """The user is waited for: `permission_prompt` or `idle_prompt`. Returns at once."""
+        """The session waits for the user: `permission_prompt` or `idle_prompt`. Returns at once."""
 
     def listing(self) -> Iterable[HookRun]:
-        """The configured hooks, and how each last ended."""
+        """The configured hooks and the result of the last run of each."""
         return ()
 
     async def aclose(self) -> None:
-        """End what runs beside the submissions."""
+        """Cancel what runs beside the submissions."""
 
 
 @frozen
 class Lookup:
-    """Blocking work that an attachment needs."""
+    """Blocking work for an attachment."""
 
     work: Callable[[], object]
     is_brief: bool = False
-    """Whether it only looks at a few files on local disks, so that it can run on the event loop."""
+    """Whether it only checks a few files on local disks, so that it can run on the event loop."""
 
 
 class Attachments:
     @property
     def waits(self) -> bool:
-        """Whether the next `collect` may wait for more than the files that it reads, so that an abort has to end it."""
+        """Whether the next `collect` may wait for more than the files that it reads, so that an abort must be able to
+        cancel it."""
         return False
 
     def lookup(self, state: LoopState) -> Lookup | None:
-        """Work for the next `collect` with this very state, to be done in a thread together with that of others.
+        """Work for the next `collect` with this same state, to be done in one thread together with that of others.
         Optional: without it `collect` uses a thread of its own. None: there is nothing to look up."""
         return None
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
-        """Messages for the model before the next request (SPEC 2.6), each thing at most once per change."""
+        """Messages for the model before the next request (SPEC 2.6), each at most once per change."""
         return ()
 
 
 class Requests(Protocol):
-    """Makes requests for the conversation as it is set up now: model, system prompt, tools, effort."""
+    """Builds requests with the current setup of the conversation: model, system prompt, tools, effort."""
 
     def build(
         self, messages: Sequence[Json], max_tokens: int, purpose: str, budget_spent: int | None = None
     ) -> Request:
-        """`budget_spent`: tokens of the task budget that the messages no longer show; None when they show all."""
+        """Build a request. `budget_spent`: tokens of the task budget that the messages no longer show; None if they
+        show all."""
 
     def small(self, system: str, prompt: str) -> Request:
         """A side request to the small model, without tools and thinking."""
@@ -198,12 +200,12 @@ class Requests(Protocol):
 
 @frozen
 class ContextLimits:
-    """The room there is. Estimates are compared with `usable`."""
+    """Limits of the context, in tokens. Estimates are compared with `usable`."""
 
     window: int = 200_000
     reserved: int = 8_192
     overhead: int = 0
-    """System prompt and tools, estimated; for when no response has told the truth yet."""
+    """Estimate for system prompt and tools, used until a response has reported the true size."""
     auto_compact: bool = True
     auto_threshold: float = 0.9
     max_auto_failures: int = 3
@@ -218,22 +220,23 @@ PriceOf = Callable[[str, Usage], float | None]
 
 @frozen
 class Staging:
-    """What summaries of old spans are made with, and of, as things stand before a request."""
+    """Dependencies and input for summaries of old spans, as of the next request."""
 
     provider: Provider
     requests: Requests
     price: PriceOf
     late: list[Event]
-    """Where what it costs is put, for the loop to take when it passes by."""
+    """Receives usage events; the loop takes them out."""
     log: Sequence[Message]
     estimate: int
     usable: int
     pinned: frozenset[str] = frozenset()
-    """Blocks that the user wants kept, by the ids they have now."""
+    """Blocks that the user has pinned, by their current ids."""
 
 
 class Collapser:
-    """Old spans, summarised in the background and staged until needed (SPEC 2.1 step 5). This one makes none."""
+    """Summarises old spans in the background and stages the summaries until needed (SPEC 2.1 step 5). This base class
+    makes none."""
 
     def staged(self) -> int:
         return 0
@@ -242,16 +245,16 @@ class Collapser:
         """Begin summaries if they may be needed soon; returns at once."""
 
     def drain(self, log: Sequence[Message], pinned: frozenset[str]) -> ContextEdited | None:
-        """Commit all staged spans to the view; what was done, for the record."""
+        """Commit all staged spans to the view; returns the edit for the record."""
         return None
 
     async def aclose(self) -> None:
-        """End what runs in the background, with the submission. What is staged stays."""
+        """Cancel background work at the end of the submission. Staged spans stay."""
 
 
 @frozen
 class Extensions:
-    """The parts of a loop that policy decides, each with a default that does nothing."""
+    """The replaceable parts of a loop, each with a default that does nothing."""
 
     hooks: Hooks = field(default_factory=Hooks)
     collapser: Collapser = field(default_factory=Collapser)

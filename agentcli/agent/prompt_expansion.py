@@ -1,7 +1,7 @@
-"""A command or skill from a file becomes a prompt: arguments filled in, `!` commands run, their output in place.
+"""Expand a command or skill file into a prompt: fill in arguments, run `!` commands, insert their output.
 
-A `!` command is a call of Bash like the model's own: rules, hooks, questions and the sandbox apply to it. One that may
-not run keeps the prompt from being sent. Its output is data: mentions and arguments in it are not expanded.
+A `!` command is a Bash call like the model's own: rules, hooks, questions and the sandbox apply to it. If it may not
+run, the prompt is not sent. Its output is data: mentions and arguments in it are not expanded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agentcli.definitions.files import CommandFile, SkillFile
 from agentcli.tools.base import ToolContext
 
 OUTPUT_TOKENS = 8_000
-"""Of one `!` command in a prompt; the middle of a longer output is left out."""
+"""Limit for the output of one `!` command in a prompt; the middle of a longer output is left out."""
 _SHOWN_EVENTS = ev.ToolStarted | ev.ToolProgressed | ev.ToolFinished
 
 
@@ -36,9 +36,9 @@ class DefinedPrompt:
     definition: CommandFile | SkillFile
     arguments: str = ""
     typed: str = ""
-    """What the transcript shows."""
+    """Text that the transcript shows."""
     added: str = ""
-    """Text behind the prompt in which nothing is expanded, e.g. piped input."""
+    """Text after the prompt in which nothing is expanded, e.g. piped input."""
 
     @property
     def runs_commands(self) -> bool:
@@ -103,7 +103,7 @@ class PromptExpansion:
         try:
             merged.start(run(), name="command of a prompt")
             async for event in merged:
-                # No reply of the model has this call: it is shown and recorded like a command of the user's own.
+                # No reply of the model contains this call: it is shown and recorded like a command of the user.
                 yield replace(event, agent=ev.USER_AGENT) if isinstance(event, _SHOWN_EVENTS) else event
         finally:
             await merged.aclose()
@@ -123,8 +123,8 @@ class PromptExpansion:
 
 
 def skill_text(skill: SkillFile, arguments: str) -> str:
-    """A skill as the model gets it, with the folder of its further files."""
+    """The text of a skill for the model, with the folder of its further files."""
     head = f"The skill {skill.name} is loaded. Its folder: {skill.folder}\nPaths in it are relative to that folder."
-    # A bare text at the end would look like one of the instructions.
+    # Without a label, the arguments at the end would look like part of the instructions.
     given = arguments if not arguments or uses_arguments(skill.body) else f"Arguments: {arguments}"
     return f"{head}\n\n{fill_arguments(skill.body, given)}"

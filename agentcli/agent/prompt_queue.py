@@ -1,4 +1,4 @@
-"""Prompts that the user sent while the agent worked, until the loop takes them in (SPEC 2.6)."""
+"""Prompts that the user sent while the agent worked, until the loop picks them up (SPEC 2.6)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class QueuedPrompt:
     content: tuple[Block, ...]
     priority: Priority
     mentions: str | None = None
-    """The text whose `@path` mentions are attached; None: its own."""
+    """Text whose `@path` mentions are attached; None: the prompt's own."""
 
     @property
     def text(self) -> str:
@@ -38,7 +38,7 @@ class PromptQueue:
         self._waiting.append(prompt)
 
     def take(self, most: Priority = "later") -> tuple[QueuedPrompt, ...]:
-        """All prompts up to a priority, `now` first, in the order they came within one priority."""
+        """Remove and return all prompts up to a priority, `now` first, in order of arrival within one priority."""
         taken = sorted(
             (p for p in self._waiting if _RANK[p.priority] <= _RANK[most]), key=lambda prompt: _RANK[prompt.priority]
         )
@@ -46,7 +46,8 @@ class PromptQueue:
         return tuple(taken)
 
     def first(self, most: Priority = "later") -> QueuedPrompt | None:
-        """The next prompt up to a priority. Whoever logs it removes it in the same step, so that it is never lost."""
+        """The next prompt up to a priority. The caller that logs it removes it in the same step, so that it is never
+        lost."""
         waiting = [p for p in self._waiting if _RANK[p.priority] <= _RANK[most]]
         return min(waiting, key=lambda prompt: _RANK[prompt.priority], default=None)
 

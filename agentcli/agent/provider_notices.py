@@ -1,4 +1,4 @@
-"""What a provider says besides the reply itself, as events: retries, silence, fallbacks, dropped features."""
+"""Convert a provider's other reports to events: retries, silence, fallbacks, dropped features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A prompt whose text comes from elsewhere when its submission has begun, for example from an MCP server."""
+"""A prompt whose text is fetched after its submission has begun, for example from an MCP server."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from agentcli.core.frozen import frozen
 @frozen
 class RequestedPrompt:
     request: Callable[[], Awaitable[Prompt]]
-    """Raises `AgentError`: then nothing is sent. An abort cancels it."""
+    """Fetches the text. Raises `AgentError`: then nothing is sent. An abort cancels it."""
     typed: str
-    """What the transcript shows."""
+    """Text that the transcript shows."""
     kind: str
-    """What it comes from, for the user: `MCP server`."""
+    """Kind of source, for the user: `MCP server`."""
     name: str
-    """The name of that."""
+    """Name of the source."""
     mentions: str = ""
-    """The text whose `@path` mentions are attached: what the user typed, never what was received."""
+    """Text whose `@path` mentions are attached: what the user typed, never what was received."""

@@ -1,4 +1,4 @@
-"""Runs a command typed by the user (`!ls`) with their own rights and environment, without asking.
+"""Run a command typed by the user (`!ls`) with their own rights and environment, without asking.
 
 It runs as in their shell, outside the sandbox and with all environment variables. The model gets a note about the
 command and its output before the next prompt. The user's shell and the Bash tool have separate working directories. Its
@@ -30,12 +30,12 @@ from agentcli.tools.shell.environment import quiet_environment
 from agentcli.workspace.base import Workspace
 
 _NOTE_LIMIT = 16_000
-"""Characters of the output in the note for the model; a user's command can print anything."""
+"""Maximum characters of output in the note for the model; a user's command can print anything."""
 
 
 @frozen
 class ShellInvocation:
-    """One command, and what it runs with."""
+    """One command and its environment."""
 
     command: str
     context: ToolContext
@@ -46,7 +46,7 @@ class ShellInvocation:
 
 
 class UserShell:
-    """The user's shell: its directory, and its commands one after the other, as the next may depend on the last."""
+    """The user's shell: its directory, and its commands one after the other, as each may depend on the previous one."""
 
     def __init__(self, cwd: Path) -> None:
         self.cwd = cwd

@@ -1,4 +1,4 @@
-"""A request beside the conversation (summary, compaction): text out, everything it costs counted (SPEC 3.3)."""
+"""A request outside of the conversation (summary, compaction): returns text, counts all costs (SPEC 3.3)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from agentcli.providers import base as model
 from agentcli.tools.base import SmallReply
 
 MAX_PAUSES = 5
-"""A server tool that takes long makes the API pause its reply; it goes on when the reply so far is sent back."""
+"""Maximum pauses per reply: the API pauses a reply for a slow server tool; sending the reply so far resumes it."""
 
 
 class SideQuestions:
-    """Implements `SmallModel` for one tool call: its events (usage, retries) go where the call's own go. What a call
-    that is broken off has cost goes to `late`: nobody listens to its events any more, but it has to be counted."""
+    """Implements `SmallModel` for one tool call: its events (usage, retries) are emitted with the call's own. The cost
+    of a cancelled call is added to `late`: nothing reads its events any more, but it has to be counted."""
 
     def __init__(
         self, provider: model.Provider, requests: Requests, price: PriceOf, emit: EmitEvent, late: list[ev.Event]
@@ -59,7 +59,7 @@ class SideQuestions:
 
 
 class SideCall:
-    """`run()` yields what a consumer should know; then `text` is the reply's, or `failure` says why there is none."""
+    """`run()` yields events for the consumer; then `text` is the reply, or `failure` explains why there is none."""
 
     def __init__(self, provider: model.Provider, price: PriceOf) -> None:
         self._provider = provider
@@ -102,7 +102,7 @@ class SideCall:
                             yield event
 
     def lost_usage(self) -> ev.Event | None:
-        """What a reply that was broken off (the task cancelled) had said it used, if nothing has reported it yet."""
+        """Usage that a cancelled reply had announced, if it was not reported yet."""
         return self._usage(*self._unreported) if self._unreported is not None and self._unreported[1] else None
 
     def _usage(self, name: str, usage: Usage, purpose: str) -> ev.Event:

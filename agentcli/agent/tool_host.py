@@ -1,7 +1,7 @@
-"""Runs the tools of a session for another program (`agentcli mcp serve`), with its permissions, hooks and sandbox.
+"""Run the tools of a session for another program (`agentcli mcp serve`), with its permissions, hooks and sandbox.
 
-There is no model and no conversation: every call is one tool run. Calls that only read run beside each other, all
-others one after the other.
+There is no model and no conversation: every call is one tool run. Read-only calls run in parallel, all others one after
+the other.
 """
 
 from __future__ import annotations

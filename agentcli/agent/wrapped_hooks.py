@@ -1,4 +1,4 @@
-"""Hooks around other hooks: whatever a subclass does not override is passed on."""
+"""Hooks around other hooks: methods that a subclass does not override are forwarded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class WrappedHooks(Hooks):
         self._inner = inner
 
     def around(self, inner: Hooks) -> Hooks:
-        """The same around other hooks."""
+        """An equal wrapper around other hooks."""
         raise NotImplementedError
 
     def reporting_to(self, emit: EmitEvent) -> Hooks:

@@ -38,7 +38,7 @@ PROMPT_TOKENS = 2_000
 PROMPT_SHARE = 0.2
 """Share of a span's size reserved for the user's own words."""
 MOST_SUMMARY = 8_000
-"""Characters."""
+"""Maximum characters of a summary."""
 MOST_ASKED = 80_000
 """Approximate characters of a span that the small model gets."""
 _MOST_TEXT = 6_000
@@ -61,7 +61,7 @@ LEAD = "[To make room, {what} summarised here. What comes after it is newer.]"
 _NOTES = "Told besides, true until told otherwise:"
 
 EditOf = Callable[[str], ContextEdit | None]
-"""The active edit of a block."""
+"""Returns the active edit of a block."""
 
 
 @frozen
@@ -84,7 +84,7 @@ class Thresholds:
 @frozen
 class Span:
     messages: tuple[Message, ...]
-    """As a request shows them now."""
+    """The messages as a request currently shows them."""
     exchanges: int
     tokens: int
 
@@ -97,7 +97,7 @@ class Span:
         return tuple(message.id for message in self.messages)
 
 
-# ------------------------------------------------------------------------------------------------------ which spans
+# ------------------------------------------------------------------------------------------------------------- spans
 
 
 def find_spans(
@@ -152,7 +152,7 @@ def has_any(message: Message, blocks: Collection[str]) -> bool:
     return bool(blocks) and any(block_id(message, number) in blocks for number in range(len(message.content)))
 
 
-# -------------------------------------------------------------------------------------------------- what is asked
+# ------------------------------------------------------------------------------------------------- summary request
 
 
 def asked(span: Span) -> str:
@@ -190,11 +190,12 @@ def _cut(text: str, most: int) -> str:
     return f"{text[:head]}\n{_CUT.format(count=len(text) - head - tail)}\n{text[-tail:]}"
 
 
-# ------------------------------------------------------------------------------------------------- what stands there
+# ------------------------------------------------------------------------------------------------ replacement text
 
 
 def stand_in(span: Span, summary: str, notes: Sequence[str] = ()) -> str | None:
-    """The text for the span: the user's words, within a bound, and the summary. None if empty or too long."""
+    """The text that replaces the span: the user's words, within a limit, and the summary. None if it is empty or too
+    long."""
     summary = clean_text(plain_text(summary)).strip()[:MOST_SUMMARY]
     if not summary:
         return None
@@ -209,9 +210,8 @@ def stand_in(span: Span, summary: str, notes: Sequence[str] = ()) -> str | None:
 
 
 def standing_notes(span: Span, shown: Iterable[Message]) -> list[str]:
-    """Notes to the model in the span that are not repeated while they are in the log (that plan mode is on,
-    where the work is): the last of each kind, if nothing later says otherwise. Kinds are the names in a message's
-    meta."""
+    """Notes to the model in the span that are not repeated while they are in the log (plan mode, working directory):
+    the last of each kind, unless a later one supersedes it. Kinds are the keys of a message's meta."""
     ids = frozenset(span.ids)
     last: dict[str, Message] = {}
     for message in shown:
@@ -221,7 +221,7 @@ def standing_notes(span: Span, shown: Iterable[Message]) -> list[str]:
     return [text for text in kept.values() if text.strip() and len(text) <= _MOST_NOTE][:_MOST_NOTES]
 
 
-# ----------------------------------------------------------------------------------------------------------- the step
+# -------------------------------------------------------------------------------------------------------------- step
 
 
 @frozen
@@ -236,16 +236,16 @@ class Staged:
 
 
 class Collapse:
-    """Staged spans, and the step that commits them. One per conversation."""
+    """The staged spans of one conversation, and the step that commits them."""
 
     name = "collapse"
 
     def __init__(self, thresholds: Thresholds | None = None) -> None:
         self.thresholds = thresholds or Thresholds()
         self.staged: dict[str, Staged] = {}
-        """By the id of the first message."""
+        """By the id of the first message of the span."""
         self.stagings = 0
-        """Spans ever staged."""
+        """Number of spans ever staged."""
         self._sizes: dict[str, int] = {}
         """Token sizes of blocks in the log."""
 
@@ -255,7 +255,7 @@ class Collapse:
         self.staged[span.first] = Staged(span.ids, text, span.exchanges, freed, by_person)
 
     def prune(self, shown: Sequence[Message], edited: EditOf) -> dict[str, Sequence[Message]]:
-        """Forget spans that were committed or compacted, and those in which the user has edited something since: the
+        """Discard spans that were committed or compacted, and those in which the user has edited something since: the
         summary may mention what they removed. Returns the messages of the other spans, oldest first."""
         left = {
             first: messages
@@ -318,7 +318,7 @@ def person_edited(messages: Iterable[Message], edited: EditOf) -> frozenset[str]
 
 
 def _by_first(shown: Sequence[Message], staged: Mapping[str, Staged]) -> dict[str, Sequence[Message]]:
-    """The messages of each staged span that is shown whole, in the order of the conversation."""
+    """The messages of each staged span that is shown completely, in the order of the conversation."""
     found: dict[str, Sequence[Message]] = {}
     for place, message in enumerate(shown):
         known = staged.get(message.id)

@@ -44,7 +44,7 @@ PINNED = "pinned"
 """Meta key: block numbers with the names under which the user pinned them."""
 
 _COPIED = "copied"
-"""In the meta of a message that repeats another without some of its blocks: the numbers of the others there."""
+"""Meta key of a copy without some blocks of the original: the original numbers of the others."""
 
 _QUESTION_TOOLS = ("AskUserQuestion",)
 """Tools whose results are the user's own answers."""
@@ -82,7 +82,7 @@ def instruction(focus: str) -> str:
     return f"{INSTRUCTION}\n\nGive special room to: {focus}" if focus.strip() else INSTRUCTION
 
 
-# ---------------------------------------------------------------------------------------------- what to summarise
+# ---------------------------------------------------------------------------------------------- content to summarise
 
 
 def without_oldest(messages: Sequence[Message]) -> tuple[Message, ...] | None:
@@ -124,7 +124,8 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def _begins(messages: Sequence[Message], index: int) -> bool:
-    """Whether the conversation can be cut here. Replies in a row are one: a call may have its result in the next."""
+    """Whether the conversation can be cut here. Consecutive replies belong together: a call may have its result after
+    the next one."""
     message = messages[index]
     if message.role == "assistant":
         return index == 0 or messages[index - 1].role != "assistant"
@@ -139,7 +140,7 @@ def split_pending(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tup
     return tuple(messages[:end]), tuple(messages[end:])
 
 
-# ---------------------------------------------------------------------------------------------------- what is kept
+# ---------------------------------------------------------------------------------------------------- kept content
 
 
 def is_restored(message: Message) -> bool:
@@ -202,9 +203,10 @@ def last_exchange(
 def user_messages(
     log: Iterable[Message], shown: Callable[[Message], str], without: frozenset[str] = frozenset()
 ) -> tuple[list[str], int]:
-    """Every message and answer that the user has written, the oldest first, also those that earlier compactions have
-    taken out of sight; and how many at the end are their last words: what they want now, and what they said since.
-    `shown` gives the text that may be shown of one, empty for none; `without` names those that are kept anyway."""
+    """Every message and answer that the user has written, oldest first, including those that earlier compactions
+    removed from the context; and how many at the end are their last words: the current task, and everything since.
+    `shown` gives the text that may be shown of a message, "" for none; `without`: ids of messages that are kept
+    anyway."""
     written = [message for message in log if is_written(message) and shown(message).strip()]
     task = next((place for place in range(len(written) - 1, -1, -1) if written[place].origin is Origin.PROMPT), 0)
     last = sum(message.id not in without for message in written[task:])
@@ -212,7 +214,7 @@ def user_messages(
 
 
 def is_written(message: Message) -> bool:
-    """Whether a message may hold words that the user has written, and is where they stood first."""
+    """Whether a message may contain words of the user and is not a copy."""
     return message.origin in _MAY_BE_WRITTEN and not message.is_copy
 
 
@@ -232,9 +234,9 @@ def answers_in(message: Message, questions: AbstractSet[str]) -> str:
 
 
 def word_for_word(texts: Sequence[str], budget: int, last: int = 0, least: int = 0) -> str:
-    """The user's messages as one text of at most so many tokens, but for a few words around them: the newest have the
-    first choice, of one that is too long the beginning and the end are kept, the oldest go with a note. `last`: so many
-    at the end are there whatever the budget is, with `least` tokens for all of them if that is more."""
+    """The user's messages as one text of about `budget` tokens: the newest take precedence, a message that is too long
+    keeps its beginning and end, the oldest are dropped with a note. `last`: this many at the end are included whatever
+    the budget is, with `least` tokens for all of them if that is more."""
     sizes = [_tokens(text) for text in texts]
     each = budget if sum(sizes) <= budget or len(texts) == 1 else max(budget // 2, 1)
     left = budget
@@ -330,7 +332,7 @@ def _kept_block(block: Block, calls: dict[str, ToolUseBlock]) -> list[Block]:
     return []
 
 
-# ------------------------------------------------------------------------------------------- what stands in the log
+# ------------------------------------------------------------------------------------------------- log messages
 
 
 @frozen(kw_only=True)

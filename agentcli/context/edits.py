@@ -1,4 +1,4 @@
-"""Decisions about how old messages are shown in requests, as values (SPEC 2.1). The log itself is never rewritten.
+"""Edits: decisions about how old messages are shown in requests, as values (SPEC 2.1). The log is never rewritten.
 
 An edit is made once, recorded as an event, and applied to the log by every later request, byte for byte and also in
 another process: the prompt cache depends on it. A block is named by its message and its index (`<id>:<n>`).
@@ -16,19 +16,21 @@ from agentcli.core.growing import STEP, Growing, growing
 from agentcli.core.messages import Block, ImageBlock, Json, Message, Origin, TextBlock, ToolResultBlock
 
 WRITTEN = "messages"
-"""In a boundary's meta: the ids of all messages that belong to it, in their order."""
+"""Meta key of a boundary: the ids of all messages that belong to it, in order."""
 NUMBERS = "numbers"
-"""In the meta of a message shown without some of its blocks: the number that each other block has in the log."""
+"""Meta key of a message shown without some of its blocks: the number that each remaining block has in the log."""
 
 COLLAPSED = "collapse:"
 """Id prefix of a message that replaces several others; the id of the first of them follows."""
 
 EditKind = Literal["replace", "drop", "collapse", "undo_compaction", "restore"]
-"""replace: `text` stands in the place of a result's or a text's content, or of a picture.
+"""replace: `text` replaces the content of a result or text, or a picture.
+
 drop: the block is left out; dropping a call drops its result too (both are named).
-collapse: one message with `text` stands for all messages from `target` through `through` (ids of messages).
-undo_compaction: the boundary `target` and what was restored behind it, through `through`, count as never written.
-restore: earlier edits of `target` no longer apply."""
+collapse: one message with `text` replaces all messages from `target` through `through` (ids of messages).
+undo_compaction: the boundary `target` and the messages after it, through `through`, are ignored.
+restore: earlier edits of `target` no longer apply.
+"""
 
 
 @frozen(kw_only=True)
@@ -71,7 +73,7 @@ def edit_from_dict(data: Mapping[str, Any]) -> ContextEdit:
 
 
 def block_id(message: Message, place: int) -> str:
-    """The name of a block, in the log or as it is shown."""
+    """The name of a block, in the log or as shown."""
     # Interned: a dozen lists and tables refer to the blocks of a long conversation by name.
     return intern(f"{message.id}:{block_number(message, place)}")
 
@@ -94,7 +96,7 @@ def leaving_out(message: Message, content: Sequence[Block | None]) -> Message:
 
 @frozen
 class _Active:
-    """The active part of a log, as long as no edit is added. What comes later is only appended to each."""
+    """The active part of a log, valid until an edit is added. Later messages are only appended to each sequence."""
 
     log: Growing[Message]
     in_force: Growing[Message]
@@ -104,7 +106,7 @@ class _Active:
 
 @slotted
 class _EditedMessage:
-    """The edits of a message's blocks in their order, and what they last made of which message."""
+    """The edits of a message's blocks in order, and a cache: the message they were last applied to, and the result."""
 
     edits: tuple[ContextEdit, ...]
     message: Message | None = None
@@ -116,7 +118,7 @@ class Edits:
 
     def __init__(self) -> None:
         self._edited: dict[str, _EditedMessage] = {}
-        """By the id of the message. Never changed but for what is remembered: copies of this table share the rest."""
+        """By message id. Entries are never changed except for their cache: copies of this table share them."""
         self._collapses: dict[str, ContextEdit] = {}
         """By the id of the first message."""
         self._restored: dict[str, str] = {}
@@ -124,9 +126,9 @@ class Edits:
         self._spans: dict[str, tuple[ContextEdit, Message]] = {}
         self._active: _Active | None = None
         self._changed: set[str] = set()
-        """Ids of the messages that `_active` shows without the newest edits of their blocks."""
+        """Ids of messages whose newest edits `_active` does not show yet."""
         self.version = 0
-        """Counts the edits ever made, also those that take others back."""
+        """Number of edits ever made, including those that revert others."""
 
     def copy(self) -> Edits:
         other = Edits()
@@ -181,11 +183,11 @@ class Edits:
         return self._activate(log).in_force
 
     def active(self, log: Sequence[Message]) -> Growing[Message]:
-        """The same, as they are shown."""
+        """`in_force` with the edits applied."""
         return self._activate(log).shown
 
     def uncollapsed(self, log: Sequence[Message]) -> Growing[Message]:
-        """Those that are shown one by one, as they are in the log."""
+        """The messages of `in_force` that are shown individually, as they are in the log."""
         return self._activate(log).uncollapsed
 
     def _activate(self, log: Sequence[Message]) -> _Active:
@@ -209,8 +211,8 @@ class Edits:
         return self._active
 
     def settle_in_steps(self) -> Iterator[None]:
-        """Make the messages that the newest edits show otherwise; yields after each step, so that other work can be
-        done. Nothing is shown before all of them are."""
+        """Apply the newest edits to their messages; yields after each step, so that other work can run. They take
+        effect only when all are applied."""
         if self._active is None or len(self._changed) <= STEP:
             return
         due = [message for message in self._active.in_force if message.id in self._changed]
@@ -221,9 +223,10 @@ class Edits:
             yield
 
     def _with_changes(self, known: _Active) -> _Active:
-        """The same part with the newest edits. Without collapses each message has its place in what is shown."""
+        """The active part with the newest edits. Without collapses, shown messages have the same positions as in the
+        log."""
         shown = list(known.shown)
-        # From the end, because most edits are of what came last.
+        # From the end, because most edits affect the latest messages.
         for place, message in zip(range(len(shown) - 1, -1, -1), reversed(known.in_force), strict=True):
             if message.id in self._changed:
                 shown[place] = self._shown_one(message)
@@ -245,7 +248,7 @@ class Edits:
                     break
                 torn.update(map(str, whole[index].meta[WRITTEN]))
         made = growing(_without(in_force, torn) if torn else in_force)
-        if len(self._edited) > len(made):  # Most are of messages before a compaction.
+        if len(self._edited) > len(made):  # Most entries belong to messages before a compaction.
             for id in self._edited.keys() - {message.id for message in made}:
                 self._edited[id] = _EditedMessage(self._edited[id].edits)
         shown = growing(self.shown(made))
@@ -254,7 +257,7 @@ class Edits:
             ids = {message.id for message in shown}
             single = Growing(message for message in made if message.id in ids)
         active = _Active(log, made, shown, single)
-        # A boundary that is not whole may become so with the next message.
+        # An incomplete boundary may become complete with the next message.
         self._active = None if torn else active
         return active
 
@@ -263,7 +266,7 @@ class Edits:
         return next(self.boundaries(log), None)
 
     def boundaries(self, log: Sequence[Message]) -> Iterator[Message]:
-        """All valid compact boundaries, the last first."""
+        """All valid compact boundaries, latest first."""
         if self._undone:
             log = _without_undone(log, self._undone)
         places = range(len(log) - 1, -1, -1)
@@ -340,8 +343,8 @@ class Edits:
 
 
 def is_whole(log: Sequence[Message], place: int) -> bool:
-    """Whether all that belongs to the boundary at this place was written. If not (a crash between two lines of the
-    session file), the boundary does not count: what it stands for would be lost. Older sessions do not say."""
+    """Whether all messages of the boundary at this place were written. If not (a crash between two lines of the session
+    file), the boundary does not count: the messages it replaces would be lost. Older sessions do not record it."""
     written = log[place].meta.get(WRITTEN)
     if not isinstance(written, list):
         return True

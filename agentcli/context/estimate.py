@@ -52,9 +52,9 @@ _KINDS: tuple[tuple[str, bytes, float], ...] = (
     ("four bytes", bytes(range(0xF0, 0x100)), 2.5),
     ("other", bytes(range(0x21, 0x7F)), 0.64),
 )
-"""Kinds of characters by the first byte of their UTF-8, each with its tokens per character; `other` is what the ones
-before it leave. Fitted to what responses of claude-sonnet-4, 4.5 and 4.6 said about prose, Markdown, JSON and shell
-output (tests/data/token_counts.json); those of more than a byte, and random text, by what is commonly measured."""
+"""Kinds of characters by the first byte of their UTF-8, each with its tokens per character; `other` matches what the
+previous ones leave. Fitted to usages reported by claude-sonnet-4, 4.5 and 4.6 for prose, Markdown, JSON and shell
+output (tests/data/token_counts.json); multi-byte characters and random text by commonly measured values."""
 _RANDOM_WEIGHT = 0.6
 LEAST_TOKENS_PER_CHARACTER = min(weight for _kind, _bytes, weight in _KINDS)
 
@@ -85,7 +85,8 @@ def weigh(counts: Mapping[str, int]) -> float:
 
 @lru_cache(maxsize=16)
 def text_tokens(text: str) -> float:
-    """Of a text, before anything is known about the model. Cached briefly: several steps ask for the same text."""
+    """Tokens of a text, before anything is known about the model. Cached briefly: several steps ask for the same
+    text."""
     return weigh(count_kinds(text))
 
 
@@ -112,7 +113,7 @@ def message_tokens(message: Message) -> int:
 
 
 def split_tokens(total: int, weights: Sequence[int]) -> list[int]:
-    """Integers in the proportion of `weights` that come to exactly `total`."""
+    """Integers in the proportion of `weights` that sum to exactly `total`."""
     whole, sizes, reached, given = sum(weights) or len(weights), [], 0, 0
     for weight in weights if sum(weights) else [1] * len(weights):
         reached += weight
@@ -151,7 +152,7 @@ _MOST_PAIRS = 60
 
 
 class Estimator:
-    """The sizes of one conversation's messages, remembered, and how dense the model's tokenizer is. One per view."""
+    """Cached sizes of one conversation's messages, and the density of the model's tokenizer. One per view."""
 
     def __init__(self) -> None:
         self._sizes: dict[str, tuple[Message, int]] = {}
@@ -164,7 +165,7 @@ class Estimator:
         """True tokens per estimated token, from the responses so far."""
         self.whole_scale = 1.0
         """True tokens per estimated token of whole requests, beyond `density`: below 1 where a server counts fewer
-        tokens than are estimated, or not all of them."""
+        tokens than estimated, or not all of them."""
 
     def message(self, message: Message) -> int:
         """Like `message_tokens`, cached and without `density`."""
@@ -174,8 +175,8 @@ class Estimator:
         return known[1]
 
     def context(self, messages: Sequence[Message], overhead: int) -> int:
-        """Like `context_tokens`, with `density` applied."""
-        if len(self._sizes) > 2 * len(messages) + 64:  # Most are of messages before a compaction.
+        """Tokens of a request: the last reported usage plus an estimate of later messages, with `density` applied."""
+        if len(self._sizes) > 2 * len(messages) + 64:  # Most entries belong to messages before a compaction.
             self._sizes = {message.id: self._sizes[message.id] for message in messages if message.id in self._sizes}
         last = next(_counted(messages, range(len(messages) - 1, -1, -1)), None)
         if last is None:
@@ -194,8 +195,8 @@ class Estimator:
         self.whole_scale = min(1.0, measured / estimated) if estimated > 0 else 1.0
 
     def begin(self, log: Sequence[Message], changed: Container[str]) -> None:
-        """Learn from all of a log, also from what compactions have taken out of sight since. `changed`: the ids of
-        messages that are shown otherwise now, or behind which others were: what a usage counted then is not known."""
+        """Learn from a whole log, including messages that compactions have removed from the context. `changed`: ids of
+        messages that are shown differently now, or that had others after them: what their usage counted is unknown."""
         self.has_begun = True
         places = _counted(log, range(len(log) - 1, -1, -1))
         ratios: list[float] = []
@@ -218,8 +219,8 @@ class Estimator:
             return
         now = growing(messages)
         grown = known <= last and self._learnt.begins(now)
-        # Where old content is shown otherwise than before, the difference of two usages says nothing; in a log that was
-        # just loaded this is unknown, and the median compensates.
+        # If old content is shown differently now, the difference of two usages is meaningless; in a log that was just
+        # loaded this is unknown, and the median compensates.
         begin = known - 1 if grown and known else last if known or self.has_begun else 0
         counted = _counted(messages, range(last, begin - 1, -1))
         ratios: list[float] = []
@@ -239,14 +240,14 @@ class Estimator:
         return [ratio] if _PLAUSIBLE[0] <= ratio <= _PLAUSIBLE[1] else []
 
     def _remember(self, ratios: Sequence[float]) -> None:
-        """The newest first."""
+        """Store ratios, given newest first, and update the density."""
         self._ratios.extend(reversed(ratios))
         if self._ratios:
             self.density = _median(self._ratios)
 
 
 def _median(numbers: Iterable[float]) -> float:
-    """Importing `statistics` for it takes 4 ms of every start."""
+    """The median. Importing `statistics` would add 4 ms to every start."""
     ordered = sorted(numbers)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -1,4 +1,4 @@
-"""Microcompact (SPEC 2.1 step 4): clears old results that can be obtained again, in batches.
+"""Microcompact (SPEC 2.1 step 4): clear old results that can be obtained again, in batches.
 
 Only above a threshold or when the prompt cache is cold, and only in batches that are worth the broken cache. The call
 stays in the conversation; a line in place of its result says how to get it again.
@@ -26,8 +26,8 @@ CLEARABLE: Mapping[str, tuple[str, str]] = {
     "WebFetch": ("url", "Fetch it again if you need it."),
     "WebSearch": ("query", "Search again if you need it."),
 }
-"""Tools whose old results may go: the part of their input that says most, and how to get such a result again. What
-others return (MCP servers, sub-agents, the user) may not be available a second time."""
+"""Tools whose old results may be cleared: the most telling argument, and how to get such a result again. Results of
+others (MCP servers, sub-agents, the user) may not be available a second time."""
 
 LEAST_BATCH = 10_000
 LEAST_BATCH_SHARE = 0.1
@@ -46,15 +46,15 @@ class Microcompact:
         self._candidates: list[AnsweredCall] = []
         """All clearable or cleared results, oldest first."""
         self._edits: dict[str, tuple[ContextEdit | None, ContextEdit]] = {}
-        """How each block would be cleared, with the edit that it has now."""
+        """The clearing edit of each block, with the edit that is active now."""
         self._newest: list[AnsweredCall] = []
         """The newest results of clearable tools, which stay whatever their size."""
         self._state: tuple[int | None, frozenset[str]] | None = None
-        """Edits and pins for which the ready edits hold."""
+        """Version of the edits and pins for which `_ready` was computed."""
         self._ready: Growing[ContextEdit] = Growing()
         self._freed = 0
         self._checked = 0
-        """How many of the candidates are among the ready edits, or need none."""
+        """Number of candidates that were checked: they are in `_ready` or need no edit."""
 
     def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
         self._look(shown)
@@ -68,8 +68,8 @@ class Microcompact:
         return StepPlan(edits, f"cleared {count}", total=StepTotal(self._freed, edits[0].target))
 
     def _clear(self, situation: ContextState, before: int) -> None:
-        """Add to the edits that are ready. All are checked again after other edits and pins: cleared results may have
-        been restored."""
+        """Extend `_ready`. After other edits and pins all candidates are checked again: cleared results may have been
+        restored."""
         state = (situation.version, situation.pinned)
         if situation.version is None or state != self._state:
             self._state = state

@@ -1,7 +1,7 @@
-"""From the log to a list of messages that the API accepts (SPEC 3.2). Pure and idempotent.
+"""Convert the log to a list of messages that the API accepts (SPEC 3.2). Pure and idempotent.
 
-Local messages go; neighbours of one role become one message; every tool call gets exactly one result, first in
-the very next user message; empty text goes; text that cannot be sent is cleaned. Thinking stays as it came.
+Local messages are dropped; adjacent messages of one role are merged; every tool call gets exactly one result, first in
+the next user message; empty text is dropped; text that cannot be sent is cleaned. Thinking is kept unchanged.
 `check_pairing` is the assertion at the boundary to the provider (SPEC T5).
 """
 
@@ -31,10 +31,10 @@ from agentcli.core.tool_errors import wrapped
 MISSING_RESULT = wrapped("The call was interrupted before it had a result.")
 NO_OUTPUT = "(no output)"
 _MARK_DISTANCE = 8
-"""Messages from one mark to the next: at most so many are converted again without need."""
+"""Messages between two marks: the maximum number that is converted again needlessly."""
 EARLIER_LEFT_OUT = "(Earlier messages are not part of this request.)"
 _Group = tuple[tuple[int, Message], ...]
-"""Neighbouring messages of one role, each with its place."""
+"""Adjacent messages of one role, each with its index."""
 
 
 @slotted
@@ -61,12 +61,12 @@ class _Draft:
 
 @frozen
 class _Mark:
-    """The state of a draft at some place, to go back to when a message behind it is shown otherwise."""
+    """A saved state of a draft, to go back to when a later message is shown differently."""
 
     consumed: int
     wire: int
     last: Json
-    """The last message of `wire` then."""
+    """The last message of `wire` at that time."""
     calls: tuple[Message, ...]
     role: str
 
@@ -74,18 +74,19 @@ class _Mark:
 class NormaliseCache:
     """Cache of request messages for a growing log, so that each turn converts only new messages.
 
-    Equal prefixes of the log give the very same objects, so that encoding them can be remembered too. Where a message
-    is shown otherwise than before, that and what follows is converted again, from the mark before it on.
+    Equal prefixes of the log give the same objects, so that their encoding can be cached too. If a message is shown
+    differently than before, it and all later ones are converted again, starting at the mark before it.
     """
 
     def __init__(self) -> None:
         self.settled = _Draft()
-        """Of all groups of one role but the last, to which the next message may still belong."""
+        """All groups of one role except the last, to which the next message may still belong."""
         self._marks: list[_Mark] = []
         self._newest: tuple[tuple[Message, ...], tuple[Message, ...], Json | None] = ((), (), None)
 
     def made(self, group: tuple[Message, ...], calls: tuple[Message, ...]) -> Json | None:
-        """A group as one message; None if nothing is left of it. What was the last is soon asked for again."""
+        """Convert a group to one message; None if nothing is left of it. The last result is cached because it is soon
+        needed again."""
         if (group, calls) != self._newest[:2]:
             blocks = [block for message in group for block in message.content]
             role = group[0].role
@@ -94,13 +95,14 @@ class NormaliseCache:
         return self._newest[2]
 
     def mark(self) -> None:
-        """Remember the settled draft as it is now, if the last mark is far from it."""
+        """Save the state of the settled draft, unless the last mark is close."""
         draft, last = self.settled, self._marks[-1].consumed if self._marks else 0
         if len(draft.consumed) >= last + _MARK_DISTANCE and draft.wire:
             self._marks.append(_Mark(len(draft.consumed), len(draft.wire), draft.wire[-1], draft.calls, draft.role))
 
     def go_back(self, shown: Growing[Message]) -> None:
-        """Settle what these messages have in common with those before, up to the last mark. One step back at least."""
+        """Go back to the last mark within the common prefix of these messages and the previous ones; at least one
+        step."""
         before = self.settled
         same = min(before.consumed.shared_with(shown), len(before.consumed) - 1)
         while self._marks:
@@ -129,7 +131,7 @@ def normalise(messages: Sequence[Message], memory: NormaliseCache | None = None)
 
 
 def settle_in_steps(messages: Sequence[Message], memory: NormaliseCache) -> Iterator[None]:
-    """Do most of what `normalise` does for these messages; yields after each step, so that other work can be done."""
+    """Do most of the work of `normalise` for these messages; yields after each step, so that other work can run."""
     shown = growing(messages)
     if not memory.settled.consumed.begins(shown):
         memory.go_back(shown)
@@ -139,12 +141,12 @@ def settle_in_steps(messages: Sequence[Message], memory: NormaliseCache) -> Iter
 
 
 def _settle(shown: Growing[Message], memory: NormaliseCache) -> list[_Group]:
-    """Settle the groups that are new, but for the last; returns all of them."""
+    """Settle the new groups except the last; returns all new groups."""
     if not memory.settled.consumed.begins(shown):
         memory.go_back(shown)
     sent = _sent(shown, len(memory.settled.consumed))
     while sent and sent[0][1].role == memory.settled.role:
-        # Another log with the same beginning: here the last settled group goes on.
+        # Another log with the same beginning, in which the last settled group continues.
         memory.go_back(shown)
         sent = _sent(shown, len(memory.settled.consumed))
     settled = memory.settled
@@ -161,7 +163,8 @@ def _sent(shown: Growing[Message], begin: int) -> list[tuple[int, Message]]:
 
 
 def _appended(wire: Growing[Json], message: Json) -> Growing[Json]:
-    """Add a message; where dropping an empty one has made neighbours of one role, merge them."""
+    """Add a message; merge it with the last one if dropping an empty message has made them adjacent with the same
+    role."""
     if not wire and message["role"] == "assistant":
         wire = wire.adding({"role": "user", "content": [{"type": "text", "text": EARLIER_LEFT_OUT}]})
     if wire and wire[-1]["role"] == message["role"]:
@@ -175,7 +178,7 @@ def _tool_uses(messages: Iterable[Message]) -> list[ToolUseBlock]:
 
 
 def _assistant_content(blocks: Sequence[Block]) -> list[Json]:
-    """A reply's blocks; none for a reply of thinking alone, which the API rejects."""
+    """A reply's blocks; empty for a reply with only thinking, which the API rejects."""
     kept = [
         block
         for block in blocks
@@ -224,7 +227,7 @@ def _clean(block: Block) -> Json:
 
 
 def _clean_json(value: Json) -> Json:
-    """The input as it came, unless a string inside cannot be sent: then a copy."""
+    """The same object, or a copy if a string inside had to be cleaned."""
     cleaned = _cleaned(value)
     assert isinstance(cleaned, dict)
     return cleaned
@@ -245,7 +248,7 @@ def _cleaned(item: object) -> object:
 
 
 def _trimmed(wire: Growing[Json]) -> Growing[Json]:
-    """A final assistant message (sent back after pause_turn) must not end in white space."""
+    """Strip trailing white space of a final assistant message (sent back after pause_turn), which the API rejects."""
     while wire and wire[-1]["role"] == "assistant":
         *before, last = wire[-1]["content"]
         if last.get("type") != "text":
@@ -261,9 +264,9 @@ def _trimmed(wire: Growing[Json]) -> Growing[Json]:
 
 
 def check_pairing(wire: Sequence[Json], known: int = 0) -> None:
-    """Every tool_use has exactly one tool_result in the very next message, and there is no other (I1).
+    """Assert that every tool_use has exactly one tool_result in the next message, and that there are no others (I1).
 
-    `known`: so many from the start have been checked before.
+    `known`: number of leading messages that were checked before.
     """
     expected = _ids(wire[known - 1], "tool_use", "id") if known else []
     for message in wire[known:]:

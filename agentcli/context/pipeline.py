@@ -1,7 +1,7 @@
-"""Runs the context-reduction steps in their fixed order (SPEC 2.1) and reports their edits.
+"""Run the context-reduction steps in their fixed order (SPEC 2.1) and report their edits.
 
 Steps plan, `worth_it` decides, and the view applies the edits. The pipeline adds the effect of one step on the next:
-once the prefix is broken at some place, later changes behind that place are free.
+once the prefix is broken at some position, later changes after it are free.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agentcli.core.messages import Message, Origin
 
 
 class Pipeline:
-    """One per conversation: steps remember what they have looked at."""
+    """The steps of one conversation; they remember what they have already processed."""
 
     def __init__(
         self,
@@ -30,15 +30,15 @@ class Pipeline:
         self._steps = tuple(step for step in steps if step.name not in switched_off)
         self._further = further
         self._intact: tuple[str, int] = ("", 0)
-        """The last reply there was when the prefix was broken, and how many tokens before that place are still as the
-        cache has them: until the next reply, the cache has nothing behind it."""
+        """Id of the last reply when the prefix was broken, and the number of tokens before the break that are still
+        cached: until the next reply, nothing after it is cached."""
 
     def run(
         self, view: ContextView, log: Sequence[Message], situation: Callable[[int], ContextState]
     ) -> Iterator[ContextEdited]:
-        """Carry out what is worth it. `situation` says how things stand once so many tokens have been freed in this
-        run. What an event tells is in the view when it comes, and what the next one tells is not: whoever records them
-        one by one, and stops at any of them, has recorded what was done."""
+        """Apply the plans that are worth it. `situation` gives the state after so many tokens have been freed in this
+        run. When an event is yielded, its edits are in the view and those of the next event are not: a consumer that
+        records the events one by one and stops at any of them has recorded exactly what was done."""
         steps = (*self._steps, *self._further())
         if not log or not steps:
             return
@@ -50,8 +50,8 @@ class Pipeline:
             yield from self._carried_out(run, step)
 
     def broken_by(self, view: ContextView, log: Sequence[Message], edited: ContextEdited, estimate: int) -> None:
-        """Note a collapse made elsewhere: its cache break need not happen twice. `estimate`: tokens of the next
-        request as it is now."""
+        """Take account of a collapse made elsewhere: its cache break need not happen twice. `estimate`: tokens of the
+        next request."""
         stand_ins = {f"{COLLAPSED}{edit['target']}" for edit in edited.edits if edit.get("kind") == "collapse"}
         shown = view.messages(log)
         first = next((place for place, message in enumerate(shown) if message.id in stand_ins), None)
@@ -82,7 +82,7 @@ class _Run:
         self._situation = situation
         self._freed = 0
         self._known: tuple[tuple[object, ...], ContextState] | None = None
-        """The last answer of `_now`, and what it depends on."""
+        """The last result of `_now`, and the values it depends on."""
         self.put_off: list[ContextStep] = []
         """Steps whose plans were not worth their cost."""
         self.broken = False
@@ -97,7 +97,8 @@ class _Run:
             return None
         position, expected = -1, (-1, -1)
         if plan.total is not None and not situation.pinned:
-            # A plan that waits for its time grows with the conversation: its edits are looked at when it comes.
+            # A plan that is not applied yet grows with the conversation: check its total first, and its edits only if
+            # it is due.
             total = replace(plan.total, freed=round(plan.total.freed * self._view.estimator.density))
             expected = self._place(total.first)
             position = self._position(expected, situation)
@@ -124,12 +125,12 @@ class _Run:
         return ContextEdited(edits=edits, step=step.name, freed_tokens=plan.freed, text=plan.text)
 
     def _position(self, first: tuple[int, int], situation: ContextState) -> int:
-        """Tokens from the beginning of the request that stay as they are if the first change is at this place."""
+        """Tokens at the beginning of the request that stay cached if the first change is at this place."""
         intact = (still_cached(self._messages, first[0]), 0) if first[0] < self._last_reply else first
         return max(0, situation.estimate - self._tokens_from(*intact))
 
     def _look(self) -> None:
-        """The messages that the next request shows one by one, as they are in the log."""
+        """Load the messages that the next request shows individually, as they are in the log."""
         in_force = self._messages = self._view.edits.uncollapsed(self._log)
         reply = Origin.REPLY
         self._last_reply = next((i for i in range(len(in_force) - 1, -1, -1) if in_force[i].origin is reply), -1)

@@ -22,7 +22,7 @@ _CODING = "# How to work"
 
 @frozen
 class OutputStyle:
-    """The manner in which the model answers, in place of the default prompt's own."""
+    """An output style: how the model answers, replacing that part of the default prompt."""
 
     name: str
     text: str
@@ -83,7 +83,8 @@ def system_context(
     git_lines: Sequence[str] = (),
     memory: Path | None = None,
 ) -> str:
-    """`git_lines`: what git has reported, where it could be run. `memory`: the folder of notes, if memory is on."""
+    """Text about the environment. `git_lines`: git's report, if it could be run. `memory`: the folder of notes, if
+    memory is on."""
     lines = [
         "# Where you are",
         *folder_lines(cwd, working_dirs, memory),

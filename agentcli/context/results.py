@@ -1,4 +1,4 @@
-"""Matches tool results with their calls, for steps that decide about old results. Reads only new messages.
+"""Match tool results with their calls, for steps that decide about old results. Reads only new messages.
 
 The steps themselves decide what to do with them.
 """
@@ -56,7 +56,7 @@ class ResultReader:
     def __init__(self) -> None:
         self._seen: Growing[Message] = Growing()
         self._uses: dict[str, ToolUseBlock] = {}
-        """Calls without a result, by their id."""
+        """Calls without a result, by call id."""
 
     def look(self, messages: Sequence[Message]) -> NewResults:
         now, known = growing(messages), len(self._seen)

@@ -1,9 +1,9 @@
-"""Snip (SPEC 2.1 step 3): replaces provably superseded content by one short line, without a model call.
+"""Snip (SPEC 2.1 step 3): replace provably superseded content by one short line, without a model call.
 
-Superseded is: a reading of a file whose lines were read again later; one of a file that was written whole since (what
-is new is in that call); one of a file that was changed since, when most of its lines were read again; an older result
-of the same call with the same content; pictures of many turns ago. Tools are known by their names, a reading's lines by
-the numbers that Read puts in front of them.
+Superseded are: a Read result whose lines were read again later; one of a file that was completely written since (the
+new content is in that call); one of a file that was changed since, if most of its lines were read again; an older
+result of the same call with the same content; pictures from many turns ago. Tools are recognised by name, the lines of
+a Read result by the line numbers in it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Snip:
         self._oldest_picture = {"replies": picture_replies, "prompts": picture_prompts}
         self._results = ResultReader()
         self._version: int | None = None
-        """Edits as of which edited results were forgotten."""
+        """Version of the edits for which edited results were last dropped."""
         self._forget()
 
     def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
@@ -91,7 +91,7 @@ class Snip:
         text = f"left out {_count(len(edits), 'superseded result', 'superseded results')}"
         return StepPlan(edits, text, total=total)
 
-    # ------------------------------------------------------------------------------------------ what supersedes what
+    # ---------------------------------------------------------------------------------------------------- superseding
 
     def _forget(self) -> None:
         self._readings: dict[str, tuple[_Reading, ...]] = {}
@@ -103,21 +103,21 @@ class Snip:
         """Incremented when a command may have changed the directory, which changes relative paths."""
         self._superseded: list[_Superseded] = []
         self._waiting: list[_Superseded] = []
-        """Those of the newest exchange, which stays as it is."""
+        """Superseded results of the newest exchange, which stays unchanged."""
         self._forget_ready()
         self._pictures: list[_Picture] = []
         self._count = {"replies": 0, "prompts": 0}
 
     def _forget_ready(self) -> None:
         self._state: tuple[int | None, frozenset[str]] | None = None
-        """Edits and pins for which the rest holds."""
+        """Version of the edits and pins for which the fields below were computed."""
         self._ready: Growing[ContextEdit] = Growing()
         self._freed = 0
         self._first: _Superseded | None = None
 
     def _forget_edited(self, situation: ContextState) -> None:
-        """Forget results that were edited, most of them cleared ones: there is nothing to snip any more, and what the
-        user restores stays."""
+        """Drop results that were edited, mostly cleared ones: there is nothing left to snip, and what the user restores
+        must stay."""
         if situation.version == self._version:
             return
         self._version = situation.version
@@ -189,10 +189,10 @@ class Snip:
                 continue
             self._pictures.append(_Picture(block_id(message, number), place, block, by, self._count[by]))
 
-    # ------------------------------------------------------------------------------------------------ what is done
+    # ----------------------------------------------------------------------------------------------------------- edits
 
     def _snip(self, situation: ContextState, newest: int) -> None:
-        """Add to the edits that are ready; all are looked at again only after other edits and pins."""
+        """Extend `_ready`; all results are checked again only after other edits or pins."""
         state = (situation.version, situation.pinned)
         if situation.version is None or state != self._state:
             # Edited blocks are not considered again, even if the user restores them.
@@ -236,7 +236,7 @@ def _reading(called: AnsweredCall, changes: int) -> _Reading:
     if first is None or not called.only_text:
         return _Reading(called, None, False, changes)
     end = len(text)
-    while True:  # Notes of Read follow the lines, without numbers.
+    while True:  # Notes of Read follow the lines and have no numbers.
         begin = text.rfind("\n", 0, end) + 1
         last = _NUMBERED.match(text, begin, end)
         if last is not None:

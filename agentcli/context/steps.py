@@ -1,7 +1,7 @@
 """The steps that shrink old content, in their fixed order (SPEC 2.1, 2 to 5), and the state they use.
 
-Each step has its own module and returns a pure plan. A plan becomes edits, recorded once and applied to the
-log by every later request; it is carried out only if `worth_it` says so. Running them is `context/pipeline.py`.
+Each step has its own module and returns a pure plan. A plan becomes edits, recorded once and applied to the log by
+every later request; it is applied only if `worth_it` agrees. `context/pipeline.py` runs the steps.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class ContextState:
     pinned: frozenset[str] = frozenset()
     """Ids of blocks pinned by the user (`edits.block_id`)."""
     turns_to_come: int = MOST_TURNS
-    """Requests that are expected to be smaller by what is freed now (`expected_turns`)."""
+    """Expected number of requests that will be smaller by what is freed now (`expected_turns`)."""
     long_lived: bool = False
     """Whether the cache lives for an hour; writing to it then costs more."""
     edited: Callable[[str], ContextEdit | None] = lambda _block: None
     """Returns the active edit of a block; set by the pipeline."""
     version: int | None = None
-    """Number that changes with every edit, so that a step may keep what it has found; None: it may not."""
+    """Number that changes with every edit, so that a step may cache its findings; None: it may not."""
 
     @property
     def share(self) -> float:
@@ -63,7 +63,7 @@ class ContextState:
 class StepTotal:
     freed: int
     first: str
-    """The target of the edit that comes first in the conversation."""
+    """Target of the edit that comes first in the conversation."""
 
 
 @frozen
@@ -76,7 +76,7 @@ class StepPlan:
     for_room: bool = False
     """Planned because a limit was passed: free space matters more than the cache."""
     total: StepTotal | None = None
-    """What a plan of many edits comes to, from a step that keeps count of it."""
+    """Totals of a plan with many edits, if the step maintains them."""
 
     @property
     def freed(self) -> int:
@@ -88,15 +88,15 @@ class ContextStep(Protocol):
     def name(self) -> str: ...
 
     def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
-        """What this step would change, None for nothing. `shown`: the messages that the next request carries, each as
-        the log has it, so that blocks have the log's numbers and a message stays the same object for good;
-        `situation.edited` says what stands in a block's place. Never raises for any messages; costs what is new since
-        the last call, not all of the log."""
+        """Plan the changes of this step; None for none. `shown`: the messages of the next request as they are in the
+        log, so that blocks have the log's numbers and a message is always the same object; `situation.edited` gives the
+        active edit of a block. Never raises for any messages; costs only what is new since the last call, not the whole
+        log."""
 
 
 def newest_exchange(messages: Sequence[Message]) -> int:
-    """The place where the newest exchange begins, of which no step touches anything: the last reply that called tools,
-    if its results are what is being answered or were answered last; else the prompt of the last answer."""
+    """Index where the newest exchange begins, which no step touches: the last reply that called tools, if its results
+    are being answered or were answered last; otherwise the prompt of the last answer."""
     answered = False
     for place in range(len(messages) - 1, -1, -1):
         message = messages[place]
@@ -110,11 +110,11 @@ def newest_exchange(messages: Sequence[Message]) -> int:
 
 
 def still_cached(messages: Sequence[Message], place: int) -> int:
-    """How many of these messages are still read from the prompt cache if the one at this place changes.
+    """Number of leading messages that are still read from the prompt cache if the one at this place changes.
 
-    The cache has what requests ended with, so all up to a message of the user's; and it finds that only some twenty
-    blocks back from where the next request has its breakpoints. Further back only what comes before all messages is
-    found: then it is 0.
+    The cache stores prefixes up to the end of a request, so up to a user message; and it finds one only within about
+    twenty blocks before a breakpoint of the next request. Beyond that only what precedes all messages is found: then
+    the result is 0.
     """
     end = place
     while end and not (messages[end - 1].role == "user" and messages[end].role == "assistant"):
@@ -143,16 +143,16 @@ def expected_turns(turn: int, max_turns: int | None, earlier: int = 0) -> int:
 def worth_it(plan: StepPlan, first_changed: int, situation: ContextState) -> bool:
     """Whether a plan saves more than the broken cache costs.
 
-    `first_changed` is where the first change is, in tokens from the beginning of the request. What is cached behind it
-    and stays must be written to the cache again, once: (cached − first_changed − freed) tokens at the price of a write
-    instead of a read. What is freed saves the price of a read on each of the `turns_to_come` requests:
+    `first_changed` is the position of the first change, in tokens from the beginning of the request. Cached tokens
+    after it that stay must be written to the cache again, once: (cached − first_changed − freed) tokens at the price of
+    a write instead of a read. Freed tokens save the price of a read on each of the `turns_to_come` requests:
 
-        freed × read × turns_to_come  >  (cached − first_changed − freed) × (write − read)
+      freed × read × turns_to_come  >  (cached − first_changed − freed) × (write − read)
 
-    Where prices are not known the usual ratios hold: a read costs 0.1 and a write 1.25 of an input token, so that with
-    20 turns to come one freed token pays for 1.7 rewritten ones. A change behind all that is cached costs nothing. A
-    cold cache has to be written anyway. A request that nears its limit has to become smaller whatever it costs, but
-    not for a change that makes no room worth speaking of (`ENOUGH_ROOM`).
+    Where prices are unknown, the usual ratios apply: a read costs 0.1 and a write 1.25 of an input token, so that with
+    20 turns to come one freed token pays for 1.7 rewritten ones. A change after everything that is cached costs
+    nothing. A cold cache must be written anyway. A request close to its limit must become smaller at any cost, but not
+    for a change that frees too little (`ENOUGH_ROOM`).
     """
     if plan.must:
         return True
@@ -194,5 +194,5 @@ def _price_at(situation: ContextState) -> Price:
 
 
 def is_unpriced(price: Price | None) -> bool:
-    """Whether a model is free, or its prices are not known."""
+    """Whether a model is free, or its prices are unknown."""
     return price is None or price.cache_write_5m <= 0

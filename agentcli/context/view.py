@@ -39,7 +39,7 @@ Repair = Callable[[Message], Message]
 
 @frozen
 class _Shown:
-    """Messages as a request shows them, and what they were made of."""
+    """Messages as a request shows them, and the values they were computed from."""
 
     active: Growing[Message]
     front: tuple[Message, ...]
@@ -48,11 +48,11 @@ class _Shown:
 
 
 class ContextView:
-    """One per conversation, owned by the engine."""
+    """The view of one conversation, owned by the engine."""
 
     def __init__(self, user_context: str = "") -> None:
         self._fronts: dict[str, tuple[Message, ...]] = {}
-        """The user context by the id of its boundary, "" for the beginning; always the same objects, for caches."""
+        """User context by the id of its boundary, "" for the beginning; always the same objects, for caches."""
         self.set_user_context(user_context)
         self._repairs: list[tuple[str, str]] = []
         self._memory = NormaliseCache()
@@ -61,12 +61,12 @@ class ContextView:
         self._places, self._active_places = _new_places(), _new_places()
         self._summed: Growing[Message] = Growing()
         self._sums = [0]
-        """Tokens of the messages in `_summed` before each place, and of all."""
+        """Cumulative tokens of the messages in `_summed`: before each index, and in total."""
         self._repaired: dict[tuple[int, str], tuple[Message, Message]] = {}
         self.edits = Edits()
         self.estimator = Estimator()
         self._freed: list[tuple[str, str, int]] = []
-        """Tokens that edits freed, each with the id of the last message there was when it was made, and its target."""
+        """Tokens freed by each edit: the id of the last message when it was made, its target, and the tokens."""
 
     def edit(self, edits: Iterable[ContextEdit], after: str = "") -> None:
         """Add edits. `after`: the id of the last log message when they are made."""
@@ -123,8 +123,8 @@ class ContextView:
         return max(0, tokens - sum(freed for _place, freed in self._edited_since(log, counted)))
 
     def changed_since(self, log: Sequence[Message], reply: str) -> tuple[int, int] | None:
-        """What edits have done since this reply to what its request had: the place in the log from which on something
-        is shown otherwise, -1 for all of it, and the tokens freed; None if nothing is."""
+        """Effect of edits made since this reply on what its request contained: the index in the log from which on
+        messages are shown differently (-1 for all), and the tokens freed; None if nothing changed."""
         edited = [one for one in self._edited_since(log, reply) if one[0] >= 0]
         if not edited:
             return None
@@ -133,8 +133,8 @@ class ContextView:
         return first, sum(freed for _place, freed in edited)
 
     def _edited_since(self, log: Sequence[Message], reply: str) -> list[tuple[int, int]]:
-        """The edits made since this reply of what is part of its usage: the place in the log of each, and the tokens
-        that it freed. What came later is estimated as it is shown: what was freed of it is not in there."""
+        """Edits made since this reply to content that is part of its usage: index in the log and tokens freed. Later
+        messages are estimated as shown, without what was freed of them."""
         if not self._freed:
             return []
         places, _count = self._places.of(log)
@@ -150,8 +150,8 @@ class ContextView:
         return found
 
     def places(self, log: Sequence[Message], active: Sequence[Message]) -> Mapping[str, int]:
-        """The place of each of the active messages among them, by its id."""
-        # One table does for both as long as all of the log is active.
+        """The index of each active message, by message id."""
+        # One table serves both as long as the whole log is active.
         return (self._places if active is log else self._active_places).of(active)[0]
 
     def tokens_from(self, log: Sequence[Message], place: int) -> int:
@@ -192,8 +192,8 @@ class ContextView:
         return shown
 
     def in_sight(self, log: Sequence[Message]) -> Growing[Message]:
-        """The messages that requests show one by one, as they are in the log: for what edits do not change, such as
-        their `meta`. Only compactions and collapses make another sequence of it."""
+        """The messages that requests show individually, as they are in the log: for data that edits do not change, such
+        as their `meta`. Only compactions and collapses replace the sequence."""
         return self.edits.uncollapsed(log)
 
     def _ends_repair(self, messages: Sequence[Message]) -> bool:
@@ -209,8 +209,8 @@ class ContextView:
         return self._repair_all(self.edits.in_force(log))
 
     def settle_in_steps(self, log: Sequence[Message]) -> Iterator[None]:
-        """Do most of what `messages` and `wire` do after many edits, or for a log that is new; yields after each step,
-        so that other work can be done. What either of them returns stays the same."""
+        """Do most of the work of `messages` and `wire` after many edits, or for a new log; yields after each step, so
+        that other work can run. Does not change what they return."""
         yield from self.edits.settle_in_steps()
         yield from settle_in_steps(self.messages(log), self._memory)
 
@@ -238,7 +238,7 @@ class ContextView:
 
 
 def _new_places() -> Gathered[Message, tuple[dict[str, int], int]]:
-    """The place of each message of a log by its id, and how many there are."""
+    """The index of each message of a log by message id, and the number of messages."""
 
     def add(found: tuple[dict[str, int], int], message: Message) -> tuple[dict[str, int], int]:
         places, count = found
@@ -269,7 +269,7 @@ def _drop_images(message: Message) -> Message:
 
 
 def _flatten_tools(message: Message) -> Message:
-    """Calls and results as text: the last resort when the API rejects their pairing."""
+    """Calls and results as text: the last resort if the API rejects their pairing."""
 
     def shown(block: Block) -> Block | None:
         if isinstance(block, ToolUseBlock):

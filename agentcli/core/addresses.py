@@ -31,7 +31,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str, int], Awaitable[Sequence[IPAddress]]]
-"""The addresses of a host; raises OSError."""
+"""Resolves a host to its addresses; raises OSError."""
 
 
 @frozen
@@ -107,7 +107,7 @@ def host_address(host: str) -> IPAddress | None:
 
 
 async def system_resolve(host: str, port: int) -> Sequence[IPAddress]:
-    """See `Resolve`."""
+    """Resolve a host with the system's resolver; see `Resolve`."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [ipaddress.ip_address(str(item[4][0]).partition("%")[0]) for item in found]
 

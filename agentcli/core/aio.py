@@ -18,16 +18,16 @@ T = TypeVar("T")
 
 
 CLEANUP_SECONDS = 2.0
-"""Time for a task that is cancelled already to clean up, before it is cancelled again."""
+"""Time for a task that is already cancelled to clean up before it is cancelled again."""
 _LOOK_SECONDS = 0.05
 
 
 async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait until each has ended; their exceptions are ignored.
 
-    If the caller is cancelled meanwhile, the tasks are still awaited before the cancellation continues. A task that
-    was cancelled before is in its cleanup, which a second cancellation would interrupt: it gets `CLEANUP_SECONDS`. If
-    it was only a time limit of its own (`asyncio.timeout`), the task goes on after that and is cancelled then.
+    If the caller is cancelled meanwhile, the tasks are still awaited before the cancellation continues. A task that was
+    cancelled before is in its cleanup, which a second cancellation would interrupt: it gets `CLEANUP_SECONDS`. If only
+    a timeout of its own (`asyncio.timeout`) had cancelled it, the task continues after that and is cancelled then.
     """
     pending = [task for task in tasks if not task.done()]
     cleaning = [task for task in pending if task.cancelling()]
@@ -60,7 +60,8 @@ def _cancel_after_cleanup(tasks: Iterable[asyncio.Task[Any]], timers: list[async
 
 
 async def wait_uncancelled(tasks: Iterable[asyncio.Future[Any]]) -> None:
-    """Wait until tasks or futures have ended, also when the caller is cancelled; then the cancellation goes on."""
+    """Wait until tasks or futures have ended, even if the caller is cancelled; the cancellation is raised
+    afterwards."""
     pending = [task for task in tasks if not task.done()]
     cancelled: asyncio.CancelledError | None = None
     while pending:
@@ -74,7 +75,7 @@ async def wait_uncancelled(tasks: Iterable[asyncio.Future[Any]]) -> None:
 
 
 async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run blocking work in a thread. When cancelled, still waits for it: nothing goes on behind the caller's back."""
+    """Run blocking work in a thread. If cancelled, still waits for it, so that no work continues unnoticed."""
     call = partial(copy_context().run, work, *args, **kwargs)
     future = asyncio.get_running_loop().run_in_executor(None, call)
     try:
@@ -118,8 +119,8 @@ async def in_daemon_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwar
 
 
 async def paced(items: Sequence[T]) -> AsyncGenerator[T, None]:
-    """The items, with a turn of the event loop after every `STEP` of them: reading a long conversation takes longer
-    than a key press may wait."""
+    """The items, with an iteration of the event loop after every `STEP` of them: reading a long conversation takes
+    longer than a key press may wait."""
     for begin in range(0, len(items), STEP):
         for item in items[begin : begin + STEP]:
             yield item
@@ -127,21 +128,21 @@ async def paced(items: Sequence[T]) -> AsyncGenerator[T, None]:
 
 
 class Merge(Generic[T]):
-    """Several producers, one consumer, back-pressure: at most `depth` items wait, then producers wait too.
+    """Merge several producers into one consumer, with back-pressure: producers wait while `depth` items are queued.
 
-    Producers are coroutines that call `put`; the consumer iterates until every producer has ended. A producer
-    that raises ends the merge with that exception (producers here do not raise for expected failures, so it is
-    a bug and must be seen). Leave with `aclose()`, which cancels and awaits all producers.
+    Producers are coroutines that call `put`; the consumer iterates until every producer has ended. A producer that
+    raises ends the merge with that exception (producers here do not raise for expected failures, so it is a bug and
+    must be seen). End it with `aclose()`, which cancels and awaits all producers.
     """
 
     def __init__(self, depth: int = 64) -> None:
-        # Not an `asyncio.Queue`, which takes a dozen calls for each item.
+        # Not an `asyncio.Queue`, which needs a dozen calls per item.
         self._items: deque[T] = deque()
         self._depth = depth
         self._room = asyncio.Event()
         self._has_waiting_producers = False
         self._wake: asyncio.Future[None] | None = None
-        """What the consumer waits for while there is no item."""
+        """Future that the consumer waits for while there is no item."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._error: BaseException | None = None
         self._closed = False

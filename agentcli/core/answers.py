@@ -27,7 +27,7 @@ def is_continued(message: Message) -> bool:
 
 
 class AnswerTracker:
-    """Follow a conversation message by message. `unfinished` is true while the next reply continues the answer."""
+    """Follows a conversation message by message. `unfinished` is true while the next reply continues the answer."""
 
     def __init__(self) -> None:
         self.unfinished = False
@@ -42,7 +42,7 @@ class AnswerTracker:
 
 
 def answers(messages: Iterable[Message]) -> list[str]:
-    """The text of every answer, the oldest first; replies without text are skipped."""
+    """The text of every answer, oldest first; replies without text are skipped."""
     found: list[str] = []
     tracker = AnswerTracker()
     for message in messages:

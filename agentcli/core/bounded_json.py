@@ -14,11 +14,11 @@ from functools import lru_cache
 from typing import Any
 
 DEEPEST = 100
-"""Levels of objects and lists."""
+"""Maximum nesting of objects and lists."""
 DEEPEST_INPUT = 64
 """The same for a tool's input, which is nested some levels deeper in a session file and a request."""
 _MOST_DIGITS = 300
-"""The range of a float."""
+"""Maximum digits of an integer: the range of a float."""
 _FLAT = frozenset((str, int, float, bool, type(None)))
 
 
@@ -76,7 +76,7 @@ def is_too_deep(value: Any, *, deepest: int = DEEPEST) -> bool:
             inner
             for outer in level
             for inner in (outer.values() if isinstance(outer, dict) else outer)
-            # Most are one of these, and need no call.
+            # Most values are flat, and this check needs no call.
             if inner.__class__ not in _FLAT and isinstance(inner, (dict, list))
         ]
         if not level:

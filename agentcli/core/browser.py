@@ -16,11 +16,12 @@ _START_SECONDS = 3.0
 """An opener that still runs after this time is the browser itself."""
 _DESKTOP_NAMES = ("XDG_CURRENT_DESKTOP", "DESKTOP_SESSION", "KDE_FULL_SESSION", "KDE_SESSION_VERSION")
 _SAFE = ":/?#[]@&+,=%-._~"
-"""Characters that no opener, and no shell behind one, gives a meaning."""
+"""Characters that have no special meaning for any opener, or a shell behind it."""
 
 
 def open_in_browser(address: str, environ: Mapping[str, str], working_dirs: Iterable[Path]) -> bool:
-    """Whether a browser was started. Blocking. Only http and https addresses are opened; ask the user first."""
+    """Open an address; returns whether a browser was started. Blocking. Only http and https addresses are opened; ask
+    the user first."""
     if not re.match(r"https?://", address):
         return False
     folders = tuple(working_dirs)

@@ -1,4 +1,4 @@
-"""What all events have."""
+"""The base class of all events."""
 
 from __future__ import annotations
 

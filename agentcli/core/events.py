@@ -99,7 +99,7 @@ class RequestStarted(Event):
     model: str
     turn: int
     purpose: str = "turn"
-    """turn, compact or summary: side requests are visible too."""
+    """turn or compact."""
     estimated_tokens: int = 0
 
 
@@ -223,7 +223,7 @@ class RequestRepaired(Event):
     """The API refused part of the history; requests leave it out from here on, up to the message `through`."""
 
     repair: str
-    """strip_thinking or drop_images."""
+    """strip_thinking, drop_images, flatten_tools, leave_out_prompt or leave_out_unchecked."""
     through: str
     text: str
 
@@ -239,10 +239,11 @@ class ToolStarted(Event):
 
 @frozen(kw_only=True)
 class ToolProgressed(Event):
-    """Not kept in the log. `text` is further output, or, if `data` has `done`, how far the call is.
+    """Progress of a tool; not kept in the log. `text` is further output, or, if `data` has `done`, a description of the
+    progress.
 
-    Output that begins with a carriage return replaces the last row, unless that has ended. Of much output only the end
-    comes; `lines` in `data` counts the line breaks of all of it so far.
+    Output that begins with a carriage return replaces the last row, unless that has ended. Of long output only the end
+    is sent; `lines` in `data` counts the line breaks of all of it so far.
     """
 
     tool_use_id: str
@@ -266,7 +267,8 @@ class ToolFinished(Event):
     outcome: str = ""
     """done, denied, interrupted or failed."""
     denied_by: str = ""
-    """Who denied the call, as in `PermissionDenied.by`; "" if nobody did or nobody was there to ask."""
+    """Who denied the call, as in `PermissionDenied.by`; "" if it was not denied, or was refused because the session is
+    non-interactive."""
     accepted_hunks: list[int] = field(default_factory=list)
     """For a partly accepted change: accepted and total number of hunks."""
 
@@ -314,7 +316,7 @@ class ToolBatchSummarised(Event):
 
 @frozen(kw_only=True)
 class PermissionRequested(Event):
-    """Answer with `Engine.answer(request_id, Answer(...))`."""
+    """A call needs approval. Answer with `Engine.answer(request_id, Answer(...))`."""
 
     request_id: str
     tool_use_id: str
@@ -332,9 +334,9 @@ class PermissionRequested(Event):
     details: list[str] = field(default_factory=list)
     """Reasons for the question, part by part, if `reason` is not enough."""
     findings: list[Json] = field(default_factory=list)
-    """The same as data: `{"part": "…", "clause": "…", "allowed": false}` (`PartFinding`)."""
+    """The reasons as data: `{"part": "…", "clause": "…", "allowed": false}` (`PartFinding`)."""
     cause: str = ""
-    """Why approval is needed; reads on after "because". Empty where `reason` is a statement of its own."""
+    """Why approval is needed, as a clause after "because". Empty if `reason` is a complete statement."""
     cause_listed: bool = False
     """Whether the cause is the clause of one of the findings."""
     self_evident: bool = False
@@ -342,7 +344,7 @@ class PermissionRequested(Event):
 
 
 def is_of_server(event: Event) -> bool:
-    """Whether an MCP server asks: for input, for an address to be opened, or for a reply of the model."""
+    """Whether an MCP server asks for input, for an address to be opened, or for a reply of the model."""
     return isinstance(event, PermissionRequested) and str(event.display.get("kind", "")).startswith("mcp_")
 
 
@@ -379,7 +381,7 @@ class RulesLearned(Event):
 
 
 MODE_CHOSEN = "the user chose it"
-"""Reason of a mode that the user set. Where it was set reports it: a command's answer, the label of the prompt."""
+"""Reason of a mode that the user set. It needs no further report: a command's answer or the prompt's label shows it."""
 
 
 @frozen(kw_only=True)
@@ -399,13 +401,13 @@ class PermissionDenied(Event):
     rules: list[str] = field(default_factory=list)
     """Allow rules that would have let it run, in a non-interactive run."""
     by: str = ""
-    """For the user, who denied it: `you`, `rule Bash(rm *) from settings.json`, `plan mode`, `a hook`."""
+    """Who denied it, for the user: `you`, `rule Bash(rm *) from settings.json`, `plan mode`, `a hook`."""
 
 
 @frozen(kw_only=True)
 class PrefixBroken(Event):
-    """Earlier content of the request changed, so the prompt cache after it is lost. Comes after the response to that
-    request, because only then the cost is known."""
+    """Earlier content of the request changed, so the prompt cache after it is lost. Sent after the response to that
+    request, because only then is the cost known."""
 
     reason: str
     block: str = ""

@@ -30,7 +30,7 @@ def on_exit(callback: Callable[[], object]) -> Callable[[], None]:
 
 
 def run_exit_cleanup() -> None:
-    """Call before every `os._exit`, except in forked workers."""
+    """Run the callbacks. Call it before every `os._exit`, except in forked workers."""
     while _callbacks:
         try:
             callback = _callbacks.pop()
@@ -41,7 +41,7 @@ def run_exit_cleanup() -> None:
 
 
 def end_process(code: int) -> NoReturn:
-    """End at once, whatever still runs: children are killed."""
+    """End the process at once: kill its children, run the callbacks, exit."""
     from agentcli.core.descendants import kill_descendants
 
     kill_descendants()

@@ -19,7 +19,7 @@ class AgentStarted(Event):
     model: str
     background: bool = False
     session_id: str = ""
-    """Its transcript is a session of its own."""
+    """Id of the session that holds its transcript."""
     parent: str = ""
     """Id of the agent that started it; "" is the main one."""
     worktree: str = ""
@@ -39,7 +39,7 @@ class AgentFinished(Event):
     """None: the price of a model is unknown."""
     duration_ms: int = 0
     text: str = ""
-    """Its report; if it failed, why."""
+    """Its report; if it failed, the reason."""
     background: bool = False
     worktree: str = ""
     """The worktree that was kept because it has changes; "" if there is none."""
@@ -53,7 +53,7 @@ class HookStarted(Event):
     name: str
     """The command or the function's name, shortened."""
     tool_use_id: str = ""
-    """The call that it is about; "" if it is not about one."""
+    """The call that it was run for; "" if there is none."""
 
 
 @frozen(kw_only=True)
@@ -67,16 +67,16 @@ class HookFinished(Event):
     """success, allowed, asked, denied, blocked, stopped, failed, timed_out or crashed."""
     duration_ms: int = 0
     text: str = ""
-    """Its reason, or what went wrong."""
+    """Its reason, or the problem."""
     tool_use_id: str = ""
     source: str = ""
     """The settings file or plugin that it comes from."""
     exit_code: int | None = None
     """None for a function, and for a command that was stopped."""
     output: str = ""
-    """The beginning of what it printed."""
+    """The beginning of its standard output."""
     errors: str = ""
-    """The beginning of what it printed to standard error."""
+    """The beginning of its standard error."""
 
     @property
     def is_notable(self) -> bool:

@@ -1,4 +1,4 @@
-"""Money, tokens, durations, sizes and shares as text: the same figure reads the same everywhere."""
+"""Format money, tokens, durations, sizes and shares: the same figure reads the same everywhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 
 def money(usd: float) -> str:
-    """`$12.50`, `$0.40`, `$0.042`, `$0.0007`: as many decimals as mean something, and at least two."""
+    """`$12.50`, `$0.40`, `$0.042`, `$0.0007`: the significant decimals, at least two."""
     if 0 < usd < 0.000_1:
         return "<$0.0001"
     decimals = 2 if usd >= 0.9995 or usd <= 0 else 3 if usd >= 0.009_95 else 4
@@ -15,7 +15,7 @@ def money(usd: float) -> str:
 
 
 def about_money(usd: float, sign: str = "about ") -> str:
-    """`about $0.03`; an upper bound stays as it is."""
+    """`about $0.03`; `<$0.0001` gets no sign."""
     return money(usd) if 0 < usd < 0.000_1 else f"{sign}{money(usd)}"
 
 
@@ -56,13 +56,13 @@ def elapsed(seconds: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """How long ago something was, in the largest unit that fits."""
+    """Elapsed time in the largest unit that fits: `3 h ago`."""
     units = ((_DAY * 365, "y"), (_DAY * 30, "mo"), (_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"))
     return next((f"{int(seconds // size)} {unit} ago" for size, unit in units if seconds >= size), "just now")
 
 
 def percent(part: float, whole: float = 1.0, decimals: int = 0) -> str:
-    """`12%`, `<1%`; `–` where there is no whole. `decimals` tells shares below 10% apart: `0.3%`, `<0.1%`."""
+    """`12%`, `<1%`; `–` if there is no whole. `decimals`: for shares below 10%: `0.3%`, `<0.1%`."""
     if whole <= 0:
         return "–"
     share, least = max(0.0, 100 * part / whole), 10**-decimals
@@ -70,5 +70,5 @@ def percent(part: float, whole: float = 1.0, decimals: int = 0) -> str:
         return f"<{least:g}%"
     if 0 < share < 9.95:
         return f"{share:.{decimals}f}%"
-    # Nearly everything is not all of it.
+    # Less than everything never shows as 100%.
     return f"{min(share, 99) if share < 100 else share:.0f}%"

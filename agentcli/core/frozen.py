@@ -1,10 +1,10 @@
 """`@frozen` and `@slotted`: like `@dataclass(slots=True)` with and without `frozen=True`, but faster to define.
 
-The standard decorator compiles six methods for each class at import; for the values of this package together that was
-80 ms, a quarter of the time to the first request. Here the methods that can be the same for all classes are shared.
-`__init__` is compiled when a class is used more than a few times, and the standard description of the fields is made
-when it is first read: most classes need neither in most runs. The result is a dataclass: `fields`, `replace` and
-`match` work, type checkers know it.
+The standard decorator compiles six methods for each class at import; for all values of this package that took 80 ms, a
+quarter of the time to the first request. Here the methods that are the same for all classes are shared. `__init__` is
+compiled when a class is used more than a few times, and the standard description of the fields is made when it is first
+read: most classes need neither in most runs. The result is a dataclass: `fields`, `replace` and `match` work, type
+checkers know it.
 
 Never here: anything a dataclass does not do. Not supported, because it is not needed: `init=False`, `compare=False` and
 `hash=` of a field, `KW_ONLY`, `InitVar`, and a base class that is a dataclass of the standard decorator.
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform, o
 
 T = TypeVar("T")
 _UNCOMPILED = 4
-"""How many instances of a class are made before its `__init__` is compiled, which takes as long as making fifty."""
+"""Number of instances before the `__init__` of a class is compiled, which takes as long as making fifty."""
 _Specs = dict[str, tuple[Any, Any, bool]]
-"""Of each field: its annotation, its default (a `Field`, a value or MISSING), and whether it is only set by name."""
+"""Annotation, default (a `Field`, a value or MISSING) and keyword-only flag of each field."""
 
 
 @overload
@@ -60,7 +60,7 @@ def _define(cls: type[T], shared: Sequence[tuple[str, Any]], *, kw_only: bool, w
         "__dataclass_params__": _PARAMETERS,
     }
     members["__init__"], members["__dataclass_fields__"] = late = _LateInit(), _LateFields()
-    # A class gets its slots when it is created: this one takes the place of the decorated one.
+    # A class gets its slots when it is created, so this new class replaces the decorated one.
     kind: Any = type(cls)
     made: type[T] = kind(cls.__name__, cls.__bases__, members)
     late[0].owner = late[1].owner = made
@@ -86,7 +86,7 @@ def _own_fields(members: dict[str, Any], specs: _Specs, kw_only: bool) -> list[s
 
 
 class _LateInit:
-    """Stands for `__init__` until it is compiled."""
+    """Placeholder for `__init__` until it is compiled."""
 
     owner: type[Any]
 
@@ -111,7 +111,7 @@ class _LateInit:
 
 
 def _set_fields(cls: type[Any], instance: Any, args: Sequence[Any], named: dict[str, Any]) -> bool:
-    """Do what `__init__` does. False if the arguments are wrong: then nothing is done."""
+    """Do the work of `__init__`. Returns False, and does nothing, if the arguments are wrong."""
     if len(args) > len(cls.__match_args__):
         return False
     specs: _Specs = cls.__dict__["__frozen_fields__"]
@@ -135,7 +135,7 @@ def _set_fields(cls: type[Any], instance: Any, args: Sequence[Any], named: dict[
 
 
 class _LateFields:
-    """Stands for `__dataclass_fields__` until it is read for the first time."""
+    """Placeholder for `__dataclass_fields__` until it is first read."""
 
     owner: type[Any]
 
@@ -190,8 +190,8 @@ class _Shared:
 
 
 _Shape = tuple[Callable[[Any], tuple[Any, ...]], dict[str, int] | None]
-"""Of a class: what gets the class of an instance and all its values (a single value would be no tuple), and the place
-of each field among the arguments; None if some are only set by name."""
+"""A getter for the class and all values of an instance (a getter for one value would return no tuple), and the position
+of each field among the arguments; None if some are keyword-only."""
 _shapes: dict[type[Any], _Shape] = {}
 
 
@@ -210,7 +210,7 @@ if TYPE_CHECKING:
 else:
 
     def replace(value, /, **changes):
-        """As `dataclasses.replace`, for the classes defined here, in a fraction of its time: a turn makes dozens."""
+        """Like `dataclasses.replace`, for the classes defined here, in a fraction of its time: a turn makes dozens."""
         get, places = _shape_of(type(value))
         kind, *values = get(value)
         if places is None:
@@ -232,7 +232,7 @@ _PARAMETERS: Any = dataclass(init=False, repr=False, eq=False)(type("_Standard",
 
 
 def _init_of(cls: type[Any]) -> Callable[..., None]:
-    """Compiled for speed: it sets the slots directly, because `__setattr__` refuses."""
+    """Compile `__init__`. It sets the slots directly, because `__setattr__` refuses."""
     positional: list[str] = ["self"]
     keyword: list[str] = []
     body: list[str] = []

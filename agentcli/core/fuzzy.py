@@ -17,7 +17,7 @@ _FIRST_FACTOR = 2
 """The start of a match counts more than its continuation."""
 _IN_NAME = 2
 _NAME_END = 4
-"""Before an extension or a slash."""
+"""Bonus for a match that ends before an extension or a slash, or at the end."""
 _GAP = 2
 """Penalty for a gap, besides one per character of it."""
 _NEVER = 10**9
@@ -50,7 +50,7 @@ def fuzzy_match(query: str, text: str) -> FuzzyMatch | None:
 
 
 def best_match(query: str, text: str, compared: str) -> FuzzyMatch | None:
-    """As `fuzzy_match`, for callers that have the folded text. `query` must not be empty.
+    """Like `fuzzy_match`, for callers that have the folded text. `query` must not be empty.
 
     Finds the best of all alignments: for each character of the query and each possible position, the best score up to
     there. Only positions with that character are examined, and only as far as the rest of the query still fits.

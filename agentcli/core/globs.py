@@ -1,6 +1,6 @@
-"""Glob patterns as regular expressions: `*`, `?`, `[a-z]`, `{a,b}` within one name, `**` across folders.
+"""Convert glob patterns to regular expressions: `*`, `?`, `[a-z]`, `{a,b}` within one name, `**` across folders.
 
-Pure text; the file system is never looked at here. Written out because `fnmatch` lets `*` cross a slash.
+Pure text; never accesses the file system. `fnmatch` is not used because its `*` crosses a slash.
 
 Patterns come from models and from repositories, so matching must not backtrack. Everything between two stars has a
 fixed length, and between two `**` a fixed number of names: the leftmost place where it fits leaves the most for what
@@ -15,10 +15,10 @@ import re
 from agentcli.core.lazy_pattern import lazy_pattern
 
 LONGEST_PATTERN = 4_096
-"""Characters, as many as a path has at most; a longer pattern matches only itself."""
+"""Maximum characters, as many as a path can have; a longer pattern matches only itself."""
 _MOST_ALTERNATIVES = 256
 _MOST_EXPANDED = 16_384
-"""Characters of all alternatives together; compiling costs some microseconds for each."""
+"""Maximum characters of all alternatives together; compiling costs some microseconds for each."""
 _BRACES = lazy_pattern(r"(?<!\\)\{([^{}]*)(?<!\\)\}")
 _CLASS = lazy_pattern(r"([!^]?)(\]?[^\]/]*)\]")
 
@@ -26,7 +26,7 @@ _CLASS = lazy_pattern(r"([!^]?)(\]?[^\]/]*)\]")
 def glob_regex(pattern: str) -> str:
     """A regular expression (without anchors) for a slash-separated pattern. Never raises: invalid syntax is literal.
 
-    The text after it must begin with a slash or be the end of the path.
+    It must be followed by a slash or the end of the path.
     """
     if len(pattern) > LONGEST_PATTERN:
         return re.escape(pattern)
@@ -37,12 +37,13 @@ def glob_regex(pattern: str) -> str:
 
 
 def is_within_limits(pattern: str) -> bool:
-    """Whether `glob_regex` uses all wildcards of the pattern, and none literally to limit the cost."""
+    """Whether `glob_regex` interprets all wildcards of the pattern, instead of taking some literally to limit the
+    cost."""
     return len(pattern) <= LONGEST_PATTERN and _expanded(pattern)[1]
 
 
 def _expanded(pattern: str) -> tuple[list[str], bool]:
-    """The pattern for each choice in its braces, the innermost first; False: over a limit, some braces remain."""
+    """The pattern for each choice in its braces, innermost first; False: over a limit, so some braces remain."""
     complete = True
     finished: list[str] = []
     waiting = [pattern]

@@ -30,7 +30,8 @@ class Grant:
     opened_names: tuple[Path, ...] = ()
     """Protected names that the user approved a write to."""
     guards_obeyed_names: bool = False
-    """The user did not see this command: files that hooks, editors, builds and package managers obey must stay."""
+    """The user did not see this command: it must not change files that hooks, editors, builds and package managers
+    obey."""
     reads_only: bool = False
     """It was proven to be read-only; git then runs no hooks and helpers for it."""
     git_settings: bool = False

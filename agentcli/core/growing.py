@@ -1,7 +1,7 @@
-"""Sequences that only ever grow: a longer one shares its items with the shorter ones it was made from.
+"""Append-only sequences: a longer one shares its items with the shorter ones it was made from.
 
-The messages of a conversation are such a sequence. Adding to one costs what is added, and so does finding out what is
-new since the last time, where a tuple would be copied and compared whole in every turn.
+The messages of a conversation are such a sequence. Appending costs only what is added, and so does finding what is new
+since the last time; a tuple would be copied and compared completely in every turn.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from operator import is_
 from typing import Any, Generic, TypeVar, overload
 
 STEP = 250
-"""Messages that are worked on without a pause, where all of a long conversation have to be: a few milliseconds."""
+"""Number of messages to process without a pause when all of a long conversation are processed: a few milliseconds."""
 
 T = TypeVar("T")
 V = TypeVar("V")
 
 
 class Growing(Sequence[T]):
-    """Immutable, although its items are in a list: of that it shows the first ones, and nothing takes one out."""
+    """Immutable, although its items are in a shared list: it shows the first ones, and nothing is ever removed."""
 
     __slots__ = ("_items", "_length")
 
@@ -28,7 +28,8 @@ class Growing(Sequence[T]):
         self._length = len(self._items)
 
     def adding(self, *items: T) -> Growing[T]:
-        """A longer one. Where another was made from this one before, with other items, it gets a list of its own."""
+        """A longer sequence. It gets a list of its own if another one was made from this one before, with other
+        items."""
         if not items:
             return self
         length = self._length
@@ -42,13 +43,13 @@ class Growing(Sequence[T]):
         return self._view(length + len(items))
 
     def begins(self, other: Sequence[T]) -> bool:
-        """Whether `other` continues this one."""
+        """Whether `other` continues this sequence."""
         if type(other) is Growing and other._items is self._items:
             return other._length >= self._length
         return len(other) >= self._length and all(map(is_, self, other))
 
     def shared_with(self, other: Sequence[T]) -> int:
-        """The number of items that both begin with."""
+        """Number of items that both begin with."""
         if type(other) is Growing and other._items is self._items:
             return min(self._length, other._length)
         return sum(takewhile(bool, map(is_, self, other)))
@@ -74,7 +75,7 @@ class Growing(Sequence[T]):
     @overload
     def __getitem__(self, index: slice) -> tuple[T, ...]: ...
     def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
-        if type(index) is slice:  # faster than `isinstance`, and nothing else is one
+        if type(index) is slice:  # faster than `isinstance`; slices have no subclasses
             start, stop, step = index.indices(self._length)
             if step == 1:
                 return tuple(self._items[start:stop])
@@ -102,12 +103,13 @@ class Growing(Sequence[T]):
 
 
 def growing(items: Sequence[T]) -> Growing[T]:
-    """The same sequence if it is a growing one, else a copy that is."""
+    """The same object if it is a `Growing`, otherwise a copy as one."""
     return items if isinstance(items, Growing) else Growing(items)
 
 
 class Gathered(Generic[T, V]):
-    """A value gathered from a growing sequence: each item is read once, all again if the sequence is another one."""
+    """A value computed from a growing sequence: each item is read once, or all again if the sequence is a different
+    one."""
 
     def __init__(self, start: Callable[[], V], add: Callable[[V, T], V]) -> None:
         self._start = start
@@ -127,7 +129,7 @@ class Gathered(Generic[T, V]):
 
 
 def latest(found: Callable[[T], Any]) -> Gathered[T, Any]:
-    """The last of what `found` returns for the items, apart from None."""
+    """The last value that `found` returns for the items, ignoring None."""
 
     def add(before: Any, item: T) -> Any:
         now = found(item)

@@ -34,7 +34,7 @@ class RandomIds:
     """Version 4 UUIDs. Written out because importing `uuid` is slower than this class."""
 
     _unused: ClassVar[list[str]] = []
-    """Random numbers for the next ids, in hexadecimal: asking the system for each takes as long as the rest of it."""
+    """Random hexadecimal digits for the next ids: a system call for each id would double its cost."""
 
     def new(self) -> str:
         try:
@@ -52,10 +52,10 @@ os.register_at_fork(after_in_child=RandomIds._unused.clear)
 
 
 class SystemClock:
-    """Includes the time that the machine sleeps, because a prompt cache ages during it."""
+    """The real clock. Includes the time that the machine sleeps, because a prompt cache ages during it."""
 
     def __init__(self) -> None:
-        # Linux has a separate clock for it; the usual one of macOS includes it.
+        # Linux has a separate clock for that; the usual one of macOS includes it.
         self._clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
         try:
             time.clock_gettime(self._clock)

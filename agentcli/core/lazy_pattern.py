@@ -9,7 +9,7 @@ from typing import Any, cast
 
 
 def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """As `re.compile`, with the methods of a pattern. Not for the functions of `re` that take a pattern."""
+    """Like `re.compile`, with the methods of a pattern. Do not pass the result to functions of `re`."""
     return cast(re.Pattern[str], _LazyPattern(text, flags))
 
 
@@ -26,7 +26,7 @@ class _LazyPattern:
 
     def __getattr__(self, name: str) -> Any:
         compiled = re.compile(*self._made_from)
-        # From now on they are found without this method.
+        # From now on attribute lookup does not reach this method.
         for method in _USUAL:
             self.__dict__[method] = getattr(compiled, method)
         return getattr(compiled, name)

@@ -25,7 +25,7 @@ def is_kernel_file(path: str) -> bool:
 
 
 def open_folder(path: str, *, create: bool = False) -> int:
-    """A descriptor of the folder, reached without following a link. Raises OSError; ELOOP when there is a link."""
+    """Open a folder without following a link and return the descriptor. Raises OSError; ELOOP if there is a link."""
     descriptor = os.open("/", _FOLDER)
     try:
         for name in filter(None, path.split("/")):
@@ -49,14 +49,14 @@ def _enter(name: str, folder: int) -> int:
     try:
         return os.open(name, _FOLDER, dir_fd=folder)
     except NotADirectoryError:
-        # What O_NOFOLLOW says about a link differs between systems; people need to know that it was one.
+        # The error of O_NOFOLLOW for a link differs between systems; the user should see that it was a link.
         if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             raise OSError(errno.ELOOP, f"the folder {name} has become a symbolic link meanwhile") from None
         raise
 
 
 def open_without_links(path: str, flags: int) -> int:
-    """For `open(opener=…)`: fails if any part of the name has become a link, or if it is no regular file."""
+    """For `open(opener=…)`: fails if any part of the name has become a link, or if it is not a regular file."""
     folder, _slash, name = path.rpartition("/")
     parent = open_folder(folder)
     try:

@@ -1,4 +1,4 @@
-"""Folders on disks of this machine: to look at a file there does not wait for a network."""
+"""Find folders on local disks, where accessing a file does not wait for a network."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from collections.abc import Iterable
 
 
 class LocalFolders:
-    """Folders that are known to be local. What is not known is not."""
+    """Folders known to be local. Unknown ones count as remote."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
 
     def learn(self, folders: Iterable[str]) -> None:
-        """Find out where folders are; a missing one is where its nearest parent is. Blocking."""
+        """Find out which folders are local; a missing one counts like its nearest existing parent. Blocking."""
         self._known.update(folder for folder in {*folders} - self._known if _is_on_disk(folder))
 
     def has(self, folders: Iterable[str]) -> bool:
-        """Whether all of these are known to be local. Never waits."""
+        """Whether all of these folders are known to be local. Never blocks."""
         return self._known.issuperset(folders)
 
 
 def is_disk(device: int) -> bool:
-    """Whether this device (`st_dev`) is a disk of this machine.
+    """Whether this device (`st_dev`) is a local disk.
 
-    Only Linux shows it: a file system without a block device, such as one on a network, has the major number 0. Some
-    local file systems have it too (btrfs, overlay, tmpfs), and are taken for remote ones.
+    Only Linux shows it: a file system without a block device, such as a network one, has the major number 0. Some local
+    file systems have it too (btrfs, overlay, tmpfs), and count as remote.
     """
     return sys.platform == "linux" and os.major(device) != 0
 

@@ -18,44 +18,45 @@ from agentcli.core.packed import packable_field
 from agentcli.core.usage import Usage
 
 COPY_OF = "copy_of"
-"""In a message's meta: the id of the message that it repeats after a compaction."""
+"""Meta key: the id of the message that this one repeats after a compaction."""
 
 TYPED = "typed"
-"""In a prompt's meta: the text as typed, with placeholders for pasted text."""
+"""Meta key of a prompt: the text as typed, with placeholders for pasted text."""
 
 EXPANDED = "expanded"
-"""In a prompt's meta: the command or skill that its text comes from (`kind`, `name`, `file`); `entered`: the
-session shows the typed line before it, with the shell commands of the file."""
+"""Meta key of a prompt: the command or skill that its text comes from (`kind`, `name`, `file`); `entered`: the session
+shows the typed line before it, with the shell commands of the file."""
 
 SKILLS = "skills"
-"""In the meta of an attachment: the skills that it tells the model of (`listed`, `gone`, `first`, `tool`)."""
+"""Meta key of an attachment: the skills that it lists for the model (`listed`, `gone`, `first`, `tool`)."""
 
 MCP_SERVERS = "mcp_servers"
-"""In the meta of an attachment: what it tells the model of MCP servers, by their names."""
+"""Meta key of an attachment: its information about MCP servers, by server name."""
 
 SAID = "said"
-"""In a message's meta: the user's words alone, if its text also explains them to the model."""
+"""Meta key: the user's words alone, if the text also explains them to the model."""
 
 ATTACHED = "attached"
-"""In a message's meta: the file attached with `@path` (`path`, `name`, `summary`, `part`); empty if it failed."""
+"""Meta key: the file attached with `@path` (`path`, `name`, `summary`, `part`); empty if it failed."""
 
 NOTE = "note"
-"""In a message's meta: an attachment about something that the user has seen. `about` is shell, undo or background;
-`shells` has the ids of the background commands that have ended."""
+"""Meta key of an attachment whose content the user has already seen elsewhere. `about` is shell, undo, background or
+agents; `shells` and `agents` have the ids of background commands and agents that have ended."""
 
 RESULT_DATA = "result_data"
-"""In the meta of a message of tool results: data for later steps, by the id of the call. `partial`: Read did not show
-the whole file. `ended`: the id of the background command whose end the result reports, "" if it still runs.
-`plan`: the plan as the user approved it."""
+"""Meta key of a message of tool results: data for later steps, by call id. `partial`: Read did not show the whole file.
+`ended`: id of the background command whose end the result reports, "" if it still runs. `plan`: the plan as the user
+approved it."""
 
 SUMMARY = "summary"
-"""In the meta of a compaction's summary: its text for the user, without what is added for the model."""
+"""Meta key of a compaction's summary: its text for the user, without what is added for the model."""
 
 Json = dict[str, Any]
 
 
 class _Nothing(dict[str, Any]):
-    """An empty dictionary that stays empty. Unlike a `MappingProxyType` it can be copied, pickled and made JSON of."""
+    """An empty dictionary that stays empty. Unlike a `MappingProxyType` it can be copied, pickled and converted to
+    JSON."""
 
     def _refuse(self, *_args: Any, **_values: Any) -> NoReturn:
         raise TypeError("all messages and calls share this empty dictionary: use dataclasses.replace to change one")
@@ -67,7 +68,7 @@ class _Nothing(dict[str, Any]):
 
 
 NOTHING: Mapping[str, Any] = _Nothing()
-"""The one empty dictionary of all messages and blocks without `meta` or `extra`; a long session has thousands."""
+"""The shared empty dictionary of all messages and blocks without `meta` or `extra`; a long session has thousands."""
 Role = Literal["user", "assistant"]
 
 
@@ -129,7 +130,7 @@ _PACKABLE = {
 
 
 def pack_block(block: Block) -> int:
-    """Keep a block that is seldom read compressed; it stays equal to what it was. Returns the bytes compressed."""
+    """Compress a block that is seldom read; it stays equal to what it was. Returns the number of bytes compressed."""
     if isinstance(block, ToolResultBlock):
         return sum(map(pack_block, block.content))
     field = _PACKABLE.get(type(block))
@@ -185,7 +186,7 @@ class Message:
 
     @property
     def is_prompt(self) -> bool:
-        """Whether the user sent it as a prompt, at once or queued, not as words with an answer to a question."""
+        """Whether the user sent it as a prompt, at once or queued, and not as a comment on an answer to a question."""
         return self.origin in (Origin.PROMPT, Origin.QUEUED) and SAID not in self.meta
 
     @property
@@ -203,7 +204,7 @@ class Message:
 
 
 def is_thinking(block: Block) -> bool:
-    """Thinking in any form, including encrypted."""
+    """Whether a block is thinking in any form, including encrypted."""
     return isinstance(block, ThinkingBlock) or (isinstance(block, UnknownBlock) and block.type == "redacted_thinking")
 
 
@@ -242,7 +243,7 @@ def block_to_wire(block: Block) -> Json:
 
 
 def block_from_wire(wire: Mapping[str, Any]) -> Block:
-    """Never raises for a JSON object: unexpected forms become an `UnknownBlock`."""
+    """Parse a block. Never raises for a JSON object: unexpected forms become an `UnknownBlock`."""
     data = dict(wire)
     kind = data.get("type")
     if kind == "text" and isinstance(data.get("text"), str):

@@ -1,8 +1,8 @@
-"""Values that are kept compressed once they are seldom read: fields read as before and take a third of the memory.
+"""Compress values that are seldom read: fields read as before and take a third of the memory.
 
 A long conversation holds each large result in one place, its block, and everything else refers to that. When no request
 shows the block any more, its text is compressed there; scrolling, rewinding or an export get an equal value, which is
-decompressed at every access. What is shown of a result is mostly its text once more: it is compressed as the difference
+decompressed at every access. The display of a result mostly repeats its text, so it is compressed as the difference
 from the block.
 """
 
@@ -14,23 +14,25 @@ from typing import Any, Protocol
 LEAST_PACKED = 1_000
 """Minimum bytes of a value that is compressed; smaller ones save next to nothing."""
 _LEVEL = 6
-"""A third of the size at 30 MB a second, an eighth smaller than level 1; higher levels take longer and save little."""
+"""Compression level: a third of the size at 30 MB/s, an eighth smaller than level 1; higher levels are slower and save
+little."""
 _QUICK_LEVEL = 4
-"""For large values: random words and numbers take level 6 up to five times as long, 100 ms for 1 MB, to save 2 %."""
+"""Level for large values: for random words and numbers level 6 takes up to five times as long, 100 ms for 1 MB, to save
+2 %."""
 _LARGE = 64 * 1024
 _MOST_SIMILAR = 31 * 1024
 """Bytes of a similar text that are used: zlib looks back 32 KB."""
 
 
 class Similar(Protocol):
-    """Something with a text that never changes, and that is kept anyway."""
+    """An object with a text that never changes and that is kept in memory anyway."""
 
     @property
     def text(self) -> str: ...
 
 
 class Packed:
-    """A value of strings, numbers, lists and dictionaries, compressed, maybe with the help of a similar text."""
+    """A compressed value of strings, numbers, lists and dictionaries, possibly relative to a similar text."""
 
     __slots__ = ("_data", "_similar")
 
@@ -40,7 +42,7 @@ class Packed:
 
     @property
     def value(self) -> Any:
-        """Decompressed at every access: keep it in a variable while it is used."""
+        """The value, decompressed at every access: keep it in a variable while it is used."""
         import zlib
 
         data = zlib.decompressobj(zdict=_dictionary(self._similar)).decompress(self._data)
@@ -48,15 +50,15 @@ class Packed:
 
 
 def pack(value: Any, similar: Similar | None = None) -> Packed | None:
-    """The value compressed; None if it is small, or of kinds that cannot be.
+    """Compress a value; None if it is small or of an unsupported type.
 
-    `similar`: what has much of the same text. The packed value refers to it.
+    `similar`: an object with much of the same text. The packed value keeps a reference to it.
     """
     return _pack(value, similar)[0]
 
 
 def _pack(value: Any, similar: Similar | None) -> tuple[Packed | None, int]:
-    """The value compressed, or None, and the bytes that were compressed."""
+    """The compressed value, or None, and the number of bytes compressed."""
     import zlib
 
     try:
@@ -75,7 +77,7 @@ def _dictionary(similar: Similar | None) -> bytes:
 
 
 class PackableField:
-    """A field of a class with slots whose values may be packed in place. Reading it gives the value in any case."""
+    """A descriptor for a slot whose values may be compressed in place. Reading it always gives the original value."""
 
     def __init__(self, slot: Any) -> None:
         self._slot = slot
@@ -90,7 +92,7 @@ class PackableField:
         self._slot.__set__(instance, value)
 
     def pack(self, instance: object, similar: Similar | None = None) -> int:
-        """Compress the value of this instance if that is worth it. Returns the bytes that were compressed."""
+        """Compress the value of this instance if it is large enough. Returns the number of bytes compressed."""
         value = self._slot.__get__(instance)
         if type(value) is Packed:
             return 0
@@ -101,7 +103,7 @@ class PackableField:
 
 
 def packable_field(cls: type[Any], name: str) -> PackableField:
-    """Let the values of a field of this class, which has slots, be packed in place."""
+    """Make a field of this class, which has slots, compressible in place."""
     field = PackableField(getattr(cls, name))
     setattr(cls, name, field)
     return field

@@ -1,4 +1,4 @@
-"""What a tool needs, and the decision about it.
+"""Permission values: what a tool needs, and the decision about it.
 
 A tool states its needs and never asks; the policy decides and never runs anything; front ends show the decision and
 never make one. These values connect the three.
@@ -24,7 +24,7 @@ class PermissionMode(StrEnum):
 
     @property
     def label(self) -> str:
-        """The name for people; the value is what is typed in flags, settings and commands."""
+        """Display name; the value is the spelling in flags, settings and commands."""
         return mode_label(self.value)
 
 
@@ -32,14 +32,14 @@ _LABELS = {"acceptEdits": "accept edits", "dontAsk": "don't ask", "bypassPermiss
 
 
 def mode_label(value: str) -> str:
-    """The name for people of a mode by its value, also of one that a newer version has recorded."""
+    """Display name of a mode by its value; also works for a mode recorded by a newer version."""
     return _LABELS.get(value, value)
 
 
 NeedKind = Literal["none", "read", "write", "execute", "fetch", "agent", "question", "other"]
-"""`agent`: start the sub-agent of this name, whose own calls are decided one by one.
-`question`: the call is itself a question to the user (AskUserQuestion, ExitPlanMode). It is asked in every mode
-except dontAsk, whatever the rules allow, and the tool gets the answer's `updated_input`."""
+"""`agent`: start the sub-agent of this name; each of its calls is decided separately. `question`: the call is itself a
+question to the user (AskUserQuestion, ExitPlanMode). It is asked in every mode except dontAsk, whatever the rules
+allow, and the tool gets the answer's `updated_input`."""
 
 
 @frozen
@@ -60,11 +60,11 @@ Behavior = Literal["allow", "ask", "deny"]
 
 @frozen
 class PartFinding:
-    """What was decided about one part of a command. All text is safe to show."""
+    """The decision about one part of a command. All text is safe to show."""
 
     part: str
     clause: str
-    """Why; reads on after "because"."""
+    """The reason, as a clause after "because"."""
     allowed: bool
 
     @property
@@ -84,20 +84,20 @@ class Decision:
     rule: str = ""
     source: str = ""
     findings: tuple[PartFinding, ...] = ()
-    """About each part of a command."""
+    """Findings for each part of a command."""
     cause: str = ""
-    """Why approval is needed; reads on after "because". Empty where `reason` is a statement of its own."""
+    """Why approval is needed, as a clause after "because". Empty if `reason` is a complete statement."""
     part: str = ""
-    """The part of a command of several that the reason names."""
+    """The part that the reason names, if the command has several."""
     cause_listed: bool = False
     """Whether the cause is the clause of one of the findings."""
     self_evident: bool = False
     """Whether the reason says only that such a call needs approval."""
     protected: bool = False
-    """Whether a protected path is the reason, which another spelling of the command does not change."""
+    """Whether a protected path is the reason, so that rewriting the command would not help."""
     denied_by: str = ""
-    """For the user, what denies the call: `rule Bash(rm *) from settings.json`, `plan mode`. `reason` is for the
-    model too."""
+    """What denies the call, for the user: `rule Bash(rm *) from settings.json`, `plan mode`. `reason` is for the model
+    too."""
 
     @property
     def needs_user(self) -> bool:

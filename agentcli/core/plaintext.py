@@ -23,7 +23,7 @@ from agentcli.core.lazy_pattern import lazy_bytes_pattern, lazy_pattern
 TAB = 8
 """Cells from one tab stop to the next, as in terminals; git and compilers align their output to that."""
 _HELD_BACK_LIMIT = 4096
-"""A longer control string is not waited for: only its introducer is dropped and its body becomes text."""
+"""Length beyond which a control string is not waited for: only its introducer is dropped and its body becomes text."""
 
 _STRING = r"(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])"
 _BODY = rf"[^\x07\x1b\x90\x98\x9c-\x9f]{{0,{_HELD_BACK_LIMIT}}}"
@@ -111,7 +111,7 @@ def _strip(text: str) -> str:
 def plain_bytes(data: bytes) -> bytes | None:
     """UTF-8 without its colours; None if it has other control sequences, for which `ControlStripper` is needed.
 
-    Most output has none or only colours, and a look at its bytes is several times as fast as one at its text.
+    Most output has none or only colours, and checking bytes is several times as fast as checking text.
     """
     controls = data.translate(None, _PLAIN_BYTES)
     if controls.strip(b"\x1b"):
@@ -119,7 +119,7 @@ def plain_bytes(data: bytes) -> bytes | None:
     plain = _CSI_BYTES.sub(b"", data) if controls else data
     if controls and b"\x1b" in plain:
         return None
-    # Not before: without a colour between them, the bytes around it may be one character.
+    # Checked last: removing a colour can join the bytes around it to one character.
     return None if b"\xc2" in plain and _C1_BYTES.search(plain) else plain
 
 
@@ -129,8 +129,8 @@ def plain_text(text: str) -> str:
 
 
 def last_states(text: str) -> str:
-    """Only the last state of every row that a carriage return starts again. One at the end of the text or before a line
-    break overwrites nothing."""
+    """Keep only the last state of every row that a carriage return restarts. A carriage return at the end of the text
+    or before a line break overwrites nothing."""
     return _OVERWRITTEN.sub("", _RETURNS.sub("\r", text)) if "\r" in text else text
 
 
@@ -165,14 +165,15 @@ def visible_text(text: str) -> str:
 
 
 def spell_hidden(text: str) -> str:
-    """Bidirectional controls, zero-width characters, line separators, tags and lone surrogates as `<U+202E>`."""
+    """Spell out bidirectional controls, zero-width characters, line separators, tags and lone surrogates as
+    `<U+202E>`."""
     if text.isascii() or not _MAY_HIDE.search(text):
         return text
     return _HIDDEN.sub(lambda found: f"<U+{ord(found.group()):04X}>", text)
 
 
 def spell_hidden_in_piece(text: str) -> str:
-    """The same for a piece of a stream: a joiner at its ends may belong to a split emoji."""
+    """`spell_hidden` for a piece of a stream: a joiner at its ends may belong to a split emoji."""
     if text.isascii():
         return text
     rest = text.lstrip(_JOINERS)

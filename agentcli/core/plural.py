@@ -1,4 +1,4 @@
-"""Numbers with their nouns, for texts."""
+"""Format numbers with their nouns."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def find_program(name: str, search_path: str | None, working_dirs: Iterable[Path
     writable = _resolved(working_dirs)
     for entry in _absolute_entries(search_path):
         found = os.path.join(entry, name)  # noqa: PTH118
-        # Most entries have no such program: only where there is one, links are resolved.
+        # Most entries have no such program; links are resolved only for those that have.
         if not _can_run(found) or os.path.isdir(found):  # noqa: PTH112 - before every command
             continue
         # A link from outside into a project is like a program in it.

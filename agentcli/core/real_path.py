@@ -1,4 +1,4 @@
-"""Resolve the links in a path with one question to the kernel, where it can be asked."""
+"""Resolve the links in a path with one system call, where the kernel supports it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ _FLAGS = getattr(os, "O_PATH", 0) | os.O_CLOEXEC
 
 
 def real_path(path: str | os.PathLike[str]) -> str:
-    """As `os.path.realpath`, which looks at each folder on the way, in a sixth of its time. Raises ValueError."""
+    """Like `os.path.realpath`, which checks each folder of the path, in a sixth of its time. Raises ValueError."""
     found = existing_path(path)
     if found is not None:
         return found
     folder, name = os.path.split(path)
-    # Nothing of that name in a folder that exists, not even a link.
+    # No entry of that name, not even a link, in a folder that exists.
     if name not in ("", ".", "..") and (parent := existing_path(folder)) and not os.path.lexists(path):
         return os.path.join(parent, name)  # noqa: PTH118
     return os.path.realpath(path)
 
 
 def existing_path(path: str | os.PathLike[str]) -> str | None:
-    """The same for a path that exists; None for any other, and where the kernel does not say. Raises ValueError."""
+    """The resolved path if it exists; None otherwise, and where the kernel cannot tell. Raises ValueError."""
     if not _CAN_ASK:
         return None
     try:
@@ -32,5 +32,5 @@ def existing_path(path: str | os.PathLike[str]) -> str | None:
             os.close(descriptor)
     except OSError:
         return None
-    # Anything else is no path, or the path of what was just removed.
+    # Anything else is not a path, or is that of a removed file.
     return found if found.startswith("/") and not found.endswith(" (deleted)") else None

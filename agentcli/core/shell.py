@@ -19,7 +19,7 @@ _BLANK = frozenset(
         ),
     )
 )
-"""Characters that are not painted: fillers, blanks, selectors (except that of emoji)."""
+"""Characters that terminals do not paint: fillers, blanks, selectors (except that of emoji)."""
 _LOOSE = lazy_pattern(r"(?<![\u1100-\u115e\u1161-\u11ff\ua960-\ua97c\uac00-\ud7ff])[\u1161-\u11ff\ud7b0-\ud7ff]")
 """Parts of a Hangul syllable without a start: zero width, and painted by few terminals."""
 _EMOJI_STYLE = lazy_pattern("\ufe0f")
@@ -28,7 +28,7 @@ _MOST_MARKS = 8
 
 
 def has_control_characters(command: str) -> bool:
-    """Control characters other than tab and line feed are not allowed in a command (S8)."""
+    """Whether a command has control characters other than tab and line feed, which are not allowed (S8)."""
     return _CONTROL.search(command) is not None
 
 
@@ -64,6 +64,7 @@ def _shown(found: re.Match[str]) -> str:
 
 
 def _shown_style(found: re.Match[str]) -> str:
-    """After a symbol it visibly chooses a style. Anywhere else it has no effect."""
+    """Keep a style selector after a symbol, where it visibly selects a style; spell it out elsewhere, where it has no
+    effect."""
     before = found.string[max(0, found.start() - 1) : found.start()]
     return found[0] if before and unicodedata.category(before) == "So" and not _hides(before) else _spelled(found[0])

@@ -12,7 +12,7 @@ Colours = Literal["none", "16", "256", "truecolor"]
 
 @frozen(kw_only=True)
 class Terminal:
-    """Facts from the environment alone."""
+    """Properties of the terminal, read from the environment only."""
 
     name: str = "unknown"
     """kitty, ghostty, wezterm, iterm, apple, vte, windows, vscode, foot, konsole, alacritty, linux, dumb or unknown."""
@@ -51,7 +51,7 @@ class Terminal:
 
     @property
     def has_progress(self) -> bool:
-        """On unsupported terminals the same sequence shows a message `4;1;50`."""
+        """Whether the terminal shows progress. On unsupported terminals the sequence shows a message `4;1;50`."""
         if self.tmux or self.screen:
             return False
         least = {"windows": (), "ghostty": (), "wezterm": (20250209,), "iterm": (3, 6, 6), "vte": (8000,)}

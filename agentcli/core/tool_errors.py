@@ -2,16 +2,17 @@
 
 A call has failed if it did not run (unknown tool, input that is not JSON or does not fit the schema, the tool's own
 validation, a hook or the permissions denied it), did not run to its end (a crash, an abort, a cancelled sibling, a
-session that ended), or ran and reports a failure itself (`Output.is_error`: a file that is not there).
+session that ended), or ran and reports a failure itself (`Output.is_error`: a missing file).
+
 In all of these cases, and in no other:
 
 - the `tool_result` has `is_error`, and
-- its text stands in `<tool_use_error>` tags, once: the first text block opens them and the last one closes them.
+- its text is in `<tool_use_error>` tags, once: the first text block opens them and the last one closes them.
 
 A command that ran to its end and exited with another code than 0 did not fail as a call: its result has `is_error`, and
-its output stays as it is.
+its output is unchanged.
 
-Notes that are not part of the result, such as what the user said with an approval, follow in blocks of their own,
+Notes that are not part of the result, such as the user's comment with an approval, follow in blocks of their own,
 outside the tags. Front ends show the text without the tags (`unwrapped`).
 """
 

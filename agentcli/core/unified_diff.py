@@ -155,7 +155,7 @@ def split_files(text: str) -> Iterator[str]:
 
 
 class _Counter:
-    """Line numbers in both files, and how many lines the header still announces; None: it announced none."""
+    """Line numbers in both files, and the number of lines that the header still announces; None: it announced none."""
 
     __slots__ = ("new", "new_left", "old", "old_left")
 
@@ -197,7 +197,7 @@ class _Reader:
         return [*self._done, FileDiff(before=tuple(self._text))] if self._text else self._done
 
     def read(self, line: str, following: str) -> LineKind:
-        # Inside a hunk only these mean that it was cut short; anything else is code.
+        # Inside a hunk only these lines mean that it was cut short; anything else is code.
         if self._counter.open and not line.startswith(("@@ ", *_BEGINS)):
             return self._add(_line(line, self._counter))
         if self._columns and line.startswith((" ", "+", "-", "\\")):
@@ -290,7 +290,7 @@ def _path(header: Sequence[str]) -> str:
 
 
 def _named_twice(line: str) -> str:
-    """`diff --git a/name b/name`, which git uses for files without lines to show."""
+    """The name in `diff --git a/name b/name`, the only place where git names a file without lines to show."""
     start = next((start for start in _BEGINS if line.startswith(start)), "")
     rest = line.removeprefix(start)
     if start != "diff --git ":
@@ -334,7 +334,7 @@ def _combined_line(line: str, columns: int) -> DiffLine:
 
 
 def _without_returns(hunk: Hunk) -> Hunk:
-    """The hunk without trailing carriage returns if all lines have one: they are no difference then."""
+    """The hunk without trailing carriage returns if all lines have one: then they are not a difference."""
     code = [line for line in hunk.lines if line.sign]
     if not code or not all(line.text.endswith(_RETURNS) for line in code):
         return hunk

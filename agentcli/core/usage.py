@@ -9,7 +9,7 @@ from typing import Any
 from agentcli.core.frozen import frozen, replace
 
 TOKEN_LIMIT = 10**9
-"""No response bills more; a larger number is a server error and is capped."""
+"""Maximum tokens of one response; a larger number is a server error and is capped."""
 
 
 def _count(value: object) -> int:
@@ -78,7 +78,7 @@ class Usage:
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, Any]) -> Usage:
-        """The reverse of `to_wire`. A long session has one for each reply, so what that writes is read at once."""
+        """The reverse of `to_wire`. A long session has one for each reply, so that form has a fast path."""
         try:
             by_ttl, server = wire["cache_creation"], wire["server_tool_use"]
             counts = (
@@ -96,7 +96,7 @@ class Usage:
         return Usage().updated(wire)
 
     def to_wire(self) -> dict[str, Any]:
-        """In the API's field names."""
+        """The usage with the API's field names."""
         return {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
@@ -229,7 +229,7 @@ class CacheLosses:
         cost = 0.0
         for model, written, prompt in self.written:
             tokens = written.cache_creation_input_tokens
-            # The rest of the prompt is in both, so that both use its price tier; the difference is without it.
+            # Add the rest of the prompt to both, so that both use its price tier; it cancels out in the difference.
             rest = Usage(input_tokens=max(0, prompt - tokens))
             wrote = price(model, written + rest)
             read = price(model, Usage(cache_read_input_tokens=tokens) + rest)

@@ -1,4 +1,4 @@
-"""Output styles that agentcli brings along. A file of the same name in a project or user folder is used instead."""
+"""Built-in output styles. A file of the same name in a project or user folder replaces one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The text of a command or skill with its arguments filled in.
+"""Fill arguments into the text of a command or skill.
 
-`$ARGUMENTS` is all of them, `$1` to `$9` are single ones, split as a shell splits words. A text that uses neither gets
-them at its end. Everything is replaced in one pass, so an argument is never expanded again: a `!` command or a `$1` in
-it stays text.
+`$ARGUMENTS` stands for all of them, `$1` to `$9` for single ones, split as a shell splits words. If a text uses
+neither, they are appended. Everything is replaced in one pass, so an argument is never expanded again: a `!` command or
+a `$1` in it stays text.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class ShellPart:
 
     command: str
     line: int
-    """In the body, counted from 1."""
+    """Line in the body, counted from 1."""
 
 
 Part = str | ShellPart
 
 
 def split_arguments(text: str) -> list[str]:
-    """The words of an argument line. A quote that is not closed is an ordinary letter."""
+    """The words of an argument line. An unclosed quote is an ordinary character."""
     try:
         return shlex.split(text)
     except ValueError:
@@ -43,13 +43,13 @@ def uses_arguments(body: str) -> bool:
 
 
 def fill_arguments(body: str, arguments: str) -> str:
-    """A body without `!` commands, filled in."""
+    """Fill arguments into a body without `!` commands."""
     filled = _fill(body, arguments, split_arguments(arguments))
     return filled if uses_arguments(body) else _appended(filled, arguments)
 
 
 def expand(body: str, arguments: str) -> tuple[Part, ...]:
-    """The body in parts: texts, and the commands to run, both filled in."""
+    """Split a body into texts and commands to run, both with arguments filled in."""
     parts: list[Part] = []
     words = split_arguments(arguments)
     end, line = 0, 1

@@ -1,7 +1,7 @@
-"""Where definitions are looked for, from the strongest place to the weakest.
+"""The folders in which definitions are searched, in order of precedence.
 
-The project's own count only in a trusted folder (S1). A file whose content is not the trusted one is read too, since it
-is only text, but its rights do not count until the user has trusted it again (S2).
+Those of the project count only if it is trusted (S1). A file that has changed since it was trusted is still read,
+because it is only text, but its permissions do not count until the user has trusted it again (S2).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class DefinitionFolder:
     path: Path
     scope: Scope
     label: str
-    """For people: `.claude/skills`, `~/.config/agentcli/skills`."""
+    """Display name: `.claude/skills`, `~/.config/agentcli/skills`."""
 
 
 @frozen
@@ -37,7 +37,7 @@ class DefinitionPlaces:
     trusted: bool = False
     """Whether the project's own definitions are used."""
     trusted_digests: Mapping[str, str] | None = None
-    """Absolute path to the trusted content's hash; None: whatever is there counts, as with --trust."""
+    """Hashes of trusted contents by absolute path; None: any content counts, as with --trust."""
 
     def folders(self, kind: Kind) -> tuple[DefinitionFolder, ...]:
         return (*(self.project(kind) if self.trusted else ()), *self.user(kind))
@@ -60,6 +60,6 @@ class DefinitionPlaces:
 
 
 def _names(kind: Kind, *own: str) -> tuple[str, ...]:
-    """`own` before the folders of other agents."""
+    """The folder names of a kind: `own` first, then those of other agents."""
     foreign = (".claude", ".agents") if kind == "skills" else (".claude",)
     return tuple(f"{folder}/{kind}" for folder in (*own, *foreign))

@@ -1,9 +1,9 @@
-"""The header of a Markdown definition: `key: value` lines between two `---` lines.
+"""Parse the header of a Markdown definition: `key: value` lines between two `---` lines.
 
-The files of other agents are YAML in name only: `description: Use when: …` and `argument-hint: [file] [line]` are
-common there and no valid YAML. So this reads the part of YAML that such headers use, and takes a line that YAML would
-refuse as its author meant it: texts, quoted texts, `|` and `>` blocks, lists. It never raises: what it cannot read is
-a problem with its line, and the rest is used.
+The headers of other agents' files are YAML in name only: `description: Use when: …` and `argument-hint: [file] [line]`
+are common and not valid YAML. So this reads the subset of YAML that such headers use, and interprets lines that YAML
+would refuse as their author meant them: texts, quoted texts, `|` and `>` blocks, lists. It never raises: an unreadable
+line becomes a problem with its line number, and the rest is used.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _KEY = lazy_pattern(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*)|[ \t]*)\Z")
 _BLOCK = lazy_pattern(r"([|>])[+-]?\d?[+-]?\s*(?:#.*)?\Z")
 _ITEM = lazy_pattern(r"\s*-(?:\s+(.*)|\s*)\Z")
 _COMMENT = lazy_pattern(r"(?<!\s)\s+#.*\Z")
-"""Tried once per run of blanks: a long run must not take a time that grows with its square."""
+"""Matches at one place per run of blanks: a long run must not take quadratic time."""
 _ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
 
 
 @frozen
 class LineProblem:
-    """What is wrong in a file. `line` counts from 1."""
+    """A problem in a file. `line` counts from 1."""
 
     line: int
     text: str
@@ -34,7 +34,7 @@ class LineProblem:
 @frozen
 class Document:
     fields: Mapping[str, Value]
-    """Keys in lower case, with `-` for `_`."""
+    """Values by key, in lower case with `-` for `_`."""
     body: str
     """The text after the header, without blank lines around it."""
     body_line: int = 1
@@ -46,7 +46,7 @@ class Document:
         return value if isinstance(value, str) else ", ".join(value)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list; a single text is taken apart at the commas outside of brackets."""
+        """A list; a single text is split at commas outside of brackets."""
         value = self.fields.get(name, ())
         return split_list(value) if isinstance(value, str) else value
 
@@ -56,7 +56,7 @@ class Document:
 
 
 def parse_document(text: str) -> Document:
-    """Take a file apart. A text without a header is all body."""
+    """Split a file into header and body. A text without a header is all body."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != "---":
         return _document({}, lines, 0, [])
@@ -127,7 +127,7 @@ class _Header:
                 self._problem("Nested values are not supported here; this one is ignored.", back=len(more))
                 return ""
             return " ".join(line.strip() for line in more).strip()
-        # A text that goes on in indented lines.
+        # A text that continues in indented lines.
         return _scalar(" ".join([first, *(line.strip() for line in self._indented() if line.strip())]))
 
     def _indented(self) -> list[str]:
@@ -152,7 +152,7 @@ class _Header:
 
 
 def _flow_list(text: str) -> tuple[str, ...] | None:
-    """`[a, "b"]`; None for what only looks like a list, such as the hint `[file] [line]`."""
+    """Parse `[a, "b"]`; None for a text that only looks like a list, such as the hint `[file] [line]`."""
     text = _COMMENT.sub("", text)
     if not text.endswith("]") or "[" in text[1:-1] or "]" in text[1:-1]:
         return None
@@ -168,6 +168,6 @@ def _scalar(text: str) -> str:
 
 
 def _closing_quote(text: str) -> int | None:
-    """Where a text in double quotes ends, if only a comment follows."""
+    """Index of the closing double quote, if only a comment follows; None otherwise."""
     found = re.match(r'"(?:[^"\\]|\\.)*"', text)
     return found.end() - 1 if found and not _COMMENT.sub("", text[found.end() :]).strip() else None

@@ -1,7 +1,7 @@
-"""All definitions of a session. Looking again costs a stat per file; what has not changed is not read again.
+"""All definitions of a session. A refresh costs a stat per file; unchanged files are not read again.
 
-Blocking: call `refresh` in a thread. The order is fixed, since names go into requests: by name. A definition of the
-same name in a stronger place wins.
+Blocking: call `refresh` in a thread. Definitions are sorted by name, because names are part of requests and need a
+fixed order. Of two with the same name, that of the folder with higher precedence wins.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from agentcli.definitions.frontmatter import parse_document
 
 LARGEST_FILE = 256 * 1024
 MOST_FILES = 500
-"""Per folder; further files are a problem, not a slow start."""
+"""Maximum files per folder; more are reported as a problem, so that they do not slow down the start."""
 _DEEPEST = 4
 _PARSE: Mapping[Kind, Parse[Any]] = {
     "commands": parse_command,
@@ -46,7 +46,7 @@ _Stamp = tuple[int, int, int]
 
 @frozen
 class DefinitionProblem:
-    """A file that is not used, or not all of it."""
+    """A file that is not used, or not completely."""
 
     kind: Kind
     label: str
@@ -68,7 +68,7 @@ class Library:
     def __init__(self, places: DefinitionPlaces) -> None:
         self._places = places
         self._root: Path | None = None
-        """The project's, once it is needed."""
+        """The project's root, determined when first needed."""
         self._read: dict[str, _Read] = {}
         self.commands: Mapping[str, CommandFile] = {}
         self.skills: Mapping[str, SkillFile] = {}
@@ -78,7 +78,7 @@ class Library:
         self.loaded = False
         """Whether `refresh` was called since the folders were set."""
         self.version = 0
-        """Counts the times that a definition or a problem changed."""
+        """Incremented when a definition or a problem changes."""
         self.reserved: frozenset[str] = frozenset()
         """Names of built-in slash commands, which files cannot replace."""
         self._refreshing = Lock()
@@ -95,7 +95,7 @@ class Library:
             self.loaded = False
 
     def refresh(self) -> bool:
-        """Look at the folders again; returns whether a definition or a problem changed. Never raises."""
+        """Check the folders again; returns whether a definition or a problem has changed. Never raises."""
         with self._refreshing:
             return self._refresh()
 
@@ -115,7 +115,7 @@ class Library:
                     if one.definition is not None:
                         found[kind].setdefault(one.definition.name, one.definition)
         problems += self._shadowed(found)
-        # A file that was read again is another object, also where its content is the same.
+        # A file that was read again is a new object, even if its content is the same.
         same = [*map(id, seen.values())] == [*map(id, self._read.values())] and problems == [*self.problems]
         changed, self.loaded = not (same and self.loaded), True
         self._read, self.problems = seen, tuple(problems)

@@ -1,4 +1,4 @@
-"""What the output of a hook means: exit codes, JSON on standard output, values that Python functions return."""
+"""Interpret the output of a hook: exit codes, JSON on standard output, values that Python functions return."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agentcli.core.messages import Json, clean_text
 from agentcli.core.plaintext import plain_line, plain_text
 
 MOST_TEXT = 10_000
-"""Characters that are used of a text for the model or the user."""
+"""Maximum characters of a text for the model or the user."""
 CONTEXT_EVENTS = ("SessionStart", "UserPromptSubmit")
-"""Events at which text on standard output goes to the model."""
+"""Events whose text on standard output is passed to the model."""
 _BLOCKED = 2
-"""The exit code with which a hook blocks."""
+"""Exit code with which a hook blocks."""
 _TAIL_SHOWN = 300
 
 Ending = Literal["exited", "timed_out", "crashed", "cancelled"]
@@ -28,45 +28,45 @@ Outcome = Literal[
 
 @frozen
 class HookOutput:
-    """How a hook ended, and what it printed or returned."""
+    """How a hook ended, and its output or return value."""
 
     ending: Ending = "exited"
     exit_code: int | None = 0
-    """None: it is a function, or it did not end by itself."""
+    """None: it is a function, or it was stopped."""
     stdout: str = ""
     stderr: str = ""
     returned: Any = None
-    """The value of a function."""
+    """Return value of a function."""
     detail: str = ""
     """Why it did not start or end properly."""
 
 
 @frozen
 class HookAnswer:
-    """What a hook asks for. The default lets everything go on."""
+    """The decision of a hook. The default lets everything continue."""
 
     outcome: Outcome = "success"
     text: str = ""
     """The reason or the problem, for the user."""
     decision: Decision = "none"
     reason: str = ""
-    """For the model."""
+    """Reason for the model."""
     updated_input: Json | None = None
     context: str = ""
     """Text for the model."""
     blocked: bool = False
     stop: str | None = None
-    """Not None: the submission is to end, for this reason."""
+    """Not None: the submission must end, for this reason."""
     message: str = ""
-    """`systemMessage`: for the user."""
+    """`systemMessage`: a text for the user."""
     interrupt: bool = False
-    """A PermissionRequest that is denied also ends the submission."""
+    """A denied PermissionRequest also ends the submission."""
     quiet: bool = False
     """`suppressOutput`: its output is not shown."""
 
     @property
     def failed(self) -> bool:
-        """Whether it could not be asked: it took too long or crashed."""
+        """Whether it gave no answer: it timed out or crashed."""
         return self.outcome in ("timed_out", "crashed")
 
 
@@ -175,5 +175,5 @@ def _permission(answer: HookAnswer, special: Json) -> HookAnswer:
 
 
 def _text(text: str) -> str:
-    """Text of a hook without control sequences and with a limit: it goes to the screen and to the model."""
+    """Clean and limit a text of a hook: it is shown on the screen and sent to the model."""
     return clean_text(plain_text(text[: MOST_TEXT * 2])).strip()[:MOST_TEXT]

@@ -1,7 +1,7 @@
-"""Run the shell command of a hook: data on its standard input, output within limits, a timeout for its group.
+"""Run the shell command of a hook: data on its standard input, limited output, a timeout for its process group.
 
 Standard input is a file that is complete before the command starts, so that a hook need not read it. The output uses
-pipes of our own: with those of asyncio `wait` would wait for a background process that holds them open. When the
+pipes of our own: with those of asyncio, `wait` would wait for a background process that holds them open. When the
 command has ended, the rest of its process group is killed.
 """
 
@@ -21,16 +21,16 @@ from agentcli.core.own_programs import kill_group, shell_command, signal_group, 
 from agentcli.hooks.answers import HookOutput
 
 MOST_OUTPUT = 1024 * 1024
-"""Bytes that are kept of standard output, and of standard error; the rest is read and dropped."""
+"""Maximum bytes kept of standard output, and of standard error; the rest is read and dropped."""
 _CHUNK = 64 * 1024
 TERM_SECONDS = 1.0
-"""From SIGTERM at the timeout to SIGKILL."""
+"""Seconds between SIGTERM at the timeout and SIGKILL."""
 _DRAIN_SECONDS = 0.2
-"""For the last output: a process that left the group may hold the pipe open for longer."""
+"""Seconds to wait for the last output: a process that left the group may hold the pipe open for longer."""
 
 
 async def run_command(command: str, data: bytes, cwd: Path, environ: Mapping[str, str], seconds: float) -> HookOutput:
-    """Never raises but for cancellation, which kills the process group at once."""
+    """Run a command. Raises only for cancellation, which kills the process group at once."""
     try:
         stdin, stdout, stderr = _streams(data)
     except OSError as error:
@@ -72,7 +72,7 @@ async def run_command(command: str, data: bytes, cwd: Path, environ: Mapping[str
 
 
 async def _ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    """Wait for the process and kill the rest of its group; whether it took too long."""
+    """Wait for the process and kill the rest of its group; returns whether it timed out."""
     exited = asyncio.get_running_loop().create_task(process.wait())
     timed_out = False
     try:
@@ -89,7 +89,7 @@ async def _ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
 
 
 class _Collected:
-    """The beginning of what comes out of a pipe; all of it is read."""
+    """Reads a pipe to its end and keeps the beginning of the data."""
 
     def __init__(self) -> None:
         self._reading, self.writing = os.pipe()
@@ -123,7 +123,7 @@ class _Collected:
 
 
 def _streams(data: bytes) -> tuple[int, _Collected, _Collected]:
-    """Standard input, output and error of a command. Raises OSError, and nothing is left open then."""
+    """Standard input, output and error of a command. Raises OSError and leaves nothing open then."""
     with ExitStack() as opened:
         stdin = _input(data)
         opened.callback(os.close, stdin)
@@ -137,7 +137,7 @@ def _streams(data: bytes) -> tuple[int, _Collected, _Collected]:
 
 
 def _input(data: bytes) -> int:
-    """A nameless file with this content, at its beginning."""
+    """A descriptor of an anonymous file with this content, positioned at its start."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("hook-input", os.MFD_CLOEXEC)
     else:

@@ -13,7 +13,8 @@ from agentcli.hooks.rules import HookFunction
 
 
 async def run_function(function: HookFunction, data: Json, seconds: float) -> HookOutput:
-    """Never raises but for cancellation. A function in a thread cannot be stopped: it is left behind and ignored."""
+    """Run a function. Raises only for cancellation. A function in a thread cannot be stopped: it continues and its
+    result is ignored."""
     try:
         async with asyncio.timeout(seconds):
             if _is_async(function):

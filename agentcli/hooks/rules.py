@@ -1,4 +1,4 @@
-"""Hook rules: parsing them from settings, and finding those that match. Nothing runs here."""
+"""Hook rules: parse them from settings, and find those that match. Nothing runs here."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ EVENTS = (
     "SessionEnd",
 )
 DEFAULT_TIMEOUT = 60.0
-"""Seconds."""
+"""Default timeout in seconds."""
 LONGEST_TIMEOUT = 3_600.0
 MOST_RULES = 200
-"""Of one file."""
+"""Maximum number of rules per file."""
 _NAMES = re.compile(r"[\w|]+")
 _MCP_NAMES = re.compile(r"(?:\w+|mcp__[\w*-]+)(?:\|(?:\w+|mcp__[\w*-]+))*")
 _LONGEST_TITLE = 60
 
 HookReply = Json | str | None
 HookFunction = Callable[[Json], HookReply | Awaitable[HookReply]]
-"""Gets the event's data. Returns what a command would print as JSON, a text for the model, or None."""
+"""A function that gets the event's data. Returns the JSON that a command would print, a text for the model, or None."""
 
 
 @frozen
 class HookRule:
-    """Run `action` when `event` happens to what `matcher` matches: a tool's name, for tool events."""
+    """Run `action` when `event` occurs with a subject that `matcher` matches: a tool's name, for tool events."""
 
     event: str
     matcher: str
@@ -57,7 +57,7 @@ class HookRule:
     source: str = ""
     """The settings file or plugin that it comes from."""
     in_repository: bool = False
-    """Comes from a file of the project, so it runs only while that content is trusted."""
+    """Whether it comes from a file of the project, so that it runs only while that content is trusted."""
 
     @property
     def title(self) -> str:
@@ -73,7 +73,7 @@ class HookRule:
 
 @lru_cache(maxsize=512)
 def _pattern(matcher: str) -> re.Pattern[str] | None:
-    """None matches everything. Raises `re.error`."""
+    """The compiled matcher; None matches everything. Raises `re.error`."""
     if matcher in ("", "*"):
         return None
     if _NAMES.fullmatch(matcher) or _MCP_NAMES.fullmatch(matcher):
@@ -82,7 +82,8 @@ def _pattern(matcher: str) -> re.Pattern[str] | None:
 
 
 def _name_pattern(name: str) -> str:
-    """`mcp__server` matches all tools of that server, and in names of MCP tools `*` matches any text."""
+    """A regular expression for a tool name: `mcp__server` matches all tools of that server, and `*` in names of MCP
+    tools any text."""
     if not name.startswith("mcp__"):
         return name
     whole_server = "(?:__.*)?" if name.count("__") == 1 and "*" not in name else ""
@@ -90,7 +91,7 @@ def _name_pattern(name: str) -> str:
 
 
 def matching(rules: Iterable[HookRule], event: str, subject: str) -> list[HookRule]:
-    """The rules to run, in their order. A command that is configured twice runs once."""
+    """The rules to run, in order. A command that is configured twice runs once."""
     found: dict[object, HookRule] = {}
     for rule in rules:
         if rule.event == event and rule.matches(subject):

@@ -29,17 +29,17 @@ class LastRun:
 
 
 HookRun = tuple[HookRule, LastRun | None]
-"""A configured hook, and how it last ended; None: it has not run yet."""
+"""A configured hook and the result of its last run; None: it has not run yet."""
 
 
 @frozen
 class HookPlace:
-    """Where commands of hooks run."""
+    """Directory and environment for commands of hooks."""
 
     folder: Path
     """The project's root."""
     environ: Mapping[str, str]
-    """Without API keys (S11)."""
+    """Environment variables, without API keys (S11)."""
 
 
 @frozen
@@ -48,16 +48,17 @@ class Occasion:
 
     event: str
     subject: str = ""
-    """What matchers are compared with: a tool's name, a trigger, a source."""
+    """The value that matchers are compared with: a tool's name, a trigger, a source."""
     fields: Json | None = None
-    """The event's own data."""
+    """Data specific to the event."""
     tool_use_id: str = ""
     longest: float | None = None
-    """Seconds that every hook has at most, whatever its own timeout."""
+    """Maximum timeout of every hook in seconds, whatever its own timeout."""
 
 
 class HookRunner:
-    """`described`: the fields that all events have. `distrusted`: why hooks of the project are not to run now; ""."""
+    """`described` returns the fields that all events have. `distrusted` returns the reason why hooks of the project may
+    not run now, or ""."""
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class HookRunner:
         self._distrusted = distrusted
         self._reported = ""
         self._last: dict[int, LastRun] = {}
-        """By the identity of the rule: a function need not be hashable."""
+        """By the identity of the rule, because a function need not be hashable."""
 
     def listing(self) -> Iterator[HookRun]:
         for rule in self.rules:
@@ -92,7 +93,8 @@ class HookRunner:
         return any(rule.event == event for rule in self.rules)
 
     async def run(self, occasion: Occasion, emit: EmitEvent) -> list[HookAnswer]:
-        """The answers, in the order of the configuration. Never raises but for cancellation, which stops all."""
+        """Run the matching hooks; returns the answers in the order of the configuration. Raises only for cancellation,
+        which stops all."""
         rules = matching(self.rules, occasion.event, occasion.subject)
         refused: list[HookAnswer] = []
         if any(rule.in_repository for rule in rules) and (problem := self._distrusted()):
@@ -144,7 +146,8 @@ class HookRunner:
 
     async def _output(self, rule: HookRule, data: Json, seconds: float) -> HookOutput:
         if not isinstance(rule.action, str):
-            # A copy: it may change what it gets, which is also the input of the call, in the log and in requests.
+            # A copy: the function may modify its argument, which is also the input of the call, in the log and in
+            # requests.
             return await run_function(rule.action, deepcopy(data), seconds)
         place = self._place
         root = str(place.folder)

@@ -1,6 +1,6 @@
-"""Which files an instruction file imports: `@path` in its prose. Pure, and linear in the length of the text.
+"""Find the files that an instruction file imports: `@path` in its prose. Pure, and linear in the length of the text.
 
-Not in code spans, fenced code and HTML comments: there an `@` is part of what is quoted.
+Code spans, fenced code and HTML comments are skipped: there an `@` is part of a quotation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TRAILING = ".,;:!?)]}'\"*_>"
 
 
 def imported(text: str) -> list[tuple[str, ...]]:
-    """The imports in order, each once: the path as written, and without punctuation that follows it."""
+    """The imports in order, each once: the path as written, and without trailing punctuation."""
     found: dict[tuple[str, ...], None] = {}
     for match in _IMPORT.finditer(_without_spans(_without_comments(_without_fences(text)))):
         path = match.group(1).replace("\\ ", " ")
@@ -49,7 +49,7 @@ def _without_fences(text: str) -> str:
             fence = "" if ends else fence
         elif match and not (match[1][0] == "`" and "`" in match[2]):
             fence = match[1]
-            kept.append("")  # what stood before it is a paragraph of its own
+            kept.append("")  # the text before the fence is a paragraph of its own
         else:
             kept.append(line)
     return "\n".join(kept)
@@ -65,7 +65,7 @@ def _without_comments(text: str) -> str:
 
 
 def _without_spans(text: str) -> str:
-    """Without code spans. A run of backticks is closed by the next one of the same length in its paragraph."""
+    """The text without code spans. A run of backticks is closed by the next one of the same length in its paragraph."""
     if "`" not in text:
         return text
     return "\n\n".join(_paragraph_without_spans(part) for part in _PARAGRAPH_END.split(text))
@@ -74,7 +74,7 @@ def _without_spans(text: str) -> str:
 def _paragraph_without_spans(text: str) -> str:
     runs = [match.span() for match in _TICKS.finditer(text)]
     closing: dict[int, int] = {}
-    """For each run the next of the same length, found from the end."""
+    """For each run, the next one of the same length; found from the end."""
     latest: dict[int, int] = {}
     for number in range(len(runs) - 1, -1, -1):
         length = runs[number][1] - runs[number][0]
@@ -90,5 +90,5 @@ def _paragraph_without_spans(text: str) -> str:
         pieces.append(text[place : runs[number][0]])
         place = runs[closing[number]][1]
         number = closing[number] + 1
-    # A span leaves a mark: `a`@b is no import.
+    # A removed span leaves a mark, so that `a`@b is not an import.
     return "`".join((*pieces, text[place:]))

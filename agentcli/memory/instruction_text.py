@@ -1,7 +1,7 @@
-"""Reads one instruction file, or returns the reason why it cannot be used. Never blocks on a pipe, never raises.
+"""Read one instruction file, or return the reason why it cannot be used. Never blocks on a pipe, never raises.
 
-The caller names real paths and has decided about them. They are walked folder by folder without following any link
-(S4), so that a link planted after the decision leads to a reason and not to another file.
+The caller passes real paths that it has approved. They are walked folder by folder without following links (S4), so
+that a link planted after the approval gives a reason and not another file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class InstructionText:
 
 
 def read_instructions(real: str) -> InstructionText:
-    """Blocking."""
+    """Read a file; blocking."""
     if is_kernel_file(real):
         return InstructionText(problem="is a kernel file; it is skipped")
     try:
@@ -89,7 +89,8 @@ def cut(text: str, most: int) -> str:
 
 
 def _open(real: str) -> int | InstructionText:
-    """A descriptor of the regular file, or what else is there; a pipe or device is not opened. Raises OSError."""
+    """A descriptor of the regular file, or an `InstructionText` for anything else; a pipe or device is not opened.
+    Raises OSError."""
     folder, _slash, name = real.rpartition("/")
     parent = open_folder(folder)
     try:

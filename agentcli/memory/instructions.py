@@ -1,11 +1,11 @@
-"""AGENTS.md and CLAUDE.md: finding them, their imports, and the text shown to the model.
+"""AGENTS.md and CLAUDE.md: find them and their imports, and build the text shown to the model.
 
 The user's own come first, then those of every folder from the repository's root down to the working directory; those of
-folders below it are for when a file there is touched. `AGENTS.local.md` and `CLAUDE.local.md` come after the others of
-their folder and hold over them, but count as the project's. All are text for the model and give no rights; so they are
-read also in untrusted folders, but never from outside the project unless the user allows it (S1, S4).
+folders below it are used when a file there is touched. `AGENTS.local.md` and `CLAUDE.local.md` come after the others of
+their folder and take precedence, but count as the project's. All are text for the model and grant no permissions; so
+they are read in untrusted folders too, but never from outside the project unless the user allows it (S1, S4).
 
-Looking again costs a stat for each place where there is or could be a file; what has not changed is not read again.
+Checking again costs a stat for each existing or possible file; unchanged files are not read again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agentcli.memory.instruction_text import InstructionText, cut, read_instruct
 
 DEEPEST_IMPORT = 4
 LONGEST_CONTEXT = 120_000
-"""Characters of all files in the user context together."""
+"""Maximum characters of all files in the user context together."""
 MOST_FILES = 30
 """Maximum files per folder, including imports."""
 NAMES = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "AGENTS.local.md", "CLAUDE.local.md")
@@ -54,7 +54,8 @@ class InstructionFolders:
 
     cwd: Path
     roots: tuple[Path, ...]
-    """What counts as the project: the repository's root, or the working directory outside of one; further folders."""
+    """The folders that count as the project: the repository's root, or the working directory outside of one; further
+    folders."""
     user_folders: tuple[Path, ...] = ()
     home: Path | None = None
 
@@ -71,7 +72,8 @@ class InstructionFolders:
         return _down(self.roots[0], self.cwd)
 
     def way_to(self, folder: Path) -> tuple[Path, ...]:
-        """The folders of the project from its root down to this one; none if it is not in it, or not of it."""
+        """The project's folders from its root down to this one; empty if it is outside, or inside a package or tool
+        folder."""
         for root in self.roots:
             if folder.is_relative_to(root):
                 parts = folder.relative_to(root).parts
@@ -90,7 +92,7 @@ class InstructionFile:
     real: str
     digest: str
     text: str
-    """Without control and invisible characters, cut, and with notes about what is missing."""
+    """Content without control and invisible characters, possibly cut, with notes about what is missing."""
     whose: str
     """Owner and scope as text: `the user's, for all projects`."""
     of_user: bool = False
@@ -133,7 +135,8 @@ class Instructions:
         return UserContext(text, {**told.sources, **{file.real: file.digest for file in memory}}, told.notices)
 
     def _told(self) -> UserContext:
-        """At most `LONGEST_CONTEXT`: the user's global text and what is nearest to the working directory come first."""
+        """The instructions within `LONGEST_CONTEXT`: the user's global text and the files nearest to the working
+        directory take precedence."""
         sources = {file.real: file.digest for file in self.files}
         nearest_first = sorted(enumerate(self.files), key=lambda entry: (not entry[1].of_user, -entry[0]))
         room = LONGEST_CONTEXT - len(_INTRODUCTION) - len(_TOO_LONG)
@@ -159,28 +162,28 @@ NOTHING = Instructions()
 
 
 def _fitted(file: InstructionFile, room: int) -> str | None:
-    """The file's section within so many characters; None if hardly anything would be left of it."""
+    """The file's section within `room` characters; None if hardly anything would be left of it."""
     section = file.section
     if len(section) <= room:
         return section
-    # A closing tag in the text makes a section longer than its text and its frame.
+    # Escaped closing tags make a section longer than its text and frame.
     most = room - (len(section) - len(file.text)) - len(_CUT)
     return replace(file, text=cut(file.text, most) + _CUT).section if most >= _SHORTEST_PART else None
 
 
 @slotted
 class _Group:
-    """The files of one folder, with their imports, and the state of everything that was looked at for them."""
+    """The files of one folder with their imports, and the state of every path that was checked for them."""
 
     files: list[InstructionFile] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     looked_at: dict[str, Stamp] = field(default_factory=dict)
     link_targets: set[str] = field(default_factory=set)
-    """Real paths of what was looked at through links."""
+    """Real paths of files that were reached through links."""
 
     @property
     def places(self) -> set[str]:
-        """The folders of all that was looked at."""
+        """The folders of all checked paths."""
         return {path.rpartition("/")[0] for path in (*self.looked_at, *self.link_targets)}
 
     @property
@@ -189,7 +192,8 @@ class _Group:
 
 
 class InstructionFiles:
-    """One per conversation. Blocking, for a thread; one call at a time. Never raises for what is on the disk."""
+    """The instruction files of one conversation. Blocking, for a thread; one call at a time. Never raises for files on
+    disk."""
 
     def __init__(
         self,
@@ -199,8 +203,8 @@ class InstructionFiles:
         only_memory: bool = False,
         memory_folder: Path | None = None,
     ) -> None:
-        """`hides`: whether a rule forbids to read this path. `memory_index`: gives the index of the memory, if there is
-        one, which is in `memory_folder`. `only_memory`: instruction files are not wanted."""
+        """`hides`: whether a rule forbids reading this path. `memory_index` returns the index of the memory in
+        `memory_folder`, if there is one. `only_memory`: ignore instruction files."""
         self._memory_index = memory_index
         self._memory_paths: set[str] = set()
         self._only_memory = only_memory
@@ -212,7 +216,7 @@ class InstructionFiles:
         self._ways: dict[str, tuple[Path, ...]] = {}
 
     def always(self) -> Instructions:
-        """The user's and those from the root down to the working directory, and the memory's index, as they are now."""
+        """The current files of the user and from the root down to the working directory, and the memory's index."""
         groups: list[_Group] = []
         if not self._only_memory:
             groups = [self._group(folder, of_user=True) for folder in self._places.user_folders]
@@ -225,9 +229,9 @@ class InstructionFiles:
         return Instructions((*found.files, index), found.notices)
 
     def to_add_to(self) -> tuple[tuple[Path, str], ...]:
-        """The files to which a user may add a line, whether they exist or not, and whose each is."""
+        """The files to which a user may add a line, existing or not, each with its owner."""
         root = self._places.roots[0]
-        # A project that has only the other name keeps to it.
+        # A project that has only CLAUDE.md keeps that name.
         has_claude = (root / "CLAUDE.md").is_file() and not (root / "AGENTS.md").exists()
         name = "CLAUDE" if has_claude else "AGENTS"
         found = [(root / f"{name}.md", "the project's"), (root / f"{name}.local.md", "yours, for this project")]
@@ -248,7 +252,7 @@ class InstructionFiles:
         return Instructions(tuple(file for file in found.files if file.real not in anyway), found.notices)
 
     def places(self, folders: Iterable[str]) -> set[str] | None:
-        """All folders in which `always`, and `near` with these, look at files; None if they have not done it yet."""
+        """All folders in which `always`, and `near` with these, check files; None if they have not run yet."""
         if self._memory_index is not None and self._memory_folder is None:
             return None
         places = {str(self._memory_folder)} if self._memory_folder is not None else set[str]()
@@ -264,7 +268,8 @@ class InstructionFiles:
         return places
 
     def _way(self, folder: str) -> tuple[Path, ...]:
-        """The folders that `always` does not have. Remembered: where a link leads is looked at again for each file."""
+        """The folders on the path to this one that `always` does not cover. Cached; links are resolved again for each
+        file."""
         if folder not in self._ways:
             real = _real(folder)
             way = self._places.way_to(Path(real)) if real is not None else ()
@@ -286,7 +291,7 @@ class InstructionFiles:
             else:
                 nested = folder not in self._chain
                 # A local file is not called the user's: it may be committed or come with an archive. Only git could
-                # tell whether it is tracked, and git does not run in a folder that is not trusted (S1).
+                # tell whether it is tracked, and git does not run in an untrusted folder (S1).
                 local = ", local" if ".local." in name else ""
                 whose = f"the project's{local}, for files in {folder}" if nested else f"the project's{local}"
             gathering.top_level(str(folder / name), whose, of_user)
@@ -305,7 +310,7 @@ class _Gathering:
             self._notice(path, problem)
 
     def _take(self, path: str, whose: str, depth: int, of_user: bool) -> str:
-        """Add a file and its imports. Returns why it was left out, if the user should know."""
+        """Add a file and its imports. Returns the reason if it was left out and the user should know."""
         stamp = self.group.looked_at[path] = _stamp(path)
         real = _real(path)
         if real is not None and real != path:
@@ -319,7 +324,7 @@ class _Gathering:
             return "lies outside of the project; it is left out. Copy it into the project, or import it from your own"
         reading = read_instructions(real)
         if not depth and any(file.digest == reading.digest for file in self.group.files):
-            return ""  # a copy: AGENTS.md and CLAUDE.md with the same words
+            return ""  # a copy: AGENTS.md and CLAUDE.md with the same content
         if reading.text:
             self._add(path, real, reading, whose, depth, of_user and not (inside and depth))
         return reading.problem
@@ -340,7 +345,7 @@ class _Gathering:
             files[place] = replace(files[place], text=text)
 
     def _import(self, candidates: Sequence[str], path: str, real: str, depth: int, of_user: bool) -> str:
-        """Returns what to note in the text of the importing file."""
+        """Add an imported file. Returns a note for the text of the importing file, or ""."""
         folder = Path(real).parent
         found = next((way for given in candidates if _is_something(way := self._resolved(given, folder))), None)
         if found is None:
@@ -380,7 +385,7 @@ def _together(groups: Iterable[_Group]) -> Instructions:
 
 
 def _is_something(path: str) -> bool:
-    """A folder is nothing here: `@src` is not an import."""
+    """Whether a file exists here. A folder does not count: `@src` is not an import."""
     return os.path.lexists(path) and not Path(path).is_dir()
 
 

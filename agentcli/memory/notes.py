@@ -1,8 +1,8 @@
-"""Memory: a folder of notes per project that the agent keeps itself, and how they are found again.
+"""Memory: a folder of notes per project that the agent maintains, and the search in it.
 
-The index (`MEMORY.md`) is always in the context; a single note comes when it fits what the user asks, by the words that
-both have, without a model call. Notes are plain text from earlier sessions: they import nothing, permit nothing, and
-are read only from regular files of this very folder. Blocking; never raises for what is on the disk.
+The index (`MEMORY.md`) is always in the context; a single note is added when it matches the user's prompt, by common
+words and without a model call. Notes are plain text from earlier sessions: they import nothing, permit nothing, and are
+read only from regular files of this folder. Blocking; never raises for files on disk.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from agentcli.memory.instructions import InstructionFile
 
 INDEX = "MEMORY.md"
 LONGEST_INDEX = 8_000
-"""Characters of the index in the context."""
+"""Maximum characters of the index in the context."""
 LONGEST_NOTE = 4_000
 MOST_AT_ONCE = 3
-"""Notes that are attached for one prompt."""
+"""Maximum notes that are attached for one prompt."""
 MOST_NOTES = 200
 _CUT = "\n[The rest of this note is left out. Read the file for all of it.]"
 _WORD = lazy_pattern(r"[^\W_]{3,}")
@@ -52,7 +52,8 @@ A note is what you knew when you wrote it: check it against the project before y
 
 
 def mechanics() -> str:
-    """How memory works, for the system prompt. The same for all projects: a session may go on in another folder."""
+    """Description of the memory for the system prompt. The same for all projects: a session may continue in another
+    folder."""
     return MECHANICS.format(index=INDEX, longest=LONGEST_INDEX)
 
 
@@ -62,7 +63,7 @@ class Note:
     real: str
     digest: str
     text: str
-    """Cleaned, and cut to `LONGEST_NOTE`."""
+    """Cleaned text, cut to `LONGEST_NOTE`."""
 
     @property
     def section(self) -> str:
@@ -71,12 +72,12 @@ class Note:
 
 @frozen
 class NoteFile:
-    """A note as the folder lists it."""
+    """An entry in the list of notes."""
 
     name: str
     path: Path
     size: int
-    """Bytes."""
+    """Size in bytes."""
 
 
 class Notes:
@@ -86,10 +87,10 @@ class Notes:
         self.folder = folder
         self._hides = hides
         self._kept: dict[str, tuple[tuple[int, ...], Note | None]] = {}
-        """By the path: the file's state when it was read, and what was in it."""
+        """By path: the file's state when it was read, and its content."""
 
     def listed(self) -> list[NoteFile]:
-        """All notes, the index first; at most `MOST_NOTES`."""
+        """All notes, index first; at most `MOST_NOTES`."""
         found = []
         try:
             with os.scandir(self.folder) as entries:
@@ -102,14 +103,14 @@ class Notes:
         return sorted(found, key=lambda note: (note.name != INDEX, note.name))[:MOST_NOTES]
 
     def index(self) -> InstructionFile | None:
-        """The index as the context has it; None if there is none, or nothing in it."""
+        """The index for the context; None if it is missing or empty."""
         note = self._read(self.folder / INDEX, LONGEST_INDEX)
         if note is None:
             return None
         return InstructionFile(str(self.folder / INDEX), note.real, note.digest, note.text, "", kind="memory")
 
     def relevant(self, prompt: str) -> list[Note]:
-        """The notes that fit a prompt best, the best first."""
+        """The notes that match a prompt best, best first."""
         words = _words(prompt)
         files = [file for file in self.listed() if file.name != INDEX] if words else []
         notes = [note for file in files if (note := self._read(file.path, LONGEST_NOTE)) is not None]
@@ -120,7 +121,7 @@ class Notes:
             shared = words & (title | body)
             if len(shared) < 2 and not shared & title:
                 continue
-            # A word that few notes have tells more than one that all have.
+            # A word that occurs in few notes weighs more than one that occurs in all.
             score = sum((3 if word in title else 1) * math.log(1 + len(notes) / count[word]) for word in shared)
             scored.append((-score, notes[place].name, notes[place]))
         return [note for _score, _name, note in sorted(scored, key=lambda row: row[:2])[:MOST_AT_ONCE]]
@@ -145,7 +146,7 @@ class Notes:
 
 
 def _state(path: str) -> tuple[int, ...] | None:
-    """Of a regular file; None for all else, links included."""
+    """Inode, size and times of a regular file; None for anything else, including links."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -165,5 +166,5 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _stems(words: Iterable[str]) -> Iterable[str]:
-    """Without the plural: `tests` and `test` are one word."""
+    """Words without the plural ending: `tests` and `test` are the same."""
     return (word[:-1] if len(word) > 4 and word.endswith("s") else word for word in words)

@@ -1,7 +1,7 @@
-"""Python plugins: the public API (`plugin.py`), where they are found (`places.py`), loading them within a time limit
+"""Python plugins: the public API (`plugin.py`), where they are found (`places.py`), loading them with a time limit
 (`loading.py`), and the plugins of a session with their reloads (`collection.py`).
 
-Only code that the user put there, installed or trusted is run. What a plugin adds is used by `agent/plugins/`.
+Only code that the user put there, installed or trusted is run. `agent/plugins/` uses what a plugin adds.
 """
 
 from __future__ import annotations

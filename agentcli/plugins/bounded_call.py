@@ -1,7 +1,7 @@
 """Call a plugin's function with a time limit, in a thread of its own.
 
-A function that does not end in time is asked to stop with an exception, which ends loops in Python. A call that blocks
-in C goes on in the background and its result is ignored; its thread does not keep the program from ending.
+At the limit an exception is raised inside the function, which ends loops in Python. A call that blocks in C continues
+in the background and its result is ignored; its thread does not keep the program from ending.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class TimeLimitReached(Exception):
     def __init__(self, seconds: float, lines: tuple[tuple[str, int], ...]) -> None:
         super().__init__(f"it did not end within {seconds:g} seconds")
         self.lines = lines
-        """File and line of each frame it was in, the innermost first."""
+        """File and line of each frame it was in, innermost first."""
 
 
 class _Stopped(BaseException):
@@ -28,7 +28,7 @@ class _Stopped(BaseException):
 
 
 def call_bounded(function: Callable[[], T], seconds: float, name: str) -> T:
-    """Blocking. Raises what the function raises, also SystemExit, and `TimeLimitReached`."""
+    """Call a function; blocking. Raises what the function raises, including SystemExit, and `TimeLimitReached`."""
     results: list[T] = []
     errors: list[BaseException] = []
 
@@ -47,7 +47,7 @@ def call_bounded(function: Callable[[], T], seconds: float, name: str) -> T:
         return results[0]
     lines = _lines(thread)
     if thread.ident is not None:
-        import ctypes  # 3 ms that only a plugin that hangs needs
+        import ctypes  # imported here: its 3 ms are needed only for a plugin that hangs
 
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_Stopped))
     raise TimeLimitReached(seconds, lines)

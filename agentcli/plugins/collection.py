@@ -26,7 +26,7 @@ class LoadedPlugin:
     plugin: Plugin | None
     """The version in use; None: no version has loaded."""
     problem: PluginProblem | None = None
-    """Of the newest version."""
+    """Problem of the newest version."""
     milliseconds: float = 0.0
     """Duration of the last load."""
 

@@ -1,4 +1,4 @@
-"""Run a plugin's code and take its `Plugin`, within a time limit. Whatever the code does is a value here."""
+"""Run a plugin's code and get its `Plugin`, within a time limit. Every failure of the code is a value here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentcli.plugins.plugin import Plugin
 from agentcli.plugins.traceback_log import TracebackLog
 
 TIME_LIMIT = 5.0
-"""Seconds for one plugin."""
+"""Time limit per plugin, in seconds."""
 _LARGEST_METADATA = 256 * 1024
 _MODULES = "agentcli_plugins"
 """Prefix of the module names of plugin files."""
@@ -32,7 +32,7 @@ class PluginProblem:
 
     label: str
     line: int
-    """0: not known."""
+    """Line number; 0: unknown."""
     text: str
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Loading:
     """How plugins are loaded."""
 
     check: Callable[[Plugin], None] = lambda _plugin: None
-    """Raises an exception for a plugin whose parts cannot be used; it counts as not loaded then."""
+    """Raises an exception for a plugin with unusable parts, which then counts as not loaded."""
     limit: float = TIME_LIMIT
     log: TracebackLog = TracebackLog(None)
 
@@ -66,7 +66,8 @@ class Outcome:
 
 
 def load_file(source: PluginSource, data: bytes, loading: Loading) -> Outcome:
-    """Run a plugin file whose content is `data`: what was read is what is run, also when the file has changed since."""
+    """Run a plugin file with the content `data`: exactly what was read (and checked), even if the file has changed
+    since."""
 
     def work() -> Plugin:
         name = f"{_MODULES}.{source.scope}.{source.name}"
@@ -74,7 +75,7 @@ def load_file(source: PluginSource, data: bytes, loading: Loading) -> Outcome:
         module.__file__ = str(source.path)
         code = compile(data, str(source.path), "exec", dont_inherit=True)
         before = sys.modules.get(name)
-        # Dataclasses and pickles look their module up by name.
+        # Dataclasses and pickles look up their module by name.
         sys.modules[name] = module
         try:
             exec(code, module.__dict__)  # noqa: S102 - a plugin is code that the user wants to run
@@ -158,7 +159,7 @@ def _bounded(source: PluginSource, work: Callable[[], Plugin], loading: Loading)
 
 
 def problem_of(source: PluginSource, error: BaseException) -> PluginProblem:
-    """The problem with the line of the plugin's own file that led to it."""
+    """The problem with the line of the plugin's own file that caused it."""
     if isinstance(error, PluginError):
         return PluginProblem(source.label, error.line, str(error))
     if isinstance(error, SyntaxError) and error.filename == str(source.path):

@@ -1,6 +1,6 @@
 """Where plugins are found: the project's folder, the user's folder, installed packages.
 
-The project's are used only while the project is trusted with exactly their content (S1, S2).
+Those of the project are used only while it is trusted with exactly their content (S1, S2).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ENTRY_POINTS = "agentcli.plugins"
 """The group of entry points that installed packages use."""
 FOLDER = "plugins"
 MOST_PLUGINS = 100
-"""Per folder; further files are ignored."""
+"""Maximum plugins per folder; more are ignored."""
 Scope = Literal["project", "user", "package"]
 
 
@@ -29,7 +29,7 @@ class PluginSource:
     name: str
     scope: Scope
     label: str
-    """For people: `.agentcli/plugins/words.py`, `words-plugin 1.2`."""
+    """Display name: `.agentcli/plugins/words.py`, `words-plugin 1.2`."""
     path: Path | None = None
     """Its file; None for an installed package."""
 
@@ -43,10 +43,10 @@ class PluginPlaces:
     home: Path | None = None
     uses_project: bool = True
     trusted_digests: Callable[[], Mapping[str, str] | None] = dict
-    """Absolute path to the hash of each trusted file, as trust is now; None: whatever is there counts (--trust).
+    """Returns the currently trusted hash of each file by absolute path; None: any content counts (--trust).
     Blocking."""
     trust_file: Path | None = None
-    """Changes when the user trusts a folder."""
+    """File that changes when the user trusts a folder."""
     packages: bool = True
 
     @property

@@ -112,7 +112,7 @@ class ProviderPart:
 
 @frozen
 class Parts:
-    """Everything that a plugin registered, in its order."""
+    """Everything that a plugin registered, in order of registration."""
 
     tools: list[ToolPart] = field(default_factory=list)
     commands: list[SlashCommandPart] = field(default_factory=list)
@@ -123,7 +123,7 @@ class Parts:
     providers: list[ProviderPart] = field(default_factory=list)
 
     def summary(self) -> list[str]:
-        """What the plugin adds, in words: `tool word_count`, `command /stamp`."""
+        """Descriptions of what the plugin adds: `tool word_count`, `command /stamp`."""
         return [
             *(f"tool {part.name}" for part in self.tools),
             *(f"command /{part.name}" for part in self.commands),

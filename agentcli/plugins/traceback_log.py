@@ -9,12 +9,12 @@ from datetime import datetime
 from pathlib import Path
 
 LARGEST = 1024 * 1024
-"""Bytes; the file begins again then."""
+"""Size in bytes at which the file is truncated."""
 
 
 class TracebackLog:
     def __init__(self, path: Path | None) -> None:
-        """`path` None: nothing is kept."""
+        """`path`: None: nothing is written."""
         self._path = path
 
     def add(self, label: str, error: BaseException) -> None:

@@ -110,7 +110,8 @@ class Accumulator:
         if self.started:
             return
         self.started = True
-        # Now and not with the first call, which comes when the reply is about to end: then something waits for it.
+        # Fetched here and not with the first call, which arrives near the end of the reply, when the next request is
+        # waited for.
         self._taken = self._taken_ids()
         self.model = intern(str(message.get("model") or self.model))
         yield Started(api_id=str(message.get("id") or ""), model=self.model, usage=self.usage)
@@ -222,7 +223,7 @@ class Accumulator:
             given, text = None, text or "{…}"
         value, invalid = parse_input(text) if text.strip() else (given if isinstance(given, dict) else {}, None)
         known = ("type", "id", "name", "input")
-        # Interned: every call of a tool has the same names in it.
+        # Interned: all calls of a tool share these names.
         call = ToolUseBlock(
             id=self._fresh_id(block.data),
             name=intern(str(block.data.get("name", ""))),
@@ -295,7 +296,7 @@ def _unknown_data(block: _OpenBlock, text: str) -> Json:
 
 
 def _bounded(data: Json) -> Json:
-    """Data of which all levels are kept. Raises `StreamError` if there are too many."""
+    """Check the nesting depth of data that is stored. Raises `StreamError` if it is too deep."""
     if is_too_deep(data):
         raise StreamError("the reply is nested too deeply")
     return data

@@ -36,7 +36,7 @@ class Request:
 
     model: str
     messages: tuple[Json, ...]
-    """Normalised, in wire form."""
+    """Normalised messages in wire form."""
     system: tuple[str, ...] = ()
     """Parts from the most stable to the least; a cache breakpoint follows each of the first two."""
     tools: tuple[Json, ...] = ()
@@ -57,11 +57,11 @@ class Request:
     purpose: str = "turn"
     raw_events: bool = False
     sequence: Growing[Json] | None = None
-    """The messages again, sharing their beginning with the request before; see `growing`."""
+    """The messages as a sequence that shares its beginning with the previous request; see `growing`."""
 
     @property
     def growing(self) -> Growing[Json]:
-        """The messages as a sequence: what is new in one is found without comparing all with the one before."""
+        """The messages as a sequence, in which new ones are found without comparing all with the previous request."""
         made, messages = self.sequence, self.messages
         same = made is not None and len(made) == len(messages) and (not messages or made[-1] is messages[-1])
         return made if made is not None and same else Growing(messages)

@@ -31,7 +31,7 @@ class ModelInfo:
     context_window: int
     max_output: int
     efforts: tuple[Effort, ...] = ()
-    """Ascending; empty: the model has no effort levels."""
+    """Supported levels, ascending; empty: the model has no effort levels."""
     default_effort: Effort | None = None
     thinking: tuple[ThinkingMode, ...] = ()
     """Accepted thinking modes. Without `disabled` the model always thinks; empty: the field is not sent."""
@@ -144,8 +144,8 @@ ALIASES: Mapping[str, str] = {
 
 UNKNOWN_WINDOW = 200 * _K
 UNKNOWN_MAX_OUTPUT = 32 * _K
-"""For a model that is not listed. High enough for the output ladder to help, low enough for most servers; a server with
-a lower cap reports it in a 400, and the provider remembers it."""
+"""Output limit of a model that is not listed. High enough for the output ladder to help, low enough for most servers; a
+server with a lower cap reports it in a 400, and the provider remembers it."""
 
 # Cloud platforms add a region, a vendor and a version to the id; snapshots add a date.
 _PREFIX = lazy_pattern(r"^(?:[a-z]{2,6}\.)?anthropic[./]")
@@ -160,7 +160,7 @@ class Catalog:
         self._listed: dict[str, tuple[int, int]] = {}
         """Context windows and output caps that the endpoint reported."""
         self._found: dict[str, ModelInfo] = {}
-        """Entries by the name that was asked for: the loop asks some twenty times a turn."""
+        """Cache of entries by the requested name: the loop looks one up some twenty times a turn."""
 
     def resolve(self, model: str) -> str:
         """The id of an alias; any other name unchanged."""

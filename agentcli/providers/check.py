@@ -54,7 +54,8 @@ class Listing:
 
 
 async def list_models(credentials: Credentials, seconds: float = SECONDS) -> Listing:
-    """Uses the same client settings as requests, so that proxies and certificates are the same."""
+    """Request the model list. Uses the same client settings as requests, so that proxies and certificates are the
+    same."""
     host = credentials.host
     try:
         async with asyncio.timeout(seconds):

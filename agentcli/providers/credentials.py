@@ -99,7 +99,7 @@ class Credentials:
         return f"…{secret[-4:]}" if len(secret) >= 24 else ""
 
     async def headers(self) -> dict[str, str]:
-        """Raises `CredentialError` if a key helper fails."""
+        """The authentication headers. Raises `CredentialError` if a key helper fails."""
         if self.auth_token:
             return {"authorization": f"Bearer {self.auth_token}"}
         key = await self.helper.read() if self.helper is not None else self.api_key
@@ -152,7 +152,8 @@ def resolve_credentials(
 
 
 def with_kept_key(url: str, url_source: str, kept: Callable[[str], StoredKey | None] | None = None) -> Credentials:
-    """Only the key that was kept for this address; the user's own server may need none. Raises `CredentialError`."""
+    """Credentials with the key stored for this address; a server other than the public one may need none. Raises
+    `CredentialError`."""
     found = kept(bound_to(url)) if kept is not None else None
     if found is None and url == PUBLIC_BASE_URL:
         raise MissingKeyError(_NO_KEY)

@@ -1,6 +1,6 @@
 """Deferred tools in a request: definitions that `tool_reference` blocks in tool results load.
 
-A model or an endpoint without them gets the definitions as text in the place of the references.
+A model or an endpoint that does not support them gets the definitions as text in place of the references.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def defer(tools: Iterable[Json]) -> list[Json]:
 
 
 def with_api_search(tools: Iterable[Json]) -> tuple[Json, ...]:
-    """The tools with the API's own search in the place of ToolSearch."""
+    """The tools with the API's own search in place of ToolSearch."""
     return (*(tool for tool in tools if tool.get("name") != OWN_SEARCH), API_SEARCH)
 
 
@@ -43,10 +43,11 @@ class ReferenceReader:
     def __init__(self) -> None:
         self._messages: Growing[Json] = Growing()
         self._names: list[tuple[int, str]] = []
-        """Each with the place of its message."""
+        """Tool names, each with the index of its message."""
 
     def names(self, messages: Sequence[Json]) -> tuple[str, ...]:
-        """In the order of their first reference; also that of the API's own search, where it was used."""
+        """Referenced tool names in the order of their first reference; includes the API's own search, if it was
+        used."""
         now = growing(messages)
         same = self._messages.shared_with(now)
         del self._names[bisect_left(self._names, same, key=itemgetter(0)) :]
@@ -61,8 +62,8 @@ class ReferenceReader:
 
 
 def resolve_references(messages: list[Json], tools: Sequence[Json]) -> None:
-    """Replace references by text, in copies of their messages, unless the tool is there and deferred: the API refuses
-    them. The API's own searches stay only where it searches again."""
+    """Replace references by text, in copies of their messages, unless the tool is defined and deferred: the API refuses
+    them otherwise. Blocks of the API's own search stay only if it is still in use."""
     known = {str(tool.get("name")): tool for tool in tools}
     by_api = API_SEARCH["name"] in known
     for place, message in enumerate(messages):
@@ -75,7 +76,7 @@ def resolve_references(messages: list[Json], tools: Sequence[Json]) -> None:
 
 
 def uses_references(body: Json) -> bool:
-    """Whether a body has anything that an endpoint without deferred tools refuses."""
+    """Whether a body contains anything that an endpoint without deferred tools refuses."""
     tools, messages = body.get("tools", ()), body["messages"]
     if any("defer_loading" in tool or tool.get("name") == API_SEARCH["name"] for tool in tools):
         return True
@@ -83,7 +84,7 @@ def uses_references(body: Json) -> bool:
 
 
 def _may_refer(message: Json) -> bool:
-    """Whether it is worth reading: a request has thousands of messages, and hardly one refers to a tool."""
+    """Quick check whether a message may refer to a tool: a request has thousands of messages, and hardly any does."""
     content = message.get("content")
     for block in content if isinstance(content, list) else ():
         kind = block.get("type")
@@ -118,13 +119,13 @@ def _has_api_search(message: Json) -> bool:
 
 
 def _is_api_search(block: Json) -> bool:
-    """Whether it is a call of the API's own search, or the result of one."""
+    """Whether a block is a call of the API's own search, or its result."""
     kind = block.get("type")
     return kind == _API_RESULT or (kind == "server_tool_use" and block.get("name") == API_SEARCH["name"])
 
 
 def _resolved(block: Json, known: Mapping[str, Json], *, by_api: bool) -> Json | None:
-    """A block as it can be sent; None: not at all."""
+    """A block in a form that can be sent; None: leave it out."""
     content = block.get("content")
     if block.get("type") == "tool_result" and isinstance(content, list):
         return {**block, "content": [_as_text(part, known) for part in content]}

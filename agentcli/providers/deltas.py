@@ -1,4 +1,4 @@
-"""Deltas that arrived together as one: the way of an event through the program costs more than its text."""
+"""Join deltas that arrived together: passing an event through the program costs more than its text."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from agentcli.core.messages import Json
 
 _TEXT_FIELDS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 MOST_JOINED = 12_000
-"""Characters after which a joined delta ends: what a front end can show at once without a pause that is felt."""
+"""Maximum characters of a joined delta: as much as a front end can show at once without a noticeable pause."""
 _EVENT_KEYS = {"type", "index", "delta"}
 
 
 def merge_deltas(events: Sequence[Json]) -> list[Json]:
-    """The same events, with neighbouring deltas of one block joined. Events with fields that are not known stay as they
-    are. `events` is not changed."""
+    """The events with adjacent deltas of one block joined. Events with unknown fields stay unchanged. `events` is not
+    modified."""
     merged: list[Json] = []
     field = ""
     pieces: list[str] = []
@@ -40,7 +40,7 @@ def _join(merged: list[Json], field: str, pieces: list[str]) -> None:
 
 
 def _text_field(event: Json) -> str:
-    """Where a delta has its text; empty for every other event."""
+    """The field with the text of a delta; "" for every other event."""
     delta = event.get("delta")
     if event.get("type") != "content_block_delta" or event.keys() != _EVENT_KEYS or not isinstance(delta, dict):
         return ""

@@ -1,7 +1,7 @@
 """Encode request bodies. Each message of a long conversation is encoded once, not once per turn.
 
-Messages that the last requests had in common are kept as a few large pieces of bytes, which are sent as they are: a
-long conversation is megabytes, and each copy of it takes time.
+Messages that the last requests had in common are kept as a few large pieces of bytes, which are sent without copying: a
+long conversation is megabytes, and each copy takes time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agentcli.core.growing import Growing
 from agentcli.core.messages import Json
 
 LARGE_PIECE = 256 * 1024
-"""Bytes. Smaller pieces are joined: sending one more costs as much as copying this many."""
+"""Size in bytes below which pieces are joined: sending one more piece costs as much as copying this many bytes."""
 
 _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -31,14 +31,14 @@ class BodyMessages(list[Json]):
 
 
 class BodyEncoder:
-    """Caches encoded messages and tools by the identity of their dictionaries; it refers to each, so that no id is
-    reused. Of the system prompt, whose parts are made for each request, the last encoding is kept."""
+    """Caches encoded messages and tools by the identity of their dictionaries; it keeps a reference to each, so that no
+    id is reused. Of the system prompt, whose parts are new objects in each request, the last encoding is kept."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Json, bytes]] = {}
-        """Messages by the identity of their dictionaries."""
+        """Encoded messages by the identity of their dictionaries."""
         self._tools: dict[int, tuple[Json, bytes]] = {}
-        """Those of the last request, in the same way."""
+        """Encoded tools of the last request, likewise."""
         self._all_tools = b"[]"
         self._settled = _SettledMessages()
         self._system: tuple[list[Any], bytes] = ([], b"[]")
@@ -65,7 +65,7 @@ class BodyEncoder:
         return [*parts, b"}"] if parts else [b"{}"]
 
     def _encoded_system(self, system: list[Json]) -> bytes:
-        # As lists of items: the order of keys counts, and the values are texts.
+        # Compared as lists of items, because the order of keys matters.
         items = [list(part.items()) for part in system]
         if self._system[0] != items:
             self._system = (items, to_bytes(system))
@@ -97,15 +97,15 @@ class BodyEncoder:
 
 
 class _SettledMessages:
-    """Encoded messages at the beginning of a conversation, in pieces that are each larger than what follows."""
+    """Encoded messages at the beginning of a conversation, in pieces that are each larger than the following ones."""
 
     def __init__(self) -> None:
         self._messages: Growing[Json] = Growing()
         self._pieces: list[tuple[int, bytes]] = []
-        """Each with the number of messages up to its end."""
+        """Pieces, each with the number of messages up to its end."""
 
     def take(self, messages: Growing[Json]) -> list[bytes]:
-        """The pieces of these messages. Those that the last ones did not have are encoded."""
+        """The pieces of these messages. Only messages that the last call did not have are encoded."""
         shared = self._messages.shared_with(messages)
         while self._pieces and self._pieces[-1][0] > shared:
             self._pieces.pop()
@@ -121,7 +121,7 @@ class _SettledMessages:
 
 
 def _joined(parts: Sequence[bytes]) -> list[bytes]:
-    """The same bytes in few pieces: large ones stay as they are, others are joined."""
+    """The same bytes in few pieces: large ones are kept, small ones joined."""
     if sum(map(len, parts)) < LARGE_PIECE:
         return [b"".join(parts)]
     made: list[bytes] = []
@@ -141,7 +141,7 @@ def _joined(parts: Sequence[bytes]) -> list[bytes]:
 
 
 def request_content(pieces: Sequence[bytes]) -> tuple[bytes | AsyncIterator[bytes], dict[str, str]]:
-    """The content of a request for httpx2, and the headers that it needs besides."""
+    """The content of a request for httpx2, and additional headers for it."""
     if len(pieces) == 1:
         return pieces[0], {}
 

@@ -50,7 +50,7 @@ class Endpoint:
 class ErrorResponse:
     status: int
     headers: Mapping[str, str]
-    """Lower-case names."""
+    """Header names are in lower case."""
     body: str
     now: str
     """Current time (ISO 8601), for a retry-after given as a date."""
@@ -182,7 +182,7 @@ def _classify_refused(status: int, said: str, detail: str) -> Failure:
         kind = FailureKind.PROMPT_TOO_LONG
         message = "The conversation is too long for the model. Use /compact, or start a new session."
     elif "cache_control" in said:
-        pass  # names thinking and tool blocks too, but the breakpoint on them is the problem
+        pass  # such a text names thinking and tool blocks too, but the breakpoint on them is the problem
     elif _THINKING.search(said):
         kind = FailureKind.THINKING_REFUSED
     elif _PAIRING.search(said):
@@ -217,7 +217,7 @@ _KEY_ADVICE = {
     "apiKeyHelper": "Run its command yourself to check it, or remove the setting and run `agentcli login`.",
     "agentcli login": "Run `agentcli login` again (in the app /login) to replace it.",
 }
-"""By source of the key: a source with higher precedence must be removed before another key is used."""
+"""Advice by source of the key: a source with higher precedence must be removed before another key is used."""
 
 
 def from_exception(error: BaseException, where: Endpoint) -> Failure:
@@ -279,7 +279,7 @@ def broken(what: str, detail: str = "") -> Failure:
 
 
 def not_a_stream(kind: str, where: Endpoint) -> Failure:
-    """A 200 whose body is not an event stream; not worth a retry."""
+    """Failure for a 200 whose body is not an event stream; not worth a retry."""
     if "html" in kind:
         what = f"{where.host} answered with a web page instead of the Messages API. Check ANTHROPIC_BASE_URL."
     else:

@@ -1,6 +1,6 @@
 """Close the connection of a reply at once, without waiting for the task that reads it.
 
-A cancelled task closes its connection when it runs next, which in a busy event loop takes a millisecond or two.
+A cancelled task closes its connection when it runs next, which takes a millisecond or two in a busy event loop.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any, Protocol, runtime_checkable
 @runtime_checkable
 class ClosesAtOnce(Protocol):
     def abort(self) -> None:
-        """Close the connection now, whoever reads from it."""
+        """Close the connection now, even while another task reads from it."""
 
 
 class Line:
-    """The connection that a reader uses, as far as it can be closed from outside."""
+    """The connection that a reader uses, if it can be closed from outside."""
 
     def __init__(self) -> None:
         self._close: Callable[[], object] | None = None
 
     def hang_up(self) -> None:
-        """Close the connection, if there is one. Whatever belongs to it is for its reader to clean up."""
+        """Close the connection, if there is one. Its reader cleans up the rest."""
         close, self._close = self._close, None
         if close is not None:
             with contextlib.suppress(OSError):
@@ -41,12 +41,12 @@ class Line:
 
 
 line_of_reader: ContextVar[Line | None] = ContextVar("line_of_reader", default=None)
-"""Set by whoever starts a task that reads a reply."""
+"""Set by the code that starts a task that reads a reply."""
 
 
 @contextlib.contextmanager
 def can_hang_up(response: Any) -> Iterator[None]:
-    """For a transport, while it reads the body of a response: one of httpx, or of `http11.py`."""
+    """Used by a transport while it reads the body of a response of httpx or `http11.py`."""
     line = line_of_reader.get()
     if line is None:
         yield
@@ -56,7 +56,7 @@ def can_hang_up(response: Any) -> Iterator[None]:
 
 
 def _closing(response: Any) -> Callable[[], object] | None:
-    """None where the connection is not known, or not of this reply alone."""
+    """A function that closes the connection; None if it is unknown or shared with other requests."""
     if isinstance(response, ClosesAtOnce):
         return response.abort
     stream = response.extensions.get("network_stream")

@@ -1,9 +1,8 @@
 """HTTP/1.1 requests with streamed responses, on asyncio and h11: for addresses that are reached without a proxy.
 
-Importing it takes a tenth of the 80 ms that httpx2 takes, which is a fifth of the time from a headless start to its
-request. What it does not do is left to httpx2: proxies, redirects, user names in addresses (see `reaches`).
-
-h11 reads responses, so it is imported when the first request has been sent. That request is written here.
+Importing it takes a tenth of the 80 ms of httpx2, which are a fifth of the time from a headless start to its request.
+Unsupported features are left to httpx2: proxies, redirects, user names in addresses (see `reaches`). h11 only reads
+responses, so it is imported after the first request has been sent; requests are written here.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ if TYPE_CHECKING:
     import h11
 
 KEEP_SECONDS = 5.0
-"""How long an unused connection is kept for the next request, as in httpx2."""
+"""Seconds that an unused connection is kept for the next request, as in httpx2."""
 MAX_KEPT = 8
 MAX_HEAD_BYTES = 100 * 1024
 _CHUNK = 64 * 1024
 _ADDRESS_DELAY = 0.25
-"""Until the next address of a host is tried besides the first one (RFC 8305)."""
+"""Delay before the next address of a host is tried in parallel (RFC 8305)."""
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 _PATH = re.compile(r"[A-Za-z0-9/._~%:@!$&'()*+,;=-]*")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -46,15 +45,16 @@ class ConnectTimeout(OSError):
 
 
 class ConnectError(OSError):
-    """No connection; the cause says why."""
+    """No connection; the cause has the reason."""
 
 
 class UnsendableRequest(OSError):
-    """A header has characters that HTTP does not allow. They are not in the message: it could be the key."""
+    """A header has characters that HTTP does not allow. The message does not contain them: they could be part of the
+    key."""
 
 
 class BrokenResponse(OSError):
-    """A response that is not HTTP, or that ended before its end."""
+    """The response is not HTTP, or was cut off."""
 
 
 def reaches(base_url: str, *, is_local: bool, environ: Mapping[str, str] | None = None) -> bool:
@@ -81,7 +81,7 @@ def _has_valid_port(base_url: str) -> bool:
 
 
 def make_context() -> ssl.SSLContext:
-    """Verifies servers with the certificate authorities of the system or of SSL_CERT_FILE; takes 25 ms."""
+    """A TLS context with the certificate authorities of the system or of SSL_CERT_FILE; takes 25 ms."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(*_authorities())
     context.set_alpn_protocols(["http/1.1"])
@@ -89,7 +89,7 @@ def make_context() -> ssl.SSLContext:
 
 
 def _authorities() -> tuple[str | None, str | None]:
-    """The file and the folder with certificate authorities, as far as they exist."""
+    """The file and the folder with certificate authorities; None for each that does not exist."""
     paths = ssl.get_default_verify_paths()
     folder = paths.capath if paths.capath and _has_files(paths.capath) else None
     if os.environ.get(paths.openssl_cafile_env):
@@ -105,7 +105,7 @@ def _has_files(folder: str) -> bool:
 
 
 class HttpClient:
-    """All requests go to the host of `base_url`. Raises `OSError` for everything that goes wrong on the way."""
+    """All requests go to the host of `base_url`. Raises `OSError` for every failure of the network."""
 
     def __init__(self, base_url: str, connect_seconds: float, write_seconds: float) -> None:
         parts = urlsplit(base_url)
@@ -120,7 +120,7 @@ class HttpClient:
         self._context: ssl.SSLContext | None = None
         self._unused: list[_Connection] = []
         self._sendable: PostRequest | None = None
-        """The last request that was found to be sendable, without its size."""
+        """The last request that was checked to be sendable, without its size."""
 
     def prepare(self) -> None:
         """Read the certificate authorities ahead of the first request; for a thread."""
@@ -128,7 +128,8 @@ class HttpClient:
             self._context = make_context()
 
     async def post(self, path: str, headers: Mapping[str, str], pieces: Sequence[bytes]) -> HttpResponse:
-        """Send a body in pieces. The response once its headers are there. The caller reads its body and closes it."""
+        """Send a body in pieces and return the response when its headers have arrived. The caller reads its body and
+        closes it."""
         request = PostRequest(f"{self._prefix}{path}", (("host", self._host_header), *headers.items()))
         if request != self._sendable:
             if not request.is_sendable:
@@ -150,7 +151,7 @@ class HttpClient:
             connection.abort()
 
     def keep(self, connection: _Connection) -> None:
-        """Use a connection again whose last response is complete."""
+        """Keep a connection whose last response is complete, for the next request."""
         if len(self._unused) < MAX_KEPT and connection.renew():
             self._unused.append(connection)
         else:
@@ -179,7 +180,7 @@ class HttpClient:
         except TimeoutError as error:
             raise ConnectTimeout(f"No connection within {self._connect_seconds:g} s") from error
         except OSError as error:
-            # With several addresses there is only a text that joins their errors.
+            # With several addresses the error has only a text that joins their errors.
             is_refused = error.errno is None and f"[Errno {errno.ECONNREFUSED}]" in str(error)
             raise (ConnectionRefusedError if is_refused else ConnectError)(str(error)) from error
         except ValueError as error:  # a name that no host can have
@@ -194,7 +195,7 @@ class PostRequest:
 
     @property
     def is_sendable(self) -> bool:
-        """Whether its lines end where they should: a break in one of them would begin another header."""
+        """Whether no value contains a line break, which would begin another header."""
         texts = (self.target, *(value for _name, value in self.headers))
         return all(_HEADER_NAME.fullmatch(name) for name, _value in self.headers) and all(
             text.isascii() and text.isprintable() and text == text.strip() for text in texts
@@ -227,7 +228,7 @@ class HttpResponse:
                 yield chunk if decoder is None else _decompressed(decoder, chunk)
 
     def abort(self) -> None:
-        """Close the connection before this returns; whoever reads the body finds it broken."""
+        """Close the connection before this returns; a task that reads the body gets an error."""
         if self._connection is not None:
             self._connection.shut_down()
 
@@ -262,7 +263,7 @@ class _Connection:
     async def send(self, request: PostRequest, pieces: Sequence[bytes], seconds: float) -> None:
         first, *rest = pieces
         self._writer.writelines((request.head, first))
-        # A server may refuse a request before it has read all of it: then its response says why.
+        # A server may refuse a request before it has read all of it: then its response has the reason.
         with suppress(ConnectionError):
             async with asyncio.timeout(seconds):
                 for piece in rest:
@@ -274,7 +275,7 @@ class _Connection:
         self._expect_response(request, pieces)
 
     def _expect_response(self, request: PostRequest, pieces: Sequence[bytes]) -> None:
-        """Record what was sent: what a response may be depends on it."""
+        """Pass the request to h11: how a response is parsed depends on it."""
         import h11
 
         protocol = self._protocol = self._protocol or h11.Connection(
@@ -329,22 +330,22 @@ class _Connection:
         return True
 
     def is_usable(self, now: float) -> bool:
-        # What a server sends without being asked is its farewell, not the next response.
+        # Data that a server sends unasked announces a close; it is not the next response.
         if self._writer.is_closing() or self._reader.has_news or now - self._unused_since >= KEEP_SECONDS:
             return False
-        # The event loop may not have seen it yet.
+        # The event loop may not have read it yet.
         arrived = select.poll()
         arrived.register(self._writer.get_extra_info("socket").fileno(), select.POLLIN)
         return not arrived.poll(0)
 
     def shut_down(self) -> None:
-        """Tell the server now. `abort` does that in the next turn of the event loop."""
+        """Notify the server now; `abort` does so in the next iteration of the event loop."""
         with suppress(OSError):
             self._writer.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
         self.abort()
 
     def abort(self) -> None:
-        """Close at once, without waiting for unsent data or the farewell of TLS."""
+        """Close at once, without waiting for unsent data or the TLS shutdown."""
         with suppress(RuntimeError):  # the event loop is closed
             self._writer.transport.abort()
 
@@ -354,7 +355,7 @@ def _without_port(netloc: str) -> str:
 
 
 def _decompressor(encoding: str) -> Any:
-    """For servers that compress although they are asked not to; None for plain bodies."""
+    """A decompressor, for servers that compress although the request does not allow it; None for plain bodies."""
     match encoding.strip().lower():
         case "" | "identity":
             return None

@@ -1,4 +1,4 @@
-"""A provider that is made when it is first needed, e.g. by a plugin that loads after the start."""
+"""A provider that is created when it is first needed, e.g. by a plugin that loads after the start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class LateProvider:
     """Implements `Provider` by delegating to the one that `make` returns."""
 
     def __init__(self, name: str, make: Callable[[], Awaitable[Provider]]) -> None:
-        """`make` raises `AgentError` if there is none: the request fails with its text, the next one tries again."""
+        """`make` raises `AgentError` if there is none: the request fails with its text, and the next one tries
+        again."""
         self.name = name
         self._make = make
         self._made: Provider | None = None

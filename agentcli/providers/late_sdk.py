@@ -1,7 +1,7 @@
-"""The direct API in interactive sessions: `wire.py` carries the first requests, the anthropic package the later ones.
+"""The direct API in interactive sessions: `wire.py` sends the first requests, the anthropic package the later ones.
 
-Importing the package takes over a second of processor time, which a start should not spend. It is imported once the
-session has been idle after a reply. Both transports send the same body, so the prompt cache does not notice.
+Importing the package takes over a second of processor time, which would slow down the start. It is imported once the
+session has been idle after a reply. Both transports send the same body, so the prompt cache is not affected.
 """
 
 from __future__ import annotations

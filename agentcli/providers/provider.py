@@ -64,7 +64,7 @@ class _RequestProgress:
     breaks: int = 0
     renewed: bool = False
     max_tokens: int | None = None
-    """Room for the reply besides this input, after the endpoint has refused more."""
+    """Output limit that fits beside this input, after the endpoint has refused a higher one."""
 
     def count(self, failure: Failure, *, started: bool) -> None:
         self.stalls += is_stall(failure)
@@ -113,12 +113,12 @@ class MessagesProvider:
         self._windows = windows
         self._learned: dict[str, _Learned] = {}
         self._tool_ids: Gathered[Json, set[str]] = Gathered(set, _with_tool_ids)
-        """Of the calls in the messages of the last request."""
+        """Ids of the tool calls in the messages of the last request."""
         self._cooldowns: dict[str, float] = {}
         """Overloaded models and the end of their cooldown (loop time); until then requests go to the fallback."""
 
     def first_model(self, request: Request) -> str:
-        # Without a cooldown no event loop is needed for the time.
+        # Computing a cooldown needs a running event loop; this does not.
         return self._new_progress(request).model if self._cooldowns else request.model
 
     async def warm(self) -> None:
@@ -172,7 +172,7 @@ class MessagesProvider:
     async def _attempt(
         self, request: Request, progress: _RequestProgress, signal: AbortSignal
     ) -> AsyncGenerator[ModelEvent | _FailedAttempt, None]:
-        """Ends with `Finished` or `_FailedAttempt`, after the connection was returned."""
+        """One attempt. Ends with `Finished` or `_FailedAttempt`, after the connection was returned."""
         body, betas = self._fit(request, progress)
         reply = Accumulator(progress.model, self._ids, lambda: self._tool_ids.of(request.growing))
         if signal.aborted:

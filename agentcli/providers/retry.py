@@ -1,4 +1,4 @@
-"""When to retry and how long to wait: pure functions without sleeping."""
+"""Decide when to retry and how long to wait: pure functions without sleeping."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentcli.core.frozen import frozen
 class RetryPolicy:
     max_retries: int = 10
     max_stalls: int = 3
-    """Stalled streams are retried less often: each has already cost `Timeouts.idle_timeout`."""
+    """Maximum retries of stalled streams: fewer, because each has already cost `Timeouts.idle_timeout`."""
     base_delay: float = 0.5
     max_delay: float = 32.0
     jitter: float = 0.25
@@ -22,7 +22,7 @@ class RetryPolicy:
     overload_cooldown: float = 300.0
     """Seconds during which an overloaded model is skipped after a fallback has taken over."""
     breaks_before_fallback: int = 1
-    """A reply that broke off is requested from the fallback model, if there is one (SPEC 2.4)."""
+    """Number of cut-off replies after which the fallback model is used, if there is one (SPEC 2.4)."""
 
     def backoff(self, retry: int, chance: float) -> float:
         """Seconds before retry number `retry` (from 1); `chance` in [0, 1) adds jitter in both directions."""
@@ -80,7 +80,7 @@ def _number(text: str | None) -> float | None:
 def _http_date(text: str) -> datetime | None:
     if not text:
         return None
-    from email.utils import parsedate_to_datetime  # takes 10 ms, only for the rare server that sends a date
+    from email.utils import parsedate_to_datetime  # imported here because it takes 10 ms and few servers send a date
 
     try:
         value = parsedate_to_datetime(text)

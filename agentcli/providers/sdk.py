@@ -105,7 +105,7 @@ class SdkTransport:
             await self._ready_client()
 
     async def load(self) -> None:
-        """As `warm`, at low priority. Raises `TransportFailure`, and what a broken installation raises."""
+        """Like `warm`, at low priority. Raises `TransportFailure`, and any exception of a broken installation."""
         await self._ready_client(in_background=True)
 
     async def aclose(self) -> None:
@@ -231,7 +231,7 @@ def _unusable(error: Exception) -> Failure:
 
 
 def lower_priority() -> None:
-    """Let other threads run before this one, where a thread has a priority of its own."""
+    """Let other threads run before this one, on systems with thread priorities."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), BACKGROUND_NICENESS)

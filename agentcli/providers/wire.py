@@ -1,7 +1,7 @@
 """The Messages API without the SDK: the transport that starts fast, for headless runs, local servers and the first
 requests of interactive sessions.
 
-Connections are made by `http11.py`, or by httpx2 where a proxy is set. Either is imported by the first request or by
+Connections are made by `http11.py`, or by httpx2 if a proxy is set. Either is imported by the first request or by
 `warm`, never with this module.
 """
 
@@ -87,7 +87,7 @@ class WireTransport:
         return await self._credentials.renew()
 
     async def warm(self) -> None:
-        # A failure here, such as a broken file of SSL_CERT_FILE, happens again in the first request, which reports it.
+        # A failure here, such as an invalid SSL_CERT_FILE, happens again in the first request, which reports it.
         with suppress(*network_errors()):
             await asyncio.to_thread(lambda: self._ready_client().prepare())
 
@@ -101,7 +101,7 @@ class WireTransport:
             "anthropic-version": API_VERSION,
             "content-type": "application/json",
             "accept": "text/event-stream",
-            # A compressed stream would arrive in blocks of the compressor.
+            # A compressed stream would arrive in the blocks of the compressor.
             "accept-encoding": "identity",
             "user-agent": "agentcli",
             **await ready_headers(self._credentials),
@@ -131,7 +131,7 @@ def _make_stream_client(base_url: str) -> HttpClient | HttpxClient:
 
 
 class HttpxClient:
-    """As `HttpClient`, through httpx2."""
+    """Like `HttpClient`, with httpx2."""
 
     def __init__(self, base_url: str) -> None:
         import httpx2  # noqa: F401 - now, so that `network_errors` knows its exceptions
@@ -247,7 +247,7 @@ async def decoded(
 
 
 def network_errors() -> tuple[type[BaseException], ...]:
-    """What requests may raise."""
+    """The exceptions that a request may raise."""
     if "httpx2" not in sys.modules:
         return (OSError,)
     import httpx2

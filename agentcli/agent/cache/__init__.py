@@ -1,1 +1,2 @@
-"""The prompt cache: what a request shares with the one before, what broke that, and what it cost."""
+"""The prompt cache: compare each request with the previous one, name what broke the cached prefix, and count what it
+cost."""

@@ -1,4 +1,4 @@
-"""What differs between two requests in what keys the prompt cache, in words. Pure; used by the cache watch."""
+"""Describe how two requests differ in the fields that key the prompt cache. Pure; used by the cache watch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def blocks_of(message: Json) -> Sequence[Json]:
 
 
 def changed_settings(before: Request, now: Request) -> Iterator[tuple[str, str]]:
-    """What keys the cache beside the messages, and differs: its name, and the reason where the change is one itself."""
+    """Cache-keying settings, other than messages, that differ: name and reason. The reason is "" unless the change
+    explains itself."""
     if before.model != now.model:
         yield "the model", f"it was changed from {before.model} to {now.model}"
     if before.effort != now.effort:
@@ -49,7 +50,7 @@ def changed_settings(before: Request, now: Request) -> Iterator[tuple[str, str]]
 
 def _thinking(request: Request) -> tuple[str, int | None]:
     thinking = request.thinking
-    # A budget has to be below the output limit, so that it may change with that.
+    # The budget must be below the output limit, so it can change together with that limit.
     budget = thinking_budget(thinking, request.max_tokens) if thinking.mode == "enabled" else None
     return (thinking.mode, budget)
 
@@ -73,7 +74,7 @@ def _by_name(tools: Sequence[Json]) -> dict[str, Json]:
 
 
 def changed_message(earlier: Request, later: Request) -> str | None:
-    """The first block of the old messages that is not at its place in the new ones, in words."""
+    """Describe the first block of the old messages that is not at the same place in the new ones; None if all are."""
     before, now = earlier.messages, later.messages
     for place in range(same_messages(earlier, later), len(before)):
         old = blocks_of(before[place])
@@ -85,7 +86,7 @@ def changed_message(earlier: Request, later: Request) -> str | None:
             following, after = before[place + 1], now[place + 1 : place + 2]
             if list(after) == [following] or not (gone := blocks_of(following)):
                 return f"what was added to the message in turn {_turn(before, place)}"
-            # What stood between two messages of the same role is gone, so that these are one now.
+            # The message between two messages of the same role was removed, so those two are merged now.
             return _named(gone[0], before, place + 1)
     return None
 
@@ -109,7 +110,8 @@ def _named(block: Json, messages: Sequence[Json], place: int) -> str:
 
 
 def _turn(messages: Sequence[Json], place: int) -> int:
-    """Counted by replies: the prompt that a reply answers and the results of its calls belong to its turn."""
+    """Turn number of a message, counted by replies: the prompt that a reply answers and the results of its calls belong
+    to its turn."""
     replies = sum(1 for message in messages[: place + 1] if message["role"] == "assistant")
     answers = any(block.get("type") == "tool_result" for block in blocks_of(messages[place]))
     return replies if answers or messages[place]["role"] == "assistant" else replies + 1

@@ -1,8 +1,8 @@
-"""The front of a request as digests: small enough for a session file, and without a word of what was sent.
+"""Digests of the front of a request: small enough for a session file, and without any of the text that was sent.
 
-What keys the prompt cache before all messages: model, effort, thinking, tools, system prompt, user context. The cache
-watch of a later process compares it with what it sends itself, so that it can name what has changed meanwhile; which
-texts these were nobody can read from it. Never here: messages, which the session file has anyway.
+The front is everything that keys the prompt cache before the messages: model, effort, thinking, tools, system prompt,
+user context. The cache watch of a later process compares a stored front with its own to name what has changed in
+between; the texts cannot be recovered from it. Never here: messages, which the session file contains anyway.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from agentcli.providers.base import Effort, Request, Thinking, ThinkingMode
 
 _DIGEST_BYTES = 8
 _MARKED_PARTS = 2
-"""Parts of the system prompt that have a breakpoint of their own, the first ones: see `Request.system`."""
+"""Number of leading parts of the system prompt that have a cache breakpoint of their own: see `Request.system`."""
 _LONGEST_NAME = 128
 _NOT_AS_LEFT = "it has changed since the session was closed"
 _MOST_NAMED = 3
-"""Of what has changed beside the first, which is the one that breaks the cache."""
+"""How many changes to list besides the first one, which is the one that breaks the cache."""
 
 
 @frozen
 class Front:
     model: str
-    """The one that answered, as requests name it."""
+    """Model that answered, by the name that requests use."""
     effort: Effort | None = None
     thinking: Thinking = Thinking()
     tools: tuple[tuple[str, str], ...] = ()
-    """Names with digests, in the order of the request."""
+    """Tool names with digests, in the order of the request."""
     system: tuple[str, ...] = ()
-    """Digests of its parts."""
+    """Digests of the parts of the system prompt."""
     context: str = ""
-    """Digest of the user context; "": there is none."""
+    """Digest of the user context; "" if there is none."""
     version: str = ""
-    """Of the agentcli that sent it, where another process did; "": unknown, or this one."""
+    """Version of the agentcli that sent it, if that was another process; "": unknown, or this process."""
 
     def to_dict(self) -> Json:
-        """For the session file, which knows the version itself."""
+        """For the session file, which stores the version separately."""
         return {
             "model": self.model,
             "effort": self.effort,
@@ -57,7 +57,7 @@ class Front:
 
 
 def front_from(found: Mapping[str, Any] | None, version: str = "") -> Front | None:
-    """The reverse of `Front.to_dict`; None for what is not of that form, or of a newer version's."""
+    """The reverse of `Front.to_dict`; None if the data has another form, or that of a newer version."""
     if found is None:
         return None
     try:
@@ -81,7 +81,7 @@ def front_from(found: Mapping[str, Any] | None, version: str = "") -> Front | No
 
 
 class Fingerprints:
-    """Makes fronts. What is the very same as the last time is not digested again: it costs nothing then."""
+    """Make fronts. Values identical to those of the last call are not digested again."""
 
     def __init__(self) -> None:
         self._tools: tuple[Sequence[Json], tuple[tuple[str, str], ...]] = ((), ())
@@ -89,7 +89,7 @@ class Fingerprints:
         self._context: tuple[str, str] = ("", "")
 
     def front(self, request: Request, model: str, context: str) -> Front:
-        """`model`: the one that answers it; `context`: the user context at its beginning."""
+        """`model`: the one that answers the request; `context`: the user context at its beginning."""
         if self._tools[0] is not request.tools:
             digests = tuple((str(tool.get("name")), _digest(tool)) for tool in request.tools)
             self._tools = (request.tools, digests)
@@ -104,7 +104,7 @@ class Fingerprints:
 
 
 def _digest(value: object) -> str:
-    # As the request has it: the order of keys counts for the cache, and so does the kind of a number.
+    # Digest the text as sent: key order and number types matter for the cache.
     from hashlib import blake2b
 
     text = value if isinstance(value, str) else json.dumps(value, default=str)
@@ -112,8 +112,8 @@ def _digest(value: object) -> str:
 
 
 def changed_front(before: Front, now: Front) -> tuple[str, str] | None:
-    """What has changed since an earlier process, the first in the order in which the cache reads it, and why, in words;
-    None: nothing. The models are not compared: their names need not be equal for the same one."""
+    """What has changed since an earlier process: the first difference in the order in which the cache reads a request,
+    and the reason; None if nothing has. Models are not compared: the same model may have different names."""
     changes = list(_changes(before, now))
     if not changes:
         return None
@@ -127,7 +127,7 @@ def changed_front(before: Front, now: Front) -> tuple[str, str] | None:
 
 
 def _changes(before: Front, now: Front) -> Iterator[tuple[str, str]]:
-    """What differs: its name, and the reason where the change is one itself."""
+    """Differences: name and reason. The reason is "" unless the change explains itself."""
     if before.effort != now.effort:
         yield "the effort", f"it was changed from {before.effort or 'auto'} to {now.effort or 'auto'}"
     yield from changed_tools(dict(before.tools), dict(now.tools))
@@ -143,8 +143,8 @@ def _changes(before: Front, now: Front) -> Iterator[tuple[str, str]]:
 
 
 def kept_head(before: Front, now: Front, request: Request) -> float:
-    """The share of what comes before the messages that a cache made with the one front has for a request with the
-    other: up to the last breakpoint in it with nothing changed before. Model and effort are not looked at."""
+    """Share of the front (0 to 1) that a cache written with `before` still serves for a request with `now`: everything
+    up to the last breakpoint before the first change. Model and effort are not compared."""
     if before.tools != now.tools:
         return 0.0
     if before.system == now.system:

@@ -1,14 +1,14 @@
-"""Watches the prompt cache: what of a request was there before, what changed, and what was really billed again.
+"""Watch the prompt cache: find which part of a request was cached, what changed, and what was billed again.
 
 The API bills the beginning of a request at a tenth if it is byte for byte what an earlier request began with. So each
-request is compared with the last one that was answered, block by block, in the order in which the cache reads it:
-model and effort, tools, system prompt, the other settings, messages. Equal prefixes of a conversation are the same
-objects (`View.wire`), so comparing costs what is new, not all there is; and the blocks themselves are better than a
-hash of them, because they can be named. The response then tells what the change has cost.
+request is compared with the last one that was answered, block by block, in the order in which the cache reads it: model
+and effort, tools, system prompt, other settings, messages. Equal prefixes of a conversation are the same objects
+(`ContextView.wire`), so the cost of comparing depends only on what is new. Blocks are compared instead of hashes
+because a changed block can then be named. The usage in the response shows what the change has cost.
 
-One `PrefixBroken` for each break, after the response to the request that it happened in. A compaction is none: it says
-itself what it did. What an earlier process has sent is known by its digests only (`fingerprint.py`): enough to name
-what has changed before all messages. Never here: anything that changes a request.
+Each break yields one `PrefixBroken`, after the response to the request in which it happened. A compaction is not a
+break: it reports itself. Of the requests of an earlier process only digests are known (`fingerprint.py`), enough to
+name changes in front of the messages. Never here: anything that changes a request.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from agentcli.providers.base import Effort, Request, Thinking
 SHORT_TTL = 300.0
 LONG_TTL = 3600.0
 UNKNOWN = "unknown: please report"
-"""The reason of a break for which none was given. It is a bug: nothing that was sent may change without a word."""
+"""Reason of a break that no code explained. This is a bug: every change to sent content must be explained."""
 _LEAST_MISSING = 1_024
-"""Tokens; what is missing less is within what estimates and the server's own rounding explain."""
+"""Tokens. A smaller loss can be an error of the estimate or rounding by the server."""
 _REASON_LIMIT = 300
 _OF_NO_USE = "was not used: effort, tools or prompts have changed, or the server dropped it"
 _DROPPED = "The server no longer has the prompt cache of this session"
@@ -50,7 +50,7 @@ _REPAIRS = {
 
 @frozen
 class Setup:
-    """What keys the cache and a user can change."""
+    """Settings that key the cache and that a user can change."""
 
     model: str
     effort: Effort | None = None
@@ -60,19 +60,19 @@ class Setup:
 @frozen
 class CacheBreak:
     block: str
-    """Which one changed, in words: `the tool Bash`, `the result of Read src/x.py in turn 3`."""
+    """The changed block, in words: `the tool Bash`, `the result of Read src/x.py in turn 3`."""
     reason: str
 
 
 @frozen
 class _Sent:
-    """A request as the cache sees it."""
+    """A request with the sizes of its parts."""
 
     request: Request
     sizes: Growing[int]
-    """Characters of the messages up to and including each."""
+    """Cumulative size in characters up to and including each message."""
     head: int
-    """Characters of what comes before the messages."""
+    """Size in characters of everything in front of the messages."""
 
     @property
     def size(self) -> int:
@@ -85,32 +85,32 @@ class _Answered:
     model: str
     at: float
     cached: int
-    """Tokens at its beginning that are in the cache since."""
+    """Tokens at the beginning of the request that are cached since."""
     ttl: float
     prompt: int
-    """Tokens of all of it."""
+    """Tokens of the whole prompt."""
 
 
 @frozen
 class _Resumed:
-    """What the last response of an earlier process has left."""
+    """What the last response of an earlier process left in the cache."""
 
     cached: int
     at: float
-    """When it came, in the time of this process: before its beginning."""
+    """Time of that response on this process's clock, so before its start."""
     ttl: float
     setup: Setup
     front: Front | None = None
-    """Of its last request; None where the session file does not have it."""
+    """Front of its last request; None if the session file does not have it."""
     kept: float = 1.0
-    """The share of what comes before the messages that is still as it was."""
+    """Unchanged share (0 to 1) of what precedes the messages."""
     whole: bool = True
-    """All that comes before the first prompt is."""
+    """Whether everything before the first prompt is unchanged."""
 
 
 class CacheWatch:
-    """One for each conversation. For each request `look`, then `answered` for each usage that its responses report;
-    `note` takes every event that is about to be shown, for the reasons in it."""
+    """Cache state of one conversation. Call `look` for each request, then `answered` for each usage that its responses
+    report. Pass `note` every event that is about to be shown: some explain a change."""
 
     def __init__(self) -> None:
         self._last: _Answered | None = None
@@ -118,55 +118,55 @@ class CacheWatch:
         self._asked_at = 0.0
         self._break: CacheBreak | None = None
         self._known: tuple[_Sent, _Sent, int] | None = None
-        """A request, the one before it, and the characters of the first that the cache may know from the second."""
+        """A request, the previous one, and the number of characters of the first that may be cached from the second."""
         self._reasons: list[str] = []
         self._refused: list[str] = []
-        """What the endpoint does not take, and requests go without since the last response."""
+        """Features that the endpoint refused and that requests omit since the last response."""
         self._compactions = 0
-        """Since the last response, and not undone."""
+        """Compactions since the last response that were not undone."""
         self._resumed: _Resumed | None = None
         self._fingerprints = Fingerprints()
         self._user_context: Callable[[], str] = lambda: ""
         self._keep: Callable[[Front], None] = lambda _front: None
         self._front: Front | None = None
-        """That was kept last."""
+        """The front that was stored last."""
         self.losses = CacheLosses()
-        """What was in the cache and had to be billed again, in this process."""
+        """Tokens that had been cached and were billed again, in this process."""
 
-    # ---------------------------------------------------------------------------------------------- for others to know
+    # -------------------------------------------------------------------------------------------------------- state
 
     @property
     def cached_tokens(self) -> int:
-        """At the beginning of the next request, if nothing in it has changed; true as long as it is not `cold`."""
+        """Cached tokens at the beginning of the next request if nothing in it has changed; valid until `cold`."""
         left = self._left
         return left.cached if left is not None else 0
 
     @property
     def prompt_tokens(self) -> int:
-        """Of the last request that this process got a response to."""
+        """Prompt tokens of the last request that this process got a response to."""
         return self._last.prompt if self._last is not None else 0
 
     def cold(self, now: float) -> bool:
-        """Whether what was cached has run out, so that rewriting old content costs nothing; or is of no use, because
-        what comes before all of it is not what it was in an earlier process."""
+        """Whether the cache has expired, so that rewriting old content costs nothing; or is useless because the front
+        of requests differs from that of the earlier process."""
         left = self._left
         useless = isinstance(left, _Resumed) and not left.kept
         return left is not None and (useless or now - left.at >= left.ttl)
 
     def seconds_left(self, now: float) -> float | None:
-        """Until what is cached runs out; None: nothing is."""
+        """Seconds until the cache expires; None if nothing is cached."""
         left = self._left
         return None if left is None or self.cold(now) else left.at + left.ttl - now
 
     @property
     def long_lived(self) -> bool:
-        """What is cached is kept for an hour, and writing it costs more."""
+        """Whether the cache is kept for an hour, which makes writing it more expensive."""
         left = self._left
         return left is not None and left.ttl >= LONG_TTL
 
     def expected(self, setup: Setup, now: float, head: int) -> int:
-        """Tokens that a request with this setup would read from the cache, if nothing old is shown otherwise in it.
-        `head`: what comes before the messages; it is all that a compaction, or another way of thinking, leaves."""
+        """Tokens that a request with this setup would read from the cache if no old content is changed in it. `head`:
+        tokens in front of the messages, which is all that stays cached after a compaction or a change of thinking."""
         left = self._left
         if left is None or self.cold(now):
             return 0
@@ -185,8 +185,8 @@ class CacheWatch:
     def resume(
         self, messages: Sequence[Message], setup: Setup, at: float, *, compacted: bool = False, freed: int = 0
     ) -> None:
-        """The conversation goes on in a new process: what its last response, at the time `at` and with this setup, left
-        in the cache may still be there. `compacted`, `freed`: what was done to it after that response."""
+        """Continue a conversation of an earlier process: what its last response, at time `at` and with this setup, left
+        in the cache may still be there. `compacted`, `freed`: changes made after that response."""
         used = [message.usage for message in messages if message.usage is not None and message.usage.prompt_tokens]
         if used:
             cached = used[-1].cache_read_input_tokens + used[-1].cache_creation_input_tokens
@@ -196,7 +196,7 @@ class CacheWatch:
             self._compactions = int(compacted)
 
     def recall(self, front: Front, request: Request) -> None:
-        """After `resume`: how the last request of the earlier process began, and how those of this one do."""
+        """After `resume`: compare the front of the earlier process's last request with that of `request`."""
         if self._resumed is not None:
             now = self._fingerprints.front(request, request.model, self._user_context())
             kept = kept_head(front, now, request)
@@ -205,13 +205,13 @@ class CacheWatch:
             self._resumed = replace(self._resumed, setup=setup, front=front, kept=kept, whole=whole)
 
     def keep_fronts(self, user_context: Callable[[], str], keep: Callable[[Front], None]) -> None:
-        """`keep` gets the front of a request that was answered, whenever it is another one than before."""
+        """Register `keep`, which gets the front of an answered request whenever it has changed."""
         self._user_context, self._keep = user_context, keep
 
-    # ------------------------------------------------------------------------------------------------------ the reasons
+    # ------------------------------------------------------------------------------------------------------ reasons
 
     def explain(self, reason: str) -> None:
-        """Why the next request may differ from the one before it."""
+        """Add a reason why the next request may differ from the previous one."""
         if reason and not any(reason.endswith(known) for known in self._reasons):
             self._reasons.append(reason)
 
@@ -233,7 +233,7 @@ class CacheWatch:
             case ev.PrefixBroken(block="") if not event.rebilled_tokens:
                 self.explain(event.reason)
 
-    # ----------------------------------------------------------------------------------------------------- the requests
+    # ----------------------------------------------------------------------------------------------------- requests
 
     def look(self, request: Request, now: float) -> CacheBreak | None:
         """Compare a request that is about to be sent with the last one that was answered."""
@@ -242,22 +242,22 @@ class CacheWatch:
         return self._break
 
     def look_in_steps(self, request: Request, now: float) -> Iterator[None]:
-        """The same; yields after each step, so that other work can be done. The last step notes what was found."""
+        """`look` as a generator that yields after each step, so that other work can run. The last step stores the
+        finding."""
         before = self._last.sent if self._last is not None else None
         asked = yield from _measured(request, self._asked or before)
         known: tuple[_Sent, _Sent, int] | None = None
         found: CacheBreak | None = None
-        # A compaction makes another conversation of it.
+        # After a compaction the conversation is a different one and is not compared.
         if before is not None and not self._compactions:
             found = self._found(before.request, request)
-            # For `answered`, after which the next request is waited for.
+            # Computed here, ahead of `answered`, because the next request waits for that.
             known = (asked, before, (yield from _known_size(asked, before)))
         self._asked, self._asked_at, self._break, self._known = asked, now, found, known
 
     def answered(self, model: str, usage: Usage, now: float) -> list[ev.Event]:
-        """What there is to say about the cache after a response; a reply that broke off counts, its prompt was read.
-
-        `model`: the one that answered, which is not the one asked for after a fallback."""
+        """Events about the cache after a response. An interrupted reply counts: its prompt was read. `model`: the one
+        that answered, which after a fallback is not the one requested."""
         asked = self._asked
         if asked is None or not usage.prompt_tokens:
             return []
@@ -289,13 +289,13 @@ class CacheWatch:
             return []
         idle = self._asked_at - last.at
         if idle >= last.ttl and much:
-            # Whatever else has changed has cost nothing: it was gone, and steps wait for that to change old content.
+            # The cache had expired, so any other change cost nothing; steps that change old content wait for that.
             self._lose(model, missing, usage, broken=False)
             return [_cold(f"The prompt cache had gone cold (idle {elapsed(idle)}): {_rebilled(missing)}")]
         if found is None and model != last.model:
             found = CacheBreak("the model", plain_line(f"{model} answered instead of {last.model}", _REASON_LIMIT))
         if found is None and self._refused:
-            # Nothing in the conversation changed, but what the endpoint was asked with did.
+            # Nothing in the conversation changed, but features of the request were dropped.
             found = CacheBreak("the settings of the request", plain_line("; ".join(self._refused), _REASON_LIMIT))
         self._lose(model, missing, usage, broken=found is not None)
         if found is not None:
@@ -303,7 +303,8 @@ class CacheWatch:
         return [_cold(f"The server dropped the prompt cache: {_rebilled(missing)}")]
 
     def _first_findings(self, model: str, usage: Usage, front: Front) -> list[ev.Event]:
-        """Of this process: what is compared with is how much the one before it left, and the digests of its front."""
+        """Findings after the first response of this process: compare with the tokens that the earlier process left and
+        the digests of its front."""
         resumed = self._resumed
         if resumed is None:
             return []
@@ -326,7 +327,7 @@ class CacheWatch:
 
     def _changed_since_left(self, resumed: _Resumed, model: str, front: Front) -> CacheBreak | None:
         before = resumed.front
-        # A response may have a server's own name for the model: with digests it is known what was asked for.
+        # A response may carry a server's own model name; with digests the requested name is known.
         answering = model if before is None else front.model
         if _named(answering) != _named(resumed.setup.model):
             return CacheBreak("the model", f"{answering} answered instead of {resumed.setup.model}")
@@ -334,11 +335,11 @@ class CacheWatch:
         return None if changed is None else CacheBreak(*changed)
 
     def _missing(self, asked: _Sent, last: _Answered, usage: Usage) -> int:
-        """Tokens that this request shares with the one before it, that were in the cache, and that were not read from
-        it.
+        """Tokens that this request shares with the previous one, that were cached, and that were not read from the
+        cache.
 
-        What was left out of the request is not billed again, and neither is what is new in it: of the true size of the
-        prompt the share counts that is made of known blocks.
+        What was left out of the request is not billed again, nor is new content: only the share of the prompt that
+        consists of known blocks counts.
         """
         if self._known is None or self._known[0] is not asked or self._known[1] is not last.sent:
             self._known = (asked, last.sent, _at_once(_known_size(asked, last.sent)))
@@ -361,18 +362,19 @@ class CacheWatch:
 
 
 def _setup_of(answered: _Answered) -> Setup:
-    """The cache belongs to the model that answered, after a fallback another one. Other names are a server's own."""
+    """Setup that the cache belongs to: that of the model that answered, which after a fallback is another one. Other
+    names are a server's own."""
     request = answered.sent.request
     return Setup(_asked_name(request, answered.model), request.effort, request.thinking)
 
 
 def _asked_name(request: Request, answering: str) -> str:
-    """The name by which requests ask for the model that answered one."""
+    """The name by which requests ask for the model that answered."""
     return answering if answering in request.fallback_models else request.model
 
 
 def _named(model: str) -> str:
-    """Without the date of a snapshot: responses may say it where requests do not."""
+    """The model's name without a snapshot date, which responses may have where requests do not."""
     return _SNAPSHOT.sub("", model)
 
 
@@ -388,7 +390,7 @@ def _cold(text: str) -> ev.NoticeRaised:
     return ev.NoticeRaised(text=text, code="cache")
 
 
-# ------------------------------------------------------------------------------------------------- what it has cost
+# ---------------------------------------------------------------------------------------------------------- sizes
 
 
 def _known_size(asked: _Sent, before: _Sent) -> Generator[None, None, int]:

@@ -1,3 +1,1 @@
-"""The context of a live conversation: compaction and its undo, collapse, pins and drops, and the report of what fills
-it.
-"""
+"""The context of a live conversation: compaction and its undo, collapse, pins and drops, and the `/context` report."""

@@ -1,9 +1,9 @@
-"""Context collapse, the running part: summaries of old exchanges, made ahead of time by the small model (SPEC 2.1).
+"""Context collapse at run time: summaries of old exchanges, made ahead of time by the small model (SPEC 2.1).
 
-Nothing waits for them: they are made in sequence beside the requests, the oldest span first, and staged when whole.
-What is staged lives as long as the process; what runs ends with the submission. Which spans and which words is
-`context/collapse.py`; committing past the threshold is its step in the pipeline, committing everything after a prompt
-that was too long is `drain`.
+Nothing waits for them: they are made one after another beside the requests, oldest span first, and staged when
+complete. Staged summaries live as long as the process; a running one ends with the submission. `context/collapse.py`
+chooses the spans and the wording. Its pipeline step commits summaries past the threshold; `drain` commits all of them
+after a prompt that was too long.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ from agentcli.core.messages import Message, Origin
 from agentcli.providers.base import FailureKind
 
 MOST_TRIES = 3
-"""Of a span: what failed is tried again twice, then left alone. What was broken off counts if it has to be paid."""
+"""Attempts per span. An aborted attempt counts if it has to be paid."""
 MOST_FAILURES = 6
-"""In a row, of whatever spans: then the small model is not to be had, and it is not asked any more."""
+"""Failures in a row, over all spans, after which the small model counts as unavailable and is not called again."""
 SUMMARY_TOKENS = 2_048
 LOOKED_THROUGH_EVERY = 50
-"""All messages are looked through again when there are a fiftieth more of them."""
+"""Search all messages again when their number has grown by a fiftieth."""
 
 
 class Collapsing(Collapser):
-    """One per conversation; `step` is for its pipeline."""
+    """Collapse of one conversation; `step` belongs to its pipeline."""
 
     def __init__(self, view: ContextView, step: Collapse) -> None:
         self._view = view
         self.step = step
         self._now: Staging | None = None
-        """As things stood before the latest request."""
+        """State before the latest request."""
         self._task: asyncio.Task[None] | None = None
         self._tries: Counter[str] = Counter()
-        """By the first message of a span."""
+        """Attempts per span, by the id of its first message."""
         self._failures = 0
         self._looked_through = ("", 0)
-        """The last prompt, and the number of messages, when nothing was left to summarise."""
+        """Id of the last prompt and number of messages when nothing was left to summarise."""
         self._pruned: tuple[int, int, Growing[Message]] | None = None
-        """Edits ever made, spans ever staged and the messages when spans were last checked."""
+        """Counters of edits and stagings, and the messages, when spans were last checked."""
 
     def staged(self) -> int:
         return len(self.step.staged)
@@ -102,7 +102,8 @@ class Collapsing(Collapser):
     # ------------------------------------------------------------------------------------------------ in the background
 
     async def _make_ready(self, signal: AbortSignal) -> None:
-        """One span after another until there is enough; a failure leaves the rest to the next request."""
+        """Summarise one span after another until enough is staged; after a failure the rest is left to the next
+        request."""
         while not signal.aborted and (staging := self._now) is not None and not self._is_enough(staging):
             span = self._next_span(staging)
             if span is None:
@@ -112,15 +113,15 @@ class Collapsing(Collapser):
                 return
 
     def _may_have_more(self, log: Sequence[Message]) -> bool:
-        """Whether to look for a span again. There is none before the next prompt, and in a conversation of thousands of
-        short messages a look at all of them for each prompt would take longer than the rest of its work."""
+        """Whether to search for a span again. None appears before the next prompt, and in a conversation of thousands
+        of short messages a search for each prompt would take longer than the rest of its work."""
         prompt, count = self._looked_through
         if count <= len(log) < count + len(log) // LOOKED_THROUGH_EVERY:
             return False
         return _last_prompt(log) != prompt
 
     def _prune(self, log: Sequence[Message]) -> None:
-        """Forget spans that may not be used any more. They can be used while messages are only appended."""
+        """Discard spans that can no longer be used. Appending messages keeps them usable."""
         if not self.step.staged:
             return
         shown, edits = self._one_by_one(log), self._view.edits
@@ -141,7 +142,8 @@ class Collapsing(Collapser):
         return next((span for span in spans if self._tries[span.first] < MOST_TRIES), None)
 
     def _staying(self, staging: Staging) -> Callable[[Message], bool]:
-        """What must remain as it is: what the user has pinned, what is staged already, and where a repair ends."""
+        """A predicate for messages that must stay unchanged: pinned by the user, staged already, or the end of a
+        repair."""
         edits = self._view.edits
         kept = {id for staged in self.step.staged.values() for id in staged.ids}
         until = ""
@@ -154,7 +156,7 @@ class Collapsing(Collapser):
                 until = "" if message.id == until else until
 
         def stays(message: Message) -> bool:
-            # The blocks of what is shown may have other numbers than those in the log.
+            # The shown blocks may have other numbers than those in the log.
             whole = in_log.get(message.id)
             if whole is None or message.id in kept or has_any(whole, staging.pinned):
                 return True
@@ -163,11 +165,11 @@ class Collapsing(Collapser):
         return stays
 
     def _one_by_one(self, log: Sequence[Message]) -> Growing[Message]:
-        """The messages that a request shows one by one, as they are in the log."""
+        """The messages that a request shows individually, as they are in the log."""
         return self._view.edits.uncollapsed(log)
 
     async def _summarise(self, span: Span, staging: Staging, signal: AbortSignal) -> bool:
-        """Ask, and stage what comes. Whether to go on with the next."""
+        """Request a summary of the span and stage it. Returns whether to continue with the next span."""
         edits = self._view.edits
         ids = frozenset(span.ids)
         by_person = person_edited((message for message in staging.log if message.id in ids), edits.edited)
@@ -195,7 +197,7 @@ class Collapsing(Collapser):
         self._failures = 0
         text = stand_in(span, call.text or "", notes)
         if text is None:
-            self._tries[span.first] = MOST_TRIES  # The next would be no shorter.
+            self._tries[span.first] = MOST_TRIES  # The next one would be no shorter.
         else:
             self.step.stage(span, text, by_person)
         return True

@@ -1,8 +1,8 @@
-"""Compaction, the running part: one implementation for its three triggers, manual, auto and reactive (SPEC 4).
+"""Compaction at run time: one implementation for its three triggers, manual, auto and reactive (SPEC 4).
 
-It changes nothing by itself: on success `messages` holds the boundary and what follows it for the log; on a failure, an
-abort or a user's no it holds nothing and the conversation is exactly as it was. Nothing is awaited between the first
-and the last of these messages, and a boundary without all of them does not count (`context.edits`).
+It changes nothing itself: on success `messages` holds the boundary and the messages that follow it, for the log; on a
+failure, an abort or a user's refusal it is empty and the conversation is unchanged. Nothing is awaited between the
+first and the last of these messages, and a boundary without all of them does not count (`context.edits`).
 """
 
 from __future__ import annotations
@@ -46,17 +46,18 @@ PINNED_TOO_MUCH = "With the pinned items, compacting would free nothing. Unpin s
 
 @frozen
 class Shortening:
-    """What a user wants with `/compact`."""
+    """Arguments of a user's `/compact`."""
 
     focus: str = ""
     review: bool = False
-    """Look at the summary before it takes effect."""
+    """Show the summary before it takes effect."""
 
 
 class Compaction:
     """Results: `messages`, empty if nothing changed, `problem` and `summary`.
 
-    `review`: where the user's answer comes from; None: no question is asked (headless, auto, reactive)."""
+    `review`: source of the user's answer; None: no question is asked (headless, auto, reactive).
+    """
 
     def __init__(
         self,
@@ -74,14 +75,14 @@ class Compaction:
         self._focus = focus
         self._review = review
         self.summary = ""
-        """What the model wrote, or the user made of it."""
+        """Summary by the model, possibly edited by the user."""
         self._model = ""
         self._draft: CompactionDraft | None = None
         self.problem: str | None = None
-        """Why nothing has changed, for people."""
+        """Why nothing has changed, for the user."""
         self._cost: float | None = 0.0
         self.cancelled = False
-        """The user has looked at the summary and wants none."""
+        """The user has rejected the summary."""
         self.messages: tuple[Message, ...] = ()
 
     async def run(self) -> AsyncGenerator[ev.Event, None]:
@@ -114,7 +115,7 @@ class Compaction:
                 yield event
 
     async def _run_hooks_after(self) -> AsyncGenerator[ev.Event, None]:
-        """Their texts for the model follow the summary."""
+        """Run the hooks after a compaction; their texts for the model follow the summary."""
         own, signal, trigger = self._dependencies, self._signal, self._trigger
         ended = HookCall(own.hooks, lambda hooks: hooks.after_compact(trigger), signal, None)
         begun = HookCall[tuple[str, ...]](own.hooks, lambda hooks: hooks.before_session("compact"), signal, ())
@@ -133,7 +134,7 @@ class Compaction:
     async def _summarise(
         self, log: Sequence[Message], before: int, signal: AbortSignal
     ) -> AsyncGenerator[ev.Event, None]:
-        """Ask for the summary until there is one or no further way to ask; sets `summary` or `problem`."""
+        """Request the summary, in other ways if the first fails; sets `summary` or `problem`."""
         own = self._dependencies
         asking = _Asking.first(own.view, log, self._trigger, own.window - before)
         if asking is None:
@@ -177,12 +178,12 @@ class Compaction:
             known = self._cost is not None and event.cost_usd is not None
             self._cost = (self._cost or 0.0) + (event.cost_usd or 0.0) if known else None
 
-    # --------------------------------------------------------------------------------------------- what it makes
+    # --------------------------------------------------------------------------------------------- the draft
 
     async def _look_at_it(
         self, log: Sequence[Message], before: int, signal: AbortSignal
     ) -> AsyncGenerator[ev.Event, None]:
-        """What would stand in the log; shown to the user first where there is one to ask. Sets `_draft`."""
+        """Draft the messages for the log and, where a user can be asked, show them for approval. Sets `_draft`."""
         await self._redraft(log, signal)
         if self.problem is not None or self._review is None or self._draft is None:
             return
@@ -247,33 +248,33 @@ class Compaction:
             self.problem = NO_SUMMARY
 
     def _after(self, log: Sequence[Message], following: Sequence[Message]) -> int:
-        """What the next request comes to then, as everybody else will estimate it."""
+        """Size of the next request after the compaction, estimated as everywhere else."""
         marker = words.boundary("", self._trigger, (0, 0), following)
         return self._dependencies.view.estimate((*log, marker, *following), self._dependencies.overhead)
 
 
-# -------------------------------------------------------------------------------------------------- ways of asking
+# ----------------------------------------------------------------------------------------------- request variants
 
 
 @frozen
 class _Asking:
-    """One way to ask for the summary, and the next when it did not work."""
+    """One way to request the summary; `again` returns the next one to try."""
 
     view: ContextView
     log: tuple[Message, ...]
-    """Asked with the bytes that the next request would have, so that the cache pays for them; until it is too long."""
+    """Sent with the bytes of the next request, so that most of it is read from the cache; until that is too long."""
     pending: frozenset[str]
     max_tokens: int
     most_tokens: int
     shed: tuple[Message, ...] | None = None
-    """What is left after the oldest exchanges were left out."""
+    """The messages left after dropping the oldest exchanges."""
     forbid_tools: bool = False
-    """Only after the model has called one: forbidding them changes the request and costs the cache of the history."""
+    """Set only after the model has called a tool: forbidding tools changes the request and loses the cached history."""
 
     @classmethod
     def first(cls, view: ContextView, log: Sequence[Message], trigger: str, room: int) -> _Asking | None:
-        """None when there is nothing to summarise. After a prompt that was too long, what has no answer yet is
-        left out at once: it is kept word for word anyway."""
+        """The first way to try; None if there is nothing to summarise. After a prompt that was too long, messages
+        without an answer are left out at once: they are kept word for word anyway."""
         old, pending = words.split_pending(view.messages(log))
         if not old:
             return None
@@ -308,7 +309,7 @@ class _Asking:
 
 
 def _wrong_with(call: SideCall) -> str | None:
-    """Why a reply is no summary; None if it is one. Whatever it is, the conversation has not changed."""
+    """Why a reply is not a summary; None if it is one. In either case the conversation has not changed."""
     if call.failure is not None:
         return f"The conversation could not be compacted: {call.failure.message}"
     if call.stop_reason not in (None, "end_turn", "stop_sequence"):

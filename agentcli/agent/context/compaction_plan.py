@@ -1,8 +1,8 @@
-"""What a compaction would leave in the log: which pieces, within which budgets (SPEC 4). Changes nothing.
+"""Plan a compaction: which messages it would leave in the log, within which budgets (SPEC 4). Changes nothing.
 
-The summary has what it needs, and so has what is pinned. Of what they free at most half goes to what is kept beside
-them, and of the window at most two fifths: the last exchange, then the user's own words, then what is restored. The
-user's last words are there whatever is left.
+The summary and pinned blocks get what they need. Other kept content gets at most half of what they free and at most two
+fifths of the window: the last exchange, then the user's own words, then restored content. The user's last words are
+kept whatever is left.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ class CompactionDependencies:
     overhead: int = 0
     window: int = 200_000
     pinned: AbstractSet[str] = frozenset()
-    """Blocks that the user wants kept word for word, by the ids they had when they were pinned."""
+    """Blocks to keep word for word, by the ids they had when the user pinned them."""
     restore_from: RestoreSources = RestoreSources()
     budget_spent: int | None = None
-    """Tokens of the task budget that the messages no longer show; None when they show all."""
+    """Tokens of the task budget that the messages no longer show; None if they show all."""
     whole: Callable[[Sequence[Message]], Awaitable[Sequence[Message]]] | None = None
-    """Adds the messages of a long resumed session that were not read yet; None: all were."""
+    """Adds messages of a long resumed session that were not read yet; None if all were."""
 
 
 @frozen
 class CompactionDraft:
     messages: tuple[Message, ...]
-    """What would follow the boundary."""
+    """The messages that would follow the boundary."""
     old_tokens: int
-    """Of what the summary stands for, and of what is said again as it was."""
+    """Tokens of the messages that the summary replaces or that are repeated verbatim."""
     pending_tokens: int
     has_pins: bool
     shares: Shares
@@ -63,8 +63,8 @@ class CompactionDraft:
 async def drafted(
     parts: CompactionDependencies, log: Sequence[Message], summary: str, signal: AbortSignal, *, manual: bool
 ) -> CompactionDraft:
-    """`manual`: the user speaks next. Raises `Aborted`."""
-    # Each message was measured for requests; here that is looked up, and what is left is done in steps.
+    """Draft a compaction. `manual`: the user speaks next. Raises `Aborted`."""
+    # Messages were measured for requests already; here the sizes are looked up, and the rest is done in steps.
     tokens = parts.view.estimator.message
     old, pending = words.split_pending(in_log(parts.view, log))
     old_tokens = sum(map(tokens, old))
@@ -124,7 +124,7 @@ async def drafted(
 
 
 def _paths(old: Sequence[Message], shown: Sequence[Message], canonical: Callable[[str], str]) -> list[str]:
-    """The files to restore, the last used first: each once, however it was spelled, and none that is in sight."""
+    """Files to restore, last used first: each once, however it was spelled, and none that the kept messages show."""
     seen = {canonical(path) for path in (*paths_read(shown), *attached_paths(shown))}
     found: list[str] = []
     for path in recent_paths(old):
@@ -135,7 +135,7 @@ def _paths(old: Sequence[Message], shown: Sequence[Message], canonical: Callable
 
 
 def in_log(view: ContextView, log: Sequence[Message]) -> list[Message]:
-    """The log as the next request shows it, without what a view puts in front of every request."""
+    """The log as the next request shows it, without the messages that the view puts in front of every request."""
     known = {message.id for message in log}
     return [m for m in view.messages(log) if m.id in known or m.origin is Origin.SUMMARY]
 
@@ -149,8 +149,9 @@ async def _question_ids(log: Sequence[Message]) -> frozenset[str]:
 
 
 async def _said_by(view: ContextView, log: Sequence[Message], questions: AbstractSet[str]) -> Callable[[Message], str]:
-    """What may be shown of a prompt's own words: nothing of what the user or a refusal has taken out, be it from the
-    prompt itself or from where an earlier compaction said it again. Of results: the user's answers to questions."""
+    """Return a function that gives the user's own words in a message, without anything that the user or a refusal has
+    removed, be it from the prompt itself or from a copy made by an earlier compaction. Of tool results it gives the
+    user's answers to questions."""
     versions: dict[str, list[Message]] = {}
     async for message in paced(log):
         if message.origin in _PROMPT_ORIGINS or (questions and words.answers_in(message, questions)):
@@ -182,7 +183,7 @@ def _budget(window: int, old_tokens: int, pinned_tokens: int, summary: str) -> i
 
 
 def _beside(pins: AbstractSet[str], tokens: Callable[[Message], int]) -> Callable[[Message], int]:
-    """How large a message is without what of it is kept in any case."""
+    """A function for the size of a message without its pinned blocks, which are kept in any case."""
     if not pins:
         return tokens
 
@@ -198,7 +199,7 @@ def _prompts(messages: Sequence[Message]) -> list[Message]:
 
 
 def _pictures(summarised: Sequence[Message], budget: int) -> tuple[ImageBlock, ...]:
-    """Those of the last prompt, if there is room for them; an earlier compaction has put them to its summary."""
+    """Pictures of the last prompt, if there is room for them; an earlier compaction has moved them to its summary."""
     last = _prompts(summarised)[-1:] or [message for message in summarised if message.origin is Origin.SUMMARY][-1:]
     found = tuple(block for message in last for block in message.content if isinstance(block, ImageBlock))
     return found if sum(map(block_tokens, found)) <= budget else ()

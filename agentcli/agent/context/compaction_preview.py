@@ -1,4 +1,4 @@
-"""What a compaction keeps, summarises and adds, in tokens that add up to what there was. For people only."""
+"""Preview of a compaction: what it keeps, summarises and adds, in tokens that sum up exactly. For display only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PLURALS = {
 
 @frozen
 class Share:
-    """A part of the context, in words, and its size in estimated tokens."""
+    """A part of the context: description and size in estimated tokens."""
 
     what: str
     tokens: int
@@ -40,7 +40,7 @@ class Share:
 
 @frozen
 class RequestTokens:
-    """Tokens of a request before and after, and of what both have besides messages."""
+    """Tokens of a request before and after, and of the fixed part that is not messages."""
 
     before: int
     after: int
@@ -51,16 +51,17 @@ class RequestTokens:
 class Shares:
     kept: tuple[Share, ...]
     gone: tuple[Share, ...]
-    """What the summary stands for from then on."""
+    """Replaced by the summary."""
     added: tuple[Share, ...]
 
     def lines(self, totals: RequestTokens, density: float) -> tuple[list[str], list[str], list[str]]:
-        """Kept, gone and added, a line each, with exact sums of `totals`. `density`: true tokens per estimated one."""
+        """Kept, gone and added, one line per share, with exact sums of `totals`. `density`: true tokens per estimated
+        token."""
         kept = [Share(share.what, round(share.tokens * density)) for share in self.kept]
         kept = [Share(REST, totals.fixed), *kept] if totals.fixed > 0 else kept
         least = min(totals.before, totals.after)
         gone = [share.tokens for share in self.gone]
-        # Where a server counts fewer tokens than were estimated, all shares shrink alike.
+        # Where the server counts fewer tokens than estimated, scale all shares down alike.
         estimated = sum(share.tokens for share in kept) + round(sum(gone) * density)
         if estimated > totals.before or sum(share.tokens for share in kept) > least:
             most = min(least, totals.before * sum(share.tokens for share in kept) // max(1, estimated))
@@ -85,7 +86,7 @@ def _lines(shares: Sequence[Share]) -> list[str]:
 
 @frozen(kw_only=True)
 class Material:
-    """What a compaction has decided, as far as the shares depend on it."""
+    """Decisions of a compaction that the shares depend on."""
 
     summarised: Sequence[Message]
     pieces: words.CompactionParts
@@ -135,7 +136,7 @@ async def shares_of(material: Material) -> Shares:
 
 
 def _staying(message: Message, material: Material) -> Mapping[str, int]:
-    """The tokens of what of a message is kept, by how."""
+    """Tokens of the kept blocks of a message, by the way they are kept."""
     own = material.said(message).strip()
     if not own and not material.pins and not material.pieces.pictures:
         return {}
@@ -152,7 +153,7 @@ def _staying(message: Message, material: Material) -> Mapping[str, int]:
 
 
 def _has_more(message: Message, material: Material) -> bool:
-    """Whether something of a message is summarised although other parts of it are kept."""
+    """Whether some part of a message is summarised although other parts of it are kept."""
     if any(isinstance(block, ToolResultBlock) for block in message.content):
         return not all(
             words.is_answer(block, material.questions) or block_id(message, place) in material.pins
@@ -164,7 +165,7 @@ def _has_more(message: Message, material: Material) -> bool:
 
 
 def _move_earlier_words(kept: Counter[str], gone: Counter[str], pieces: words.CompactionParts) -> None:
-    """The user's words that an earlier summary holds stay too: they are no part of what goes with it."""
+    """Count the user's words inside an earlier summary as kept: they stay although that summary is replaced."""
     if not pieces.prompts or "earlier summary" not in gone:
         return
     missing = block_tokens(TextBlock(pieces.prompts)) - kept["words"]

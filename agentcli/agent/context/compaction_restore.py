@@ -1,7 +1,7 @@
-"""What work needs at once after a compaction, each thing by a function of its own with its own cap (SPEC 4).
+"""Content that is restored after a compaction because work needs it at once, each kind with a cap of its own (SPEC 4).
 
-The files that were used last are read from disk again, with the rights that hold now; the task list and the plan are in
-the log; background commands are asked for. Nothing here decides what is summarised.
+Files used last are read from disk again, with the current permissions; the task list and the plan come from the log;
+background commands from the shells. Nothing here decides what is summarised.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ MOST_SKILLS = 5
 SKILL_TOKENS = 5_000
 
 _FILES = "files"
-"""In a restored message's meta: the files that it shows, the last used first."""
+"""Key in a restored message's meta: the files that it shows, last used first."""
 
 _LOOKED_THROUGH = 4 * MOST_FILES
-"""How many files that were used are tried: some are gone or may not be read any more."""
+"""Number of recently used files to try: some are gone or may no longer be read."""
 
 
 @frozen
 class RestoredFile:
     path: str
     text: str
-    """As the model would read it now."""
+    """Content as the model would read it now."""
 
 
 Files = Callable[[Sequence[str], AbortSignal], Awaitable[Sequence[RestoredFile]]]
-"""Read these files again, the last used first; returns at most `MOST_FILES` of them. Raises only `Aborted`."""
+"""Reads these files again, last used first; returns at most `MOST_FILES` of them. Raises only `Aborted`."""
 
 
 async def no_files(_paths: Sequence[str], _signal: AbortSignal) -> Sequence[RestoredFile]:
@@ -65,31 +65,32 @@ async def no_files(_paths: Sequence[str], _signal: AbortSignal) -> Sequence[Rest
 
 @frozen
 class RestoreSources:
-    """What is beside the conversation."""
+    """Sources of restored content outside of the conversation."""
 
     files: Files = no_files
     background: Callable[[], Sequence[BackgroundTask]] = tuple
     skill: Callable[[str], str] = lambda _name: ""
-    """The text of a skill as it is now; "" if it is gone."""
+    """The current text of a skill; "" if it is gone."""
     canonical: Callable[[str], str] = str
-    """The one spelling of a path that calls may have written in several ways."""
+    """Canonical spelling of a path that calls may have written in several ways."""
 
 
 @frozen
 class Restored:
-    """What is put back, as the content of one message."""
+    """Restored content, as the content of one message."""
 
     blocks: tuple[Block, ...]
     meta: Json
     shares: tuple[Share, ...]
-    """The same for people."""
+    """The same for display."""
 
 
 class RecentFiles:
-    """`Files` on the disk, through the Read tool: what it does about odd files, links and large ones holds here too.
+    """`Files` from disk, through the Read tool, so that its handling of odd files, links and large files applies here
+    too.
 
-    A file is shown only if reading it is allowed now without a question. What the model is known to have seen does not
-    change by it: a file that others have changed has to be read before it is written, as before.
+    A file is shown only if reading it is allowed now without a question. This does not count as a read by the model: a
+    file that others have changed must still be read before it is written.
     """
 
     def __init__(self, read: Tool, permissions: LivePermissions, context: ToolContext) -> None:
@@ -131,7 +132,7 @@ class RecentFiles:
 def restore_sources(
     read: Tool | None, permissions: LivePermissions, context: ToolContext, definitions: Library | None = None
 ) -> RestoreSources:
-    """Of a conversation whose calls run in this context; without a tool that reads, no file is shown."""
+    """Sources for a conversation whose calls run in this context; without a Read tool no file is shown."""
     shells = context.shells
 
     def skill(name: str) -> str:
@@ -154,7 +155,7 @@ async def restored(
     signal: AbortSignal,
     skills: Sequence[str] = (),
 ) -> Restored:
-    """Everything that fits, what matters most first. `paths`, `skills`: what to show, the last used first. Raises
+    """Restore everything that fits, most important first. `paths`, `skills`: candidates, last used first. Raises
     `Aborted`."""
     blocks: list[Block] = []
     meta: Json = {RESTORED: []}
@@ -192,7 +193,7 @@ async def restored(
 
 
 def recent_paths(messages: Sequence[Message]) -> list[str]:
-    """The files that calls read or wrote, the last used first; then those that an earlier compaction restored."""
+    """Files that calls read or wrote, last used first; then those that an earlier compaction restored."""
     failed: set[str] = set()
     paths: dict[str, None] = {}
     for message in reversed(messages):

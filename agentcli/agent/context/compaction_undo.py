@@ -1,6 +1,6 @@
-"""Taking a compaction back: the log still has everything, so its boundary and what followed it count as never written.
+"""Undo a compaction: the log still has every message, so the boundary and the messages it wrote are hidden by an edit.
 
-The edit is recorded like any other, so a resumed session shows the same. What has been said since stays.
+The edit is recorded like any other, so a resumed session shows the same. Messages that came after the compaction stay.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Undoing:
 
 
 def planned_undo(view: ContextView, log: Sequence[Message], limits: ContextLimits) -> Undoing | str:
-    """How the last compaction that counts would be undone, or why it cannot be."""
+    """The edit that undoes the last active compaction, or the reason why that is impossible."""
     boundary = view.edits.boundary(log)
     if boundary is None:
         return NOTHING
@@ -39,7 +39,7 @@ def planned_undo(view: ContextView, log: Sequence[Message], limits: ContextLimit
     before = (*log[:begin], *log[end + 1 :])
     now = view.estimate(log, limits.overhead)
     if any(message.usage is not None and message.usage.prompt_tokens for message in log[end + 1 :]):
-        # The last true usage is of the short conversation: only the difference can be estimated.
+        # The last measured usage is that of the short conversation: only the difference can be estimated.
         more = _size(view.messages(before)) - _size(view.messages(log))
         then = now + round(more * view.estimator.density * view.estimator.whole_scale)
     else:
@@ -56,13 +56,13 @@ def planned_undo(view: ContextView, log: Sequence[Message], limits: ContextLimit
 async def undo_compaction(
     view: ContextView, log: Sequence[Message], limits: ContextLimits
 ) -> AsyncGenerator[ev.Event, None]:
-    """For `Engine.perform`: what happened, and one notice for the user."""
+    """For `Engine.perform`: the events of the undo and one notice for the user."""
     undoing = planned_undo(view, log, limits)
     if isinstance(undoing, str):
         yield ev.NoticeRaised(text=undoing, level="error", code="command")
         return
     view.edit([undoing.edit], log[-1].id)
-    # The cache watch tells what that has cost, with these words, after the next response.
+    # The cache watch reports the cost with this text after the next response.
     reason = "a compaction was undone"
     edits = [edit_to_dict(undoing.edit)]
     yield ev.ContextEdited(edits=edits, step="compact", freed_tokens=undoing.edit.freed, text=reason)

@@ -169,7 +169,7 @@ class ContextControl:
         return dropped_items(view.edits.in_force(self._log.messages), view.edits, self.density())
 
     def density(self) -> float:
-        """Tokens per estimated one in the next request, as its items are counted: they come to what it measures."""
+        """True tokens per estimated token, scaled so that the items of the next request sum up to its measured size."""
         view, overhead = self._view, self._requests.overhead_tokens()
         learnt = view.estimator.density
         shown = view.messages(self._log.messages)
@@ -355,7 +355,7 @@ class ContextControl:
             return items
         ends = accumulate(item.tokens for item in items)
         return [
-            # The head stands before all that can change; the sizes of its parts are only estimates.
+            # The head precedes everything that can change; the sizes of its parts are only estimates.
             item if item.category in _HEAD or end <= self._intact[1] or not item.cached else replace(item, cached=False)
             for item, end in zip(items, ends, strict=True)
         ]
@@ -366,7 +366,7 @@ class ContextControl:
         return self._settings.context_limits(self._requests.overhead_tokens())
 
     def _named(self, item: str) -> str:
-        """An item in words, safe to show."""
+        """Describe an item; safe to show."""
         known = (one for one in (*self.items(), *self.dropped_items()) if one.id == item)
         found = next(known, None)
         if found is None:
@@ -376,7 +376,7 @@ class ContextControl:
         return f"{_NOUNS.get(found.category, '')} {'' if found.category == 'thinking' else found.label}".strip()
 
     def _shown_block(self, item: str) -> tuple[Message, int] | None:
-        """A block that the next request carries, with its place in the message as it is shown there."""
+        """A block of the next request: the message as shown and the block's place in it."""
         front = item.startswith("user-context:")
         for message in () if front else self._view.messages(self._log.messages):
             for place in range(len(message.content)) if item.startswith(f"{message.id}:") else ():

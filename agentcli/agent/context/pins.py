@@ -1,7 +1,7 @@
-"""What the user does to the context: keep a block whatever happens (pin), leave one out (drop), bring one back.
+"""Plan the user's changes to the context: pin a block, drop one, restore one.
 
-Plans only: what would go, what belongs to it, why it cannot, and what it costs. Carrying a plan out is the engine's
-business. A call and its result go together, and thinking that leads nowhere any more goes with them.
+Plans only: the affected blocks, the reason if a change is impossible, and its cost. The engine applies a plan. A call
+and its result go together, and thinking that no longer leads to a call or answer goes with them.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ _FRONT = "user-context:"
 
 @frozen
 class DropEffect:
-    """What leaving something out does."""
+    """Effect of dropping an item."""
 
     tokens_per_turn: int
-    """That every further request is smaller by."""
+    """Tokens by which every further request is smaller."""
     once_tokens: int
-    """Cached behind it, to be written to the cache again."""
+    """Cached tokens after the item that have to be written to the cache again."""
     once_usd: float | None
-    """What that costs; None: the price of this model is not known."""
+    """Price of that in dollars; None: the price of this model is unknown."""
     text: str
     """`saves 3,100 tokens a turn, costs $0.02 once because the cache after it breaks`."""
     also: str = ""
-    """What goes with it, in words: `with its call`."""
+    """Further items that are dropped with it, in words: `with its call`."""
 
 
 @frozen
 class RestoreEffect:
-    """What bringing something back does."""
+    """Effect of restoring an item."""
 
     tokens_per_turn: int
-    """That every further request is larger by."""
+    """Tokens by which every further request is larger."""
     once_tokens: int
     once_usd: float | None
     text: str
@@ -67,10 +67,10 @@ class RestoreEffect:
 class ContextChange:
     edits: tuple[ContextEdit, ...]
     first: int
-    """Tokens at the beginning of the request that are read from the cache as before."""
+    """Tokens at the beginning of the request that are still read from the cache."""
     also: str = ""
     keeps: bool = False
-    """A step of the preparation had decided about it, and would again if it were not pinned."""
+    """A preparation step had shortened the item and would do so again unless it is pinned."""
 
     @property
     def freed(self) -> int:
@@ -83,7 +83,7 @@ class ContextChange:
 def planned_drop(
     view: ContextView, log: Sequence[Message], item: str, situation: ContextState, *, running: bool
 ) -> ContextChange | str:
-    """What leaving an item out would change, or why it cannot be. `running`: a submission is under way."""
+    """The change that drops an item, or the reason why that is impossible. `running`: a submission is running."""
     if (always := _always_there(item)) is not None:
         return always
     messages = _one_by_one(view, log)
@@ -136,7 +136,7 @@ def _kept_because(messages: Sequence[Message], place: int, number: int, *, runni
     if is_thinking(block) and message.tool_uses and place >= _open_since(messages):
         return UNANSWERED
     if running and place > _last(messages, (Origin.PROMPT,)):
-        # The API wants the thinking of a reply unchanged as long as its results are being answered.
+        # The API requires the thinking of a reply unchanged as long as its results are being answered.
         reply = _reply_of(messages, place)
         if place >= newest_exchange(messages) or (reply is not None and any(map(is_thinking, reply.content))):
             return IN_USE
@@ -148,8 +148,8 @@ def _last(messages: Sequence[Message], origins: tuple[Origin, ...]) -> int:
 
 
 def _open_since(messages: Sequence[Message]) -> int:
-    """The first of the replies whose results end the conversation, one leading to the next: the API wants their
-    thinking back. Behind all messages where the conversation ends with an answer, or with nothing."""
+    """Index of the first of the consecutive replies whose tool results end the conversation: the API requires their
+    thinking. `len(messages)` if the conversation ends with an answer or is empty."""
     place = next((at for at in range(len(messages) - 1, -1, -1) if messages[at].role == "assistant"), -1)
     if place < 0 or not messages[place].tool_uses:
         return len(messages)
@@ -164,7 +164,7 @@ def _open_since(messages: Sequence[Message]) -> int:
 
 
 def _reply_of(messages: Sequence[Message], place: int) -> Message | None:
-    """The reply itself, or the one that these results answer."""
+    """The message itself if it is a reply, or the reply whose calls these results answer."""
     if messages[place].origin is Origin.TOOL_RESULTS:
         return next((messages[i] for i in range(place, -1, -1) if messages[i].role == "assistant"), None)
     return messages[place] if messages[place].role == "assistant" else None
@@ -176,7 +176,7 @@ def _reply_of(messages: Sequence[Message], place: int) -> Message | None:
 def planned_restore(
     view: ContextView, log: Sequence[Message], item: str, situation: ContextState
 ) -> ContextChange | str:
-    """What bringing an item back whole would change, or why it cannot be."""
+    """The change that restores an item completely, or the reason why that is impossible."""
     if item.startswith(COLLAPSED):
         return _uncollapsed(view, log, item, situation)
     if _always_there(item) is not None:
@@ -225,11 +225,11 @@ def _fitting(change: ContextChange, situation: ContextState) -> ContextChange | 
     return change
 
 
-# ------------------------------------------------------------------------------------------------------ what belongs
+# ---------------------------------------------------------------------------------------------------- related blocks
 
 
 def _belonging(view: ContextView, messages: Sequence[Message], place: int, number: int) -> tuple[set[str], str]:
-    """The ids of what is left out with a block, itself among them, and what else that is in words."""
+    """Ids of all blocks dropped together with a block, including itself, and a description of the others."""
     block = messages[place].content[number]
     pair = {(place, number), *_partners(messages, place, number)}
     targets = {block_id(messages[at], n) for at, n in pair}
@@ -245,12 +245,12 @@ def _belonging(view: ContextView, messages: Sequence[Message], place: int, numbe
 
 
 def _dropped_with(view: ContextView, messages: Sequence[Message], place: int, number: int) -> set[str]:
-    """The ids of what comes back with a dropped block: its pair, and the thinking of the reply."""
+    """Ids of the blocks restored with a dropped block: its call or result, and the thinking of the reply."""
     pairs = {(place, number), *_partners(messages, place, number)}
     if is_thinking(messages[place].content[number]):
         named = [(n, name) for n, (name, _block) in enumerate(_named(messages[place]))]
         if all(_is_dropped(view, name) for n, name in named if not is_thinking(messages[place].content[n])):
-            # Alone it would lead nowhere, and not be sent.
+            # Thinking alone would lead to nothing and would not be sent.
             for n, _name in named:
                 pairs |= {(place, n), *_partners(messages, place, n)}
     for at in {at for at, _n in pairs if messages[at].role == "assistant"}:
@@ -260,7 +260,7 @@ def _dropped_with(view: ContextView, messages: Sequence[Message], place: int, nu
 
 
 def _partners(messages: Sequence[Message], place: int, number: int) -> Iterator[tuple[int, int]]:
-    """The result of a call, or the call of a result, by its place: ids may come again in other turns."""
+    """The result of a call, or the call of a result, found by position: ids may repeat in other turns."""
     block = messages[place].content[number]
     if isinstance(block, ToolUseBlock):
         answered = False
@@ -295,7 +295,7 @@ def _is_dropped(view: ContextView, name: str) -> bool:
 
 
 def _one_by_one(view: ContextView, log: Sequence[Message]) -> list[Message]:
-    """What the next request shows message by message, as the log has it."""
+    """The messages that the next request shows individually, as they are in the log."""
     shown = {message.id for message in view.messages(log)}
     return [message for message in view.edits.in_force(log) if message.id in shown and not message.origin.local]
 
@@ -318,7 +318,7 @@ def _blocks(messages: Iterable[Message]) -> Iterator[tuple[str, Block]]:
 
 
 def _position(view: ContextView, shown: Sequence[Message], targets: AbstractSet[str], estimate: int) -> int:
-    """Tokens that are still read from the cache when the first of these changes."""
+    """Tokens still read from the cache when the first of these blocks changes."""
     for place, message in enumerate(shown):
         if any(name in targets for name, _block in _named(message)):
             behind = sum(map(view.estimator.message, shown[still_cached(shown, place) :]))
@@ -329,7 +329,7 @@ def _position(view: ContextView, shown: Sequence[Message], targets: AbstractSet[
 def _position_in_log(
     view: ContextView, log: Sequence[Message], messages: Sequence[Message], place: int, estimate: int
 ) -> int:
-    """The same for a message of which nothing may be shown at the moment."""
+    """`_position` for a message of which nothing may be shown at the moment."""
     behind = {message.id for message in messages[still_cached(messages, place) :]}
     size = sum(view.estimator.message(message) for message in view.messages(log) if message.id in behind)
     return max(0, estimate - round(size * view.estimator.density))
@@ -339,7 +339,7 @@ def _size(block: Block | None) -> int:
     return 0 if block is None else block_tokens(block)
 
 
-# ------------------------------------------------------------------------------------------------------------- words
+# ------------------------------------------------------------------------------------------------------------- costs
 
 
 def _costs(change: ContextChange, situation: ContextState) -> tuple[int, float | None, str]:

@@ -1,1 +1,1 @@
-"""What a submission used: totals, where the money went, and the question at the budget's cap."""
+"""Costs of a conversation: totals, where the money went, and the question when the budget is spent."""

@@ -1,4 +1,4 @@
-"""What a submission has come to: totals, denials, the last answer; and the one `Result` that says so (SPEC L1)."""
+"""Account of one submission: usage, denials, the last answer; builds its `Result` (SPEC L1)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agentcli.providers.catalog import Catalog
 
 _GRACEFUL = {EndReason.COMPLETED.value, EndReason.HOOK_STOPPED.value, EndReason.STOP_HOOK_PREVENTED.value}
 _NO_OUTPUT = {*_GRACEFUL, EndReason.NO_STRUCTURED_OUTPUT.value}
-"""Terminals after which a structured output that was wanted is missing."""
+"""Terminals after which a requested structured output can be missing."""
 _SUBTYPES: Mapping[str, str] = {
     EndReason.MAX_TURNS.value: "error_max_turns",
     EndReason.MAX_BUDGET_USD.value: "error_max_budget_usd",
@@ -29,7 +29,7 @@ _SUBTYPES: Mapping[str, str] = {
 
 @slotted
 class Account:
-    """One per submission; the engine shows it every event before a consumer sees it."""
+    """One per submission; the engine passes it every event before a consumer sees it."""
 
     clock: Clock
     wants_structured: bool = False
@@ -38,7 +38,7 @@ class Account:
     api_duration_ms: int = 0
     text: str = ""
     earlier: str = ""
-    """The pieces so far of an answer that the next reply continues."""
+    """Text so far of an answer that the next reply continues."""
     denials: list[Json] = field(default_factory=list)
     ended: ev.LoopEnded | None = None
 
@@ -101,7 +101,7 @@ class Account:
 
 
 def model_usage(totals: Totals, catalog: Catalog) -> dict[str, Any]:
-    """Per model, in the names that scripts already read elsewhere."""
+    """Usage per model, with the key names that scripts already read elsewhere."""
     rows = {}
     for model, used in totals.by_model.items():
         info = catalog.get(model)
@@ -119,7 +119,7 @@ def model_usage(totals: Totals, catalog: Catalog) -> dict[str, Any]:
 
 
 def totals_from(spent: Iterable[Json]) -> Totals:
-    """What `model_usage` has written down, of several processes together."""
+    """Totals from several stored `model_usage` values, one per process."""
     totals = Totals()
     for used in spent:
         rows = {model: _row(row) for model, row in used.items() if isinstance(row, dict)}
@@ -145,7 +145,7 @@ def _count(value: object) -> int:
 
 
 def budget_spent(cap: float | None, totals: Totals) -> bool:
-    """Whether nothing more may be sent. A cost that is not known counts as too much, never as nothing (SPEC 3.3)."""
+    """Whether nothing more may be sent. An unknown cost counts as over the budget, never as zero (SPEC 3.3)."""
     return cap is not None and (totals.cost_usd >= cap or not totals.fully_priced)
 
 

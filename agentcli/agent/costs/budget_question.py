@@ -1,7 +1,7 @@
-"""At the budget's cap: nothing more is sent until the user has raised it.
+"""Question at the budget's cap: nothing more is sent until the user has raised it.
 
-Asked before a request, never in the middle of one: what a reply has begun is finished, the log is whole, and whoever
-raises the cap goes on exactly where the work was. A non-interactive submission ends, as it does after a no.
+Asked before a request, never during one: the current reply is finished, the log is complete, and after a raise the work
+continues where it was. A non-interactive submission ends, as it does when the user declines.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ LIFT = "Continue without a budget"
 _AMOUNT = re.compile(r"\$?\s*(\d{0,9}(?:\.\d{0,6})?)\s*(?:usd|dollars?|\$)?", re.IGNORECASE)
 
 Ask = Callable[[str, str, Json, Json], UserQuestion | None]
-"""Title, reason, display, input: a question for the user; None: non-interactive."""
+"""Makes a question for the user from title, reason, display and input; None: non-interactive."""
 
 
 class BudgetQuestion:
-    """`run()` leaves the budget raised, lifted, or as it was; then `stops` says whether nothing more may be sent."""
+    """`run()` raises, lifts or keeps the budget; afterwards `stops` tells whether nothing more may be sent."""
 
     def __init__(self, budget: Budget, totals: Callable[[], Totals], ask: Ask) -> None:
         self._budget = budget
@@ -76,7 +76,7 @@ class BudgetQuestion:
         return {"question": f"{problem} {text}".strip(), "header": "Budget", "options": options, "multiSelect": False}
 
     def _take(self, said: str) -> str:
-        """Do what was said; what is wrong with it, if it cannot be."""
+        """Apply the user's answer; returns the problem with it, "" if there is none."""
         totals = self._totals()
         if said == LIFT or said.lower() in ("off", "none"):
             self._budget.set(None)
@@ -98,7 +98,7 @@ def _said(answer: Answer | None, question: str) -> str:
 
 
 def dollars(text: str) -> float | None:
-    """An amount as people write it: `5`, `$0.50`, `2 dollars`; None for anything else, and for nothing."""
+    """Parse an amount as people write it: `5`, `$0.50`, `2 dollars`; None for anything else, and for zero."""
     match = _AMOUNT.fullmatch(text.strip())
     if match is None or not any(character.isdigit() for character in match[1]):
         return None

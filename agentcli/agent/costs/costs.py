@@ -1,4 +1,4 @@
-"""`engine.costs`: what the conversation has cost, where that went, and the budget that bounds it."""
+"""`engine.costs`: what the conversation has cost, what it was spent on, and the budget."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Costs:
-    """`earlier`: the totals of a resumed session before this process; no budget counts them."""
+    """`earlier`: totals of a resumed session before this process; they do not count towards the budget."""
 
     def __init__(
         self,
@@ -31,22 +31,22 @@ class Costs:
         interactive: bool = False,
         charged: tuple[Costs, str] | None = None,
     ) -> None:
-        """`charged`: for a sub-agent, the costs of the engine that started it and its own id there. That budget
-        applies."""
+        """`charged`: for a sub-agent, the costs of the engine that started it, whose budget applies, and its own id
+        there."""
         self._catalog = catalog
         self._watch = watch
         self._charged = charged
         self._budget: Budget = Budget(budget) if charged is None else charged[0]._budget
         self._interactive = interactive
         self.totals = Totals()
-        """Since the process started."""
+        """Totals since the process started."""
         self.earlier = earlier or Totals()
         self.spending = spending
-        """Where the totals went: per submission, per agent, per purpose, per tool."""
+        """What the totals were spent on: per submission, agent, purpose and tool."""
 
     @property
     def session_totals(self) -> Totals:
-        """Totals of the whole session, also before it was resumed."""
+        """Totals of the whole session, including the time before it was resumed."""
         return self.totals.together(self.earlier)
 
     @property
@@ -56,7 +56,7 @@ class Costs:
 
     @property
     def cache_losses_usd(self) -> float | None:
-        """Extra cost of these over reading from the cache; None when a price is not known."""
+        """Extra cost of `cache_losses` over reading from the cache, in dollars; None if a price is unknown."""
         return self.cache_losses.cost_usd(price_of(self._catalog))
 
     def take(self, event: ev.Event) -> None:
@@ -70,7 +70,7 @@ class Costs:
 
     @property
     def _all_totals(self) -> Totals:
-        """The totals that the budget bounds: the whole session's."""
+        """Totals that the budget limits: those of the main conversation, which include its sub-agents."""
         return self.totals if self._charged is None else self._charged[0]._all_totals
 
     # ---------------------------------------------------------------------------------------------------- the budget
@@ -90,7 +90,7 @@ class Costs:
 
     @property
     def budget_text(self) -> str:
-        """Why nothing more is sent at the budget, and what to do."""
+        """Why the spent budget stops requests, and what to do."""
         return self._budget.text(self._all_totals, interactive=self._interactive)
 
     def take_budget_warning(self) -> str | None:

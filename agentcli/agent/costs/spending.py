@@ -1,9 +1,9 @@
-"""Where the money goes: per submission, per agent, per purpose, and per tool; and the budget that bounds it.
+"""What money is spent on: per submission, agent, purpose and tool; and the budget.
 
-Read from the events of a conversation as they pass. What responses report is counted as it is; what a tool costs is an
-attribution, because the API bills whole requests: a result is in every request from the one after its call until it is
-cleared or compacted away, so it costs its tokens at the price of what is new the first time and at the price of what is
-old, mostly read from the cache, each further time. The sizes of results are estimates.
+Counted from the events of a conversation. What responses report is exact; the cost of a tool is an attribution, because
+the API bills whole requests. A result is in every request from the one after its call until it is cleared or compacted
+away: the first time it costs the price of new tokens, each further time the price of old ones, mostly read from the
+cache. The sizes of results are estimates.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agentcli.core.plaintext import plain_line
 from agentcli.core.usage import CacheLosses, ModelTotals, Totals, Usage
 
 WARN_AT = 0.8
-"""Share of the budget from which on the user is warned, once."""
+"""Share of the budget at which the user is warned, once."""
 _TITLE_LIMIT = 80
 _MAIN = "main"
 
@@ -32,7 +32,7 @@ _MAIN = "main"
 @frozen
 class SubmissionSpending:
     title: str
-    """The beginning of the prompt, for people."""
+    """Beginning of the prompt, for display."""
     spent: ModelTotals = ModelTotals()
 
 
@@ -40,28 +40,28 @@ class SubmissionSpending:
 class ToolSpending:
     calls: int = 0
     result_tokens: int = 0
-    """Of all its results, each counted once."""
+    """Tokens of all its results, each counted once."""
     in_context: int = 0
-    """Of those that the next request still carries."""
+    """Tokens of the results that the next request still contains."""
     sent_tokens: int = 0
-    """Of its results, times the requests that carried them."""
+    """Tokens of its results times the number of requests that contained them."""
     cost_usd: float = 0.0
     unpriced: bool = False
-    """Requests whose price is not known carried them too: the cost is not all."""
+    """Some requests with these results had no known price: the cost is incomplete."""
 
 
 @slotted
 class _Held:
-    """A result that requests carry."""
+    """A tool result that requests contain."""
 
     tool: str
     whole: int
     shown: int
-    """As edits of its own left it."""
+    """Size in tokens after edits to this result."""
     request: int
-    """The number of the first request that carries it."""
+    """Number of the first request that contains it."""
     hidden: bool = False
-    """A message stands for it and others."""
+    """It is part of a span that a collapse summary replaces."""
 
     @property
     def tokens(self) -> int:
@@ -70,7 +70,7 @@ class _Held:
 
 @slotted
 class _Carried:
-    """Tokens of a tool's results in the next request: all of them, and those that it carries for the first time."""
+    """Tokens of a tool's results in the next request: all of them, and those contained for the first time."""
 
     tokens: int = 0
     new: int = 0
@@ -89,9 +89,9 @@ _COUNTED = (
     ev.UsageReported,
     ev.PrefixBroken,
 )
-"""The events that say something about costs."""
+"""Events that affect costs."""
 _AFTER_RESUMED = (ev.MessageAppended, ev.UsageReported, ev.ContextEdited)
-"""Those that come after the messages of a resumed session have been measured."""
+"""Events before which the messages of a resumed session must be measured."""
 
 
 class Spending:
@@ -102,25 +102,25 @@ class Spending:
         density: Callable[[], float] = lambda: 1.0,
         request_tokens: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`shown`: the messages that a resumed session begins with; read when the first event comes, or before by
-        `carry_resumed`, because measuring a long one would hold up the start. `density`: true tokens per estimated
-        one, as learnt so far; `request_tokens`: the estimate of the request that was just answered."""
+        """`shown`: the messages that a resumed session begins with; read at the first event, or earlier by
+        `carry_resumed`, because measuring a long session would delay the start. `density`: true tokens per estimated
+        token, as learnt so far; `request_tokens`: estimate of the request that was just answered."""
         self._price = price
         self._density = density
         self._request_tokens = request_tokens
         self._estimated: int | None = None
-        """Tokens of the request that is being answered; None: not estimated yet."""
+        """Estimated tokens of the request that is being answered; None: not estimated yet."""
         self._measured_density: float | None = None
-        """As `_density`, of the last request: the sizes that are shown come to no more than it measured."""
+        """Like `_density`, for the last request: limits the displayed sizes to what that request measured."""
         self._submissions: list[SubmissionSpending] = []
         self._open = False
         self._tools: dict[str, ToolSpending] = {}
         self._names: dict[str, str] = {}
-        """Tools of the calls without a result, by the id of the call."""
+        """Tool names of calls without a result, by call id."""
         self._order: list[str] = []
         self._held: dict[str, _Held] = {}
         self._carried: dict[str, _Carried] | None = {}
-        """What `_held` comes to, by tool; None: to be added up."""
+        """Sums of `_held` by tool; None: to be computed."""
         self._collapsed: dict[str, str] = {}
         self._put_away: dict[str, tuple[list[str], dict[str, _Held]]] = {}
         self._fresh = 0
@@ -130,7 +130,7 @@ class Spending:
         self._steps = StepSavings(price)
         self._shown: Callable[[], Sequence[Message]] | None = shown
         self._waiting: list[tuple[ev.Event, float]] = []
-        """Events that are not counted yet, each with the density when it came."""
+        """Events not counted yet, each with the density at its arrival."""
 
     @property
     def by_agent(self) -> Totals:
@@ -144,7 +144,7 @@ class Spending:
 
     @property
     def steps(self) -> StepSavings:
-        """Of the steps that make room in old content."""
+        """Savings by the steps that free space in old content."""
         self._count_waiting()
         return self._steps
 
@@ -155,7 +155,7 @@ class Spending:
 
     @property
     def tools(self) -> Mapping[str, ToolSpending]:
-        """Per tool, the dearest first."""
+        """Spending per tool, most expensive first."""
         self._count_waiting()
         in_context = {tool: row.tokens for tool, row in self._added_up().items()}
         density = self._measured_density or self._density()
@@ -169,25 +169,25 @@ class Spending:
         }
         return dict(sorted(rows.items(), key=lambda row: (-row[1].cost_usd, -row[1].sent_tokens, row[0])))
 
-    # ---------------------------------------------------------------------------------------------- what comes along
+    # --------------------------------------------------------------------------------------------------------- events
 
     def take(self, event: ev.Event) -> None:
-        """Take an event, to be counted when a total is read or the next reply begins: counting it at once would delay
-        the next request."""
+        """Take an event; it is counted when a total is read or the next reply begins, because counting it at once would
+        delay the next request."""
         if isinstance(event, _COUNTED):
             if self._shown is not None and isinstance(event, _AFTER_RESUMED):
-                # Before the event changes what is shown. Measuring it can wait.
+                # Read the messages before the event changes them. Measuring them can wait.
                 resumed = self._shown()
                 self._shown = lambda: resumed
             self._waiting.append((event, self._density_of(event)))
         elif isinstance(event, ev.ReplyStarted):
             self._count_waiting()
-            # Now and not with its usage, which comes when the next request is about to be waited for.
+            # Estimate now and not with the usage event, after which the next request is waited for.
             self._estimated = self._request_tokens()
 
     def _density_of(self, event: ev.Event) -> float:
-        """True tokens per estimated one. A server may count fewer than estimated in the whole request: then every part
-        of it has its share of that."""
+        """True tokens per estimated token. If the server counts fewer tokens than estimated for the whole request,
+        every part is scaled down alike."""
         density = self._density()
         if not isinstance(event, ev.UsageReported) or event.purpose != "turn" or event.agent:
             return density
@@ -207,7 +207,7 @@ class Spending:
         if isinstance(event, ev.UsageReported):
             self._count(event, density)
         elif event.agent:
-            return  # What another agent carries is in its own context.
+            return  # Sub-agents have contexts of their own.
         match event:
             case ev.SessionStarted():
                 self._open = False
@@ -220,7 +220,7 @@ class Spending:
                     self._edit(edit)
 
     def carry_resumed(self) -> None:
-        """Measure the messages that a resumed session begins with; does nothing the next time."""
+        """Measure the messages that a resumed session begins with; does nothing when called again."""
         if self._shown is None:
             return
         messages, self._shown = self._shown(), None
@@ -245,7 +245,8 @@ class Spending:
         if event.purpose == "turn" and not event.agent and usage.prompt_tokens:
             self._attribute(event.model, usage, density, priced=cost is not None)
 
-    # ------------------------------------------------------------------------------------------------ what is carried
+    # ------------------------------------------------------------------------------------------------ results in
+    # context
 
     def _carry(self, message: Message, *, counted: bool = True) -> None:
         if message.origin is Origin.BOUNDARY:
@@ -262,7 +263,7 @@ class Spending:
                 held = self._held[block_id(message, number)] = _Held(name, tokens, tokens, self._request)
                 if self._carried is not None:
                     self._carried.setdefault(name, _Carried()).add(held, self._request)
-                # A compaction says the last exchange again; its calls were made once.
+                # A compaction repeats the last exchange; its calls were made only once.
                 if counted and not message.is_copy:
                     old = self._tools.get(name, ToolSpending())
                     self._tools[name] = replace(old, calls=old.calls + 1, result_tokens=old.result_tokens + tokens)
@@ -298,7 +299,7 @@ class Spending:
         carried.add(held, self._request)
 
     def _hide(self, first: str, last: str, *, hidden: bool) -> None:
-        """The results of these messages are shown no more, or again as they were."""
+        """Hide the results of a range of messages, or show them again."""
         if first not in self._order:
             return
         begin = self._order.index(first)
@@ -309,12 +310,12 @@ class Spending:
                 held.hidden = hidden
         self._carried = None
 
-    # ---------------------------------------------------------------------------------------------- what it has cost
+    # --------------------------------------------------------------------------------------------------- attribution
 
     def _attribute(self, model: str, usage: Usage, density: float, *, priced: bool) -> None:
         by_tool = self._added_up()
         carried = sum(row.tokens for row in by_tool.values())
-        # Results are never more than the whole request, whatever their estimates come to.
+        # Results cannot exceed the whole request, whatever their estimates add up to.
         density = min(density, usage.prompt_tokens / carried) if carried else density
         self._measured_density = density
         new_rate, old_rate = self._rates(model, usage, density) if priced else (0.0, 0.0)
@@ -339,13 +340,14 @@ class Spending:
         return self._carried
 
     def _rates(self, model: str, usage: Usage, density: float) -> tuple[float, float]:
-        """Dollars for a token that this request carries for the first time, and for one that it does not.
+        """Dollars per token that this request contains for the first time, and per older token.
 
-        What was not read from the cache is what is new; if it is more than that, the rest is old and was billed again.
+        Tokens not read from the cache are the new ones; if there are more of them than that, the rest are old ones that
+        were billed again.
         """
         billed = usage.input_tokens + usage.cache_creation_input_tokens
         read = usage.cache_read_input_tokens
-        # Parts of a request are priced within the whole: prices may rise with the size of the prompt.
+        # Parts are priced within the whole request: prices may rise with the size of the prompt.
         bare = replace(usage, output_tokens=0, web_search_requests=0)
         whole = self._price(model, bare) or 0.0
         unread = replace(bare, input_tokens=usage.input_tokens + read, cache_read_input_tokens=0)
@@ -371,7 +373,7 @@ def _added(spent: ModelTotals, usage: Usage, cost: float | None) -> ModelTotals:
 
 
 class Budget:
-    """What a conversation may cost in this process, and whether the user has been warned."""
+    """The most that a conversation may cost in this process, and whether the user has been warned."""
 
     def __init__(self, cap: float | None = None) -> None:
         self.cap = cap
@@ -380,7 +382,7 @@ class Budget:
         self._warned = False
 
     def set(self, cap: float | None) -> None:
-        """None: no bound. Another bound warns again."""
+        """Set the limit in dollars; None: no limit. A new limit warns again."""
         self.cap = cap
         self._warned = False
 
@@ -388,7 +390,7 @@ class Budget:
         return budget_spent(self.cap, totals)
 
     def take_warning(self, totals: Totals, *, interactive: bool = False) -> str | None:
-        """Once, when most of it is spent."""
+        """A warning when most of the budget is spent, once."""
         if self.cap is None or self._warned or self.is_spent(totals) or totals.cost_usd < self.cap * WARN_AT:
             return None
         self._warned = True
@@ -405,7 +407,7 @@ class Budget:
 
 
 def raised(cap: float, spent: float) -> float:
-    """A next bound to offer: twice as much, and in any case some above what is spent; in whole cents."""
+    """A new limit to offer: twice the old one, and in any case more than what is spent; in whole cents."""
     return math.ceil(max(cap * 2, spent * 1.2) * 100 - 1e-6) / 100
 
 
@@ -416,19 +418,19 @@ class StepSavings:
     def __init__(self, price: PriceOf) -> None:
         self._price = price
         self._left_out: dict[str, int] = {}
-        """By the target of its edit: tokens that requests go without."""
+        """Tokens that requests omit, by the target of the edit that removed them."""
         self._left_out_tokens = 0
         self._is_new = False
-        """Something was left out since the last response."""
+        """A step has removed something since the last response."""
         self._response: tuple[str, Usage, bool] | None = None
-        """The last one: its model, its usage, and whether it was the first after a change."""
+        """The last response: model, usage, and whether it was the first after a change."""
         self._rebilled = CacheLosses()
         self.requests = 0
-        """That were smaller for it."""
+        """Number of requests that were smaller because of the steps."""
         self.saved_tokens = 0
         self.saved_usd = 0.0
         self.priced = True
-        """False: for some of it no price is known, and the dollars are not all."""
+        """False: some prices are unknown, so the dollars are incomplete."""
 
     @property
     def rebilled_tokens(self) -> int:

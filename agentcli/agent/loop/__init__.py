@@ -1,3 +1,3 @@
-"""One submission. `run_loop` shows the stages of an iteration, `decide` chooses to continue or stop, and `state` is all
-that varies between iterations.
+"""One submission. `run_loop` runs the stages of an iteration, `decide` chooses to continue or stop;
+`agent/loop_state.py` holds everything that varies between iterations.
 """

@@ -1,11 +1,12 @@
-"""Continue or stop: a pure function of the state, what the turn produced, and the limits (SPEC L5, 2.7).
+"""Decide to continue or stop: a pure function of the state, the outcome of the turn, and the limits (SPEC L5, 2.7).
 
 Some rows need a fact that costs I/O: whether the stop hooks agree, whether a compaction worked. `Find` requests such a
 fact; the loop finds it out (`recover.FactCheck`), puts it into the outcome and decides again. So the order of the rows
 is defined here alone, and a table test can check it.
 
 The order is that of SPEC 2.7, but D1 takes precedence: no transition starts a turn beyond `max_turns`, be it for tool
-results, a stop hook or a token target. A target that the limit cuts short leaves an answer, so it completes.
+results, a stop hook or a token target. A target that the limit cuts short leaves an answer, so the submission
+completes.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from agentcli.core.messages import Message
 from agentcli.providers.base import Failure, FailureKind
 
 MIN_TARGET_SHARE = 0.9
-"""A token target counts as met from this share on."""
+"""Share of a token target at which it counts as met."""
 
 
 @frozen
 class TurnOutcome:
-    """The result of one turn, and the facts that were found out for the decision."""
+    """The result of one turn, and the facts found out for the decision."""
 
     added: tuple[Message, ...] = ()
     """The messages that the turn added to the log."""
@@ -51,14 +52,14 @@ class TurnOutcome:
     """The output of that tool."""
     hook_stop: str | None = None
     stopped_by: StopSource = "hook"
-    """Where `hook_stop` comes from."""
+    """Source of `hook_stop`."""
     output_tokens: int = 0
     output_room: int | None = None
-    """Tokens that the context window had left for the reply; None: not known."""
+    """Tokens that the context window had left for the reply; None: unknown."""
     staged_collapses: int = 0
     collapses_committed: int | None = None
     compacted: bool | None = None
-    """None: not tried in this iteration."""
+    """Whether a compaction in this iteration worked; None: not tried."""
     summary: str = ""
     """The summary that a compaction made."""
     stop_hooks: StopVerdict | None = None
@@ -99,7 +100,7 @@ def decide(state: LoopState, outcome: TurnOutcome, limits: Limits) -> LoopDecisi
 
 
 def budget_stop(limits: Limits) -> Stop:
-    """The stop after a spent budget, of a turn and of a compaction that the user started."""
+    """The stop after a spent budget, for a turn or for a compaction that the user started."""
     return Stop(EndReason.MAX_BUDGET_USD, limits.budget_text())
 
 
@@ -170,7 +171,7 @@ def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Lo
 
 
 def _results(state: LoopState, outcome: TurnOutcome) -> LoopDecision:
-    """On with the results, unless the model goes round in circles."""
+    """Continue with the tool results, unless the model repeats itself."""
     data = {"results": list(outcome.tool_results)}
     if outcome.repetition is None:
         return Continue(Transition.NEXT_TURN, data)
@@ -188,7 +189,7 @@ def _results(state: LoopState, outcome: TurnOutcome) -> LoopDecision:
 
 
 def _target_left(state: LoopState, outcome: TurnOutcome, limits: Limits) -> int:
-    """Tokens still to go against the target; 0 when there is none, it is met, or going on gains too little."""
+    """Tokens left until the target; 0 if there is none, it is met, or continuing gains too little."""
     if limits.token_target is None:
         return 0
     used = state.tokens.used + outcome.output_tokens

@@ -51,7 +51,7 @@ class LoopDependencies:
     late: list[Event]
     """Events of background work, to be yielded by the loop."""
     detach: Callable[[Coroutine[Any, Any, None]], None]
-    """Run something that nothing waits for (StopFailure hooks)."""
+    """Runs a task that nothing waits for (StopFailure hooks)."""
 
     @property
     def context_limits(self) -> ContextLimits:
@@ -91,7 +91,7 @@ class LoopDependencies:
         return taken
 
     async def aclose(self) -> None:
-        """End the background work of this submission."""
+        """Cancel the background work of this submission."""
         try:
             if self.summaries is not None:
                 await self.summaries.aclose()

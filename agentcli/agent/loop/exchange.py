@@ -1,6 +1,5 @@
-"""The request of one iteration (SPEC 2.3): a turn, repeated with a repair if the API rejected a piece of history.
-
-Every request passes the cache watch here, and so does the cache usage that each response reports."""
+"""The request of one iteration (SPEC 2.3): a turn, repeated with a repair if the API rejected a piece of history. Every
+request passes the cache watch here, and so does the cache usage that each response reports."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from agentcli.core.growing import growing
 from agentcli.providers.base import FailureKind, Request
 
 ROOM_MARGIN = 1_000
-"""Tokens kept free beside the estimate of a request when its output cap is raised."""
+"""Tokens kept free in addition to the estimate of a request when its output cap is raised."""
 _WATCHED = (ev.ReplyStarted, ev.UsageReported)
 """Events that the cache watch handles."""
 _REPAIRS = {

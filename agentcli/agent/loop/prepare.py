@@ -1,4 +1,4 @@
-"""Before the request: ask about a spent budget, make room in the context, or refuse to send (SPEC 2.1 step 7, 2.2)."""
+"""Before the request: ask about a spent budget, shorten the context, or refuse to send (SPEC 2.1 step 7, 2.2)."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Preparation:
         cold = watch.cold(dependencies.turn.clock.monotonic())
         pinned = pinned_now(view.messages(self.state.messages), pins) if pins else ()
         turns = self._turns_to_come()
-        # A server without prices (llama.cpp, Ollama) keeps what it has read as well, but does not report it.
+        # A server without prices (llama.cpp, Ollama) also caches what it has read, but does not report it.
         cached = watch.cached_tokens or (watch.prompt_tokens if is_unpriced(dependencies.price) else 0)
 
         def state_after(freed: int) -> ContextState:
@@ -142,7 +142,7 @@ class Preparation:
         return words.gave_up_compacting(context.max_auto_failures, problem or still)
 
     def _is_full(self) -> bool:
-        """Whether the request does not fit and nothing later can make room."""
+        """Whether the request does not fit and no later step can shorten it."""
         dependencies, context = self._dependencies, self._dependencies.context_limits
         if self.estimate < context.usable or context.auto_compact:
             return False

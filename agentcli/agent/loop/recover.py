@@ -1,4 +1,5 @@
-"""The I/O around the decision: facts that `decide` needs, and what each transition and terminal adds to the log."""
+"""The I/O around the decision: find the facts that `decide` needs, and add the messages of each transition and
+terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from agentcli.core.messages import Message, Origin, user_message
 
 
 class FactCheck:
-    """Find out one fact for the decision. Results: `state` and `outcome` with the fact in it."""
+    """Finds out one fact for the decision. Results: `state` and `outcome` with the fact in it."""
 
     def __init__(
         self,
@@ -105,7 +106,7 @@ class FactCheck:
 
 
 class Continuation:
-    """Add to the log what the next request needs (SPEC 2.6): recovery messages, queued prompts, attachments. Result:
+    """Adds what the next request needs to the log (SPEC 2.6): recovery messages, queued prompts, attachments. Result:
     `next_state`.
 
     Each queued prompt moves from the queue to the log at its own event: an abort at any other point leaves it queued.
@@ -160,7 +161,7 @@ class Continuation:
         except Aborted:
             return
         if prompt.id not in queue.ids:
-            return  # the user has taken it back meanwhile
+            return  # the user has withdrawn it in the meantime
         if asking.verdict.blocked is not None:
             queue.remove(prompt.id)
             text = words.prompt_blocked(asking.verdict.blocked)
@@ -180,7 +181,7 @@ class Continuation:
 
 
 class Ending:
-    """Add the messages of a terminal to the log, end the background work and yield `LoopEnded`."""
+    """Adds the messages of a terminal to the log, ends the background work and yields `LoopEnded`."""
 
     def __init__(self, dependencies: LoopDependencies, state: LoopState, outcome: TurnOutcome, stop: Stop) -> None:
         self._dependencies = dependencies
@@ -264,7 +265,7 @@ def terminal_messages(stop: Stop, outcome: TurnOutcome, ids: Ids) -> tuple[Messa
 async def _mentioned(
     dependencies: LoopDependencies, state: LoopState, prompt: QueuedPrompt, signal: AbortSignal
 ) -> AsyncGenerator[ev.Event, None]:
-    """Attach the files that a queued prompt mentions, without a question: it would hold up the running work."""
+    """Attach the files that a queued prompt mentions, without asking: a question would hold up the running work."""
     if dependencies.mentions is None:
         return
     text = prompt.text if prompt.mentions is None else prompt.mentions
@@ -274,10 +275,10 @@ async def _mentioned(
 
 
 async def attachments_now(dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> tuple[Message, ...]:
-    """Collect attachments, also right after a compaction: what it removed is attached again."""
+    """Collect attachments, also right after a compaction, which may have removed some."""
     attachments = dependencies.extensions.attachments
     if not attachments.waits and not signal.aborted:
-        # Without a task, which costs two turns of the event loop.
+        # Avoid a task, which costs two iterations of the event loop.
         return tuple(await attachments.collect(state))
     try:
         return tuple(await signal.run(attachments.collect(state)))
@@ -286,7 +287,7 @@ async def attachments_now(dependencies: LoopDependencies, state: LoopState, sign
 
 
 def refused_prompts(state: LoopState) -> list[str]:
-    """The ids of this submission's prompts: the model declined one of them, so none is sent again unchanged."""
+    """Ids of this submission's prompts: the model declined one of them, so none is sent again unchanged."""
     ids = []
     for message in reversed(state.messages):
         if message.origin in (Origin.PROMPT, Origin.QUEUED):

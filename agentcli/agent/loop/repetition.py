@@ -1,13 +1,13 @@
 """The loop guard: detects a model that repeats itself before that has cost much.
 
-A repetition is: turns that make the same calls, with equal input, and get the same results, three times in a row; alone
-or in a cycle of up to three turns. It is read from the conversation itself, so nothing has to be remembered and a
-resumed session knows it too. A message of the user ends a row, and so does a reply without calls. Polling tools may
-repeat more often before the loop guard fires.
+A repetition is three turns in a row, or three rounds of a cycle of up to three turns, that make the same calls with
+equal input and get the same results. It is read from the conversation, so it needs no state and works in a resumed
+session. A message of the user ends a repetition, and so does a reply without calls. Polling tools may repeat more often
+before the loop guard fires.
 
 In an interactive session the user is asked. Otherwise the model is warned once; if it continues, the submission ends.
-Calls that are refused again and again are answered with advice first, at the second refusal; what follows the advice
-is counted from there.
+Calls that are refused repeatedly are answered with advice first, at the second refusal; repetitions are counted again
+from there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REPEATS = 3
 REFUSALS = 2
 """Refusals of the same calls in a row before the model is advised to do something else."""
 DENIED = "denied"
-"""In the meta of a message with results: the ids of the calls that were refused."""
+"""Key in the meta of a message with results: ids of the calls that were refused."""
 _LONGEST_CYCLE = 3
 _POLLING_REPEATS: Mapping[str, int] = {"BashOutput": 20, "TodoWrite": 6, "StructuredOutput": 20}
 """Repeats before these tools count as a loop: polling gives the same output until there is more, a task list may be
@@ -42,35 +42,35 @@ _TITLE_LIMIT = 200
 
 TitleOf = Callable[[str, Json], str]
 _Turn = tuple[tuple[str, Json, object, bool, bool], ...]
-"""Its calls, each as name, input, content of the result, whether that was an error, and whether it was a refusal."""
+"""The calls of a turn: name, input, content of the result, whether it is an error, whether it is a refusal."""
 
 
 @frozen
 class Repetition:
     call: ToolUseBlock
-    """The last call of the row, for a name to give it."""
+    """The last call of the repetition, to name it."""
     times: int
     refused: bool = False
-    """All calls of the row were refused, and the model was not advised yet."""
+    """All its calls were refused, and the model was not advised yet."""
 
 
 @frozen
 class LoopVerdict:
-    """What is to become of a repetition: the user's answer, or "unattended" in a non-interactive session."""
+    """How to proceed with a repetition: the user's answer, or "unattended" in a non-interactive session."""
 
     kind: Literal["unattended", "continue", "stop"]
     said: str = ""
-    """What to do instead, in the user's words; the model gets them and goes on."""
+    """The user's instruction what to do instead; sent to the model, which continues."""
 
 
-# ------------------------------------------------------------------------------------------------------- noticing
+# ------------------------------------------------------------------------------------------------------ detection
 
 
 def repetition(messages: Sequence[Message], since: int = 0, *, advised: bool = True) -> Repetition | None:
-    """Whether the newest turns repeat themselves. `since`: what comes before this place was looked at and allowed.
-    `advised`: the model was already advised about calls that are refused; else they count from the second one.
+    """The repetition at the end of the conversation, or None. `since`: messages before this index were checked and
+    allowed. `advised`: the model was already advised about refused calls; otherwise they count from the second one.
 
-    Costs what is compared: a conversation that does not repeat itself is looked at three turns back.
+    Costs only what is compared: a conversation that does not repeat itself is read three turns back.
     """
     turns = _Turns(messages, since)
     for period in range(1, _LONGEST_CYCLE + 1):
@@ -86,7 +86,7 @@ def repetition(messages: Sequence[Message], since: int = 0, *, advised: bool = T
 
 
 class _Turns:
-    """The turns from the newest back to where the row must end, read only as far as they are asked for."""
+    """The turns from the newest back to where a repetition must end, read only as far as needed."""
 
     def __init__(self, messages: Sequence[Message], since: int) -> None:
         self._source = _backwards(messages, since)
@@ -106,7 +106,7 @@ class _Turns:
         return self._read[number]
 
     def times(self, period: int) -> int:
-        """How often the last `period` turns have come one after the other."""
+        """How often the last `period` turns have repeated in a row."""
         same = 0
         while (later := self._get(same)) is not None and later == self._get(same + period):
             same += 1
@@ -125,7 +125,7 @@ def _backwards(messages: Sequence[Message], since: int) -> Iterator[_Turn]:
     results: dict[str, tuple[object, bool, bool]] = {}
     for message in islice(reversed(messages), max(0, len(messages) - since)):
         if message.is_copy:
-            continue  # A compaction has said it again; nothing was done again.
+            continue  # A copy made by a compaction; nothing was done again.
         if message.origin in (Origin.PROMPT, Origin.QUEUED, Origin.SUMMARY):
             return
         if message.role == "assistant":
@@ -147,7 +147,7 @@ def _patience(name: str, input: Json) -> int:
     return _POLLING_REPEATS.get(name, REPEATS)
 
 
-# --------------------------------------------------------------------------------------------------------- asking
+# ------------------------------------------------------------------------------------------------------- question
 
 
 class LoopQuestion:
@@ -177,7 +177,7 @@ class LoopQuestion:
         self.verdict = _verdict(asking.answer) if asking.answer is not None else None
 
     def _asked(self, request_id: str) -> ev.PermissionRequested:
-        """A question like any other, so that every front end can put it."""
+        """An ordinary permission request, so that every front end can show it."""
         text = f"{self._title}: the same result {self._found.times} times in a row."
         return ev.PermissionRequested(
             request_id=request_id,
@@ -191,7 +191,7 @@ class LoopQuestion:
 
 
 def _verdict(answer: Answer) -> LoopVerdict:
-    """A no with words is a no to going on like this, and a yes to something else."""
+    """A refusal with a message means to stop this and do something else, so the model continues."""
     if answer.behavior == "allow" or (answer.message.strip() and not answer.interrupt):
         return LoopVerdict("continue", answer.message.strip())
     return LoopVerdict("stop")

@@ -1,4 +1,4 @@
-"""A reply while it comes in: what is complete, what is half, and what of it may be kept."""
+"""A reply while it streams: complete blocks, open text, and which parts may be kept."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from agentcli.core.usage import Usage
 
 @slotted
 class Reply:
-    """Mutable on purpose and private to one `Turn`; `message` makes the immutable value of it."""
+    """Mutable and private to one `Turn`; `message` makes an immutable value of it."""
 
     message_id: str
     api_id: str
     model: str
     usage: Usage
     blocks: dict[int, Block] = field(default_factory=dict)
-    """Complete ones, by index."""
+    """Complete blocks, by index."""
     open_text: dict[int, list[str]] = field(default_factory=dict)
-    """Text of blocks that still stream; kept when the user interrupts."""
+    """Text of blocks that are still streaming; kept when the user interrupts."""
     opened: dict[int, float] = field(default_factory=dict)
-    """When each block began, on the monotonic clock."""
+    """Start time of each block, on the monotonic clock."""
     held: list[tuple[int, ToolUseBlock]] = field(default_factory=list)
-    """Tool calls that the output cap may have cut: they do not run before the next block or the end says otherwise."""
+    """Tool calls that the output cap may have cut: they do not run until the next block or the end proves otherwise."""
 
     def add_text(self, index: int, text: str) -> None:
         self.open_text.setdefault(index, []).append(text)
@@ -35,13 +35,13 @@ class Reply:
         self.blocks[index] = block
 
     def drop_after(self, call: ToolUseBlock | None) -> None:
-        """Keep the blocks up to and including a call; for a reply that broke off later."""
+        """Keep the blocks up to and including a call; for a reply that was cut off after it."""
         last = next((index for index, block in self.blocks.items() if block is call), -1)
         self.blocks = {index: block for index, block in self.blocks.items() if index <= last}
         self.open_text.clear()
 
     def keep_what_came(self) -> None:
-        """The reply ends here: what of it is text stays, a call that may be cut does not."""
+        """End the reply here: keep its text, drop calls that may be incomplete."""
         for index, _call in self.held:
             self.blocks.pop(index, None)
         for index, parts in self.open_text.items():
@@ -56,7 +56,7 @@ class Reply:
 
     @property
     def estimated_tokens(self) -> int:
-        """Of all that has come, except for thinking and calls that still stream."""
+        """Tokens of everything received, except thinking and calls that are still streaming."""
         open_blocks = [TextBlock("".join(parts)) for parts in self.open_text.values()]
         return sum(map(block_tokens, (*self.blocks.values(), *open_blocks)))
 
@@ -66,7 +66,7 @@ class Reply:
 
     @property
     def says_nothing(self) -> bool:
-        """No text, no call: nothing but thinking and white space. Such a reply is never stored."""
+        """No text and no call, only thinking and white space. Such a reply is never stored."""
         return all(
             is_thinking(block) or (isinstance(block, TextBlock) and not block.text.strip()) for block in self.content
         )

@@ -1,7 +1,7 @@
 """The loop: prepare → exchange (request, reply, tools) → decide → continue or end (SPEC 1, 2).
 
 `run_loop` ends only by yielding `LoopEnded`, once, last, and never raises for anything the model, the network, a tool,
-a hook or the user did. What varies between iterations is in one immutable `LoopState`; the decision is pure
+a hook or the user did. Everything that varies between iterations is in one immutable `LoopState`; the decision is pure
 (`decide.py`); everything that yields events is a `Stage`.
 """
 
@@ -22,7 +22,8 @@ from agentcli.core.events import Event
 
 
 class Stage(Protocol):
-    """A step of the loop: made with its input, `run()` yields its events, then its attributes are its results."""
+    """A step of the loop: constructed with its input; `run()` yields its events; then its attributes hold its
+    results."""
 
     def run(self) -> AsyncGenerator[Event, None]: ...
 
@@ -30,7 +31,8 @@ class Stage(Protocol):
 async def run_loop(
     dependencies: LoopDependencies, state: LoopState, signal: AbortSignal
 ) -> AsyncGenerator[Event, None]:
-    """Run one submission from its prompt (in `state.messages`, last but for attachments) to its terminal."""
+    """Run one submission from its prompt (the last message in `state.messages` except for attachments) to its
+    terminal."""
     try:
         for stage in _stages(dependencies, state, signal):
             async with aclosing(stage.run()) as events:

@@ -1,7 +1,7 @@
-"""Keeps a submission going until it has a structured output, within reason (`--json-schema`).
+"""Keep a submission going until it has a structured output, up to a limit (`--json-schema`).
 
-It sits in the hooks' seam: ending without the output blocks the stop; too many tries end the submission. Its verdicts
-are marked as its own, so that neither the model nor the user reads of a hook.
+Implemented as hooks: ending without the output blocks the stop; too many tries end the submission. Its verdicts are
+marked with `by="schema"`, so that neither the model nor the user reads about a hook.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Tries:
 
 
 class RequireOutput(WrappedHooks):
-    """Hooks around other hooks. The count starts again with each prompt."""
+    """Hooks around other hooks. The count restarts with each prompt."""
 
     def __init__(self, inner: Hooks, tool_name: str, tries: _Tries | None = None) -> None:
         super().__init__(inner)

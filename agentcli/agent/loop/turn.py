@@ -1,10 +1,10 @@
-"""One turn: a request, the reply as it streams, and the tools that run while it does (SPEC 2.3 to 2.5).
+"""One turn: a request, the streamed reply, and the tools that run meanwhile (SPEC 2.3 to 2.5).
 
-`Turn.run()` yields events; when it has ended, `outcome`, `added` and `context` say what came of it. The provider's
-stream and the tools feed one merge, so text, tool progress and results reach the consumer as they happen.
+`Turn.run()` yields events; then `outcome`, `added` and `context` hold the results. The provider's stream and the tools
+feed one merge, so text, tool progress and results reach the consumer as they happen.
 
-A stream that breaks: if nothing but safe tools has started, the reply is tombstoned and the provider retries; if a
-tool with side effects has started, the blocks up to it are kept and the stream is closed.
+When a stream breaks: if only safe tools have started, the reply is tombstoned and the provider retries; if a tool with
+side effects has started, the blocks up to it are kept and the stream is closed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class BesideEvents(Protocol):
 
 @frozen
 class TurnDependencies:
-    """What a turn needs that does not change between turns."""
+    """Dependencies that do not change between turns."""
 
     provider: model.Provider
     runner: ToolRunner
@@ -60,7 +60,7 @@ class TurnDependencies:
     beside: tuple[BesideEvents, ...] = ()
     """Background agents and MCP servers, whose events are shown while the turn runs."""
     keep: Callable[[ev.Event], None] = lambda _event: None
-    """Keeps the last events of the turn when the consumer has gone away."""
+    """Stores the last events of the turn when the consumer has gone away."""
 
 
 @frozen
@@ -183,7 +183,7 @@ class Turn:
             async for event in stream:
                 await self._merge.put(event)
                 if isinstance(event, model.Broken):
-                    # Asking for the next event means "retry": wait until it is decided whether to.
+                    # Requesting the next event means "retry": wait until that is decided.
                     await self._retry.wait()
                     self._retry.clear()
 
@@ -197,7 +197,7 @@ class Turn:
         executor.connect(self._merge.start, put)
         return executor
 
-    # -------------------------------------------------------------------------------------------- the model's side
+    # ------------------------------------------------------------------------------------------------ model events
 
     def _delta(self, delta: model.Delta) -> ev.Event:
         assert self._reply is not None
@@ -315,7 +315,7 @@ class Turn:
         return [*events, *self._withdrawn_questions(), _appended(self._reply.message(None))]
 
     async def _void(self, reason: str) -> list[ev.Event]:
-        """Take back what came of the reply so far: its tools end, its results are dropped, consumers are told."""
+        """Discard the reply so far: its tools end, its results are dropped, consumers get a tombstone."""
         await self._executor.abandon()
         events = self._withdrawn_questions()
         self._finished_calls.clear()
@@ -327,7 +327,7 @@ class Turn:
         return events
 
     def _withdrawn_questions(self) -> list[ev.Event]:
-        """Questions of calls that are gone. One of a call that lives on comes from the call itself."""
+        """Resolve the questions of discarded calls. Calls that are still running resolve their own."""
         alive = set(self._executor.waiting_ids)
         asked = self._open_questions.values()
         gone = [one for one in asked if self._agent_calls.get(one.agent, one.tool_use_id) not in alive]
@@ -341,8 +341,8 @@ class Turn:
         ]
 
     def _unreported_output(self, usage: Usage) -> int:
-        """Tokens of a stopped reply that its usage lacks, by estimate. The API says only at the end how much it wrote;
-        what it has said then is exact."""
+        """Estimated output tokens of a stopped reply that its usage lacks. The API reports the output only at the end;
+        once it has, the count is exact."""
         if not usage or self._reply is None or usage.output_tokens != self._reply.usage.output_tokens:
             return 0
         return max(0, self._reply.estimated_tokens - usage.output_tokens)
@@ -355,18 +355,18 @@ class Turn:
             elapsed = int((self._dependencies.clock.monotonic() - self._began) * 1000)
             cost = self._dependencies.price(name, usage)
             if cost is None:
-                # A gateway may call the model by another name than the one it was asked for.
+                # A gateway may report another model name than the requested one.
                 cost = self._dependencies.price(self._asked_model, usage)
             yield ev.UsageReported(
                 model=name, usage=usage, estimated_tokens=estimated, cost_usd=cost, duration_ms=elapsed
             )
         self._began = self._dependencies.clock.monotonic()
 
-    # -------------------------------------------------------------------------------------------- the tools' side
+    # ------------------------------------------------------------------------------------------------- tool events
 
     def _tool_event(self, executor: Executor, event: ev.Event | None) -> Iterator[ev.Event]:
         if executor is not self._executor:
-            return  # From a reply that was taken back.
+            return  # It belongs to a discarded reply.
         if event is None:
             yield from self._ordered_results(executor.results_ready())
             return
@@ -384,7 +384,7 @@ class Turn:
     def _ordered_results(self, ready: Sequence[CallResult]) -> Iterator[ev.Event]:
         for result in ready[self._results_added :]:
             if result.call.id not in self._finished_calls:
-                return  # Its ToolFinished is still on the way; it comes first.
+                return  # Its ToolFinished has not arrived yet and must come first.
             self._results_added += 1
             yield ev.ToolResultAdded(
                 tool_use_id=result.call.id,
@@ -393,12 +393,11 @@ class Turn:
                 structured=result.output.structured,
             )
 
-    # ------------------------------------------------------------------------------------------------- the end of it
+    # ---------------------------------------------------------------------------------------------------------- end
 
     def _last_events(self) -> Iterator[ev.Event]:
-        """Everything has ended: complete the partial reply and the results of all calls, and set the outcome.
-
-        If the consumer goes away in between, `run` takes the rest of these events."""
+        """Everything has ended: complete the partial reply and the results of all calls, and set the outcome. If the
+        consumer goes away in between, `run` processes the remaining events."""
         yield from self._partial_reply()
         results = self._executor.results() if self.added and self.added[-1].tool_uses else []
         for result in results:
@@ -432,7 +431,7 @@ class Turn:
         )
 
     def _partial_reply(self) -> Iterator[ev.Event]:
-        """Keep what has arrived of a reply that was interrupted; void one that failed or has no content."""
+        """Keep the received part of an interrupted reply; void one that failed or has no content."""
         reply = self._reply
         interrupted = self._signal.aborted or (self._consumer_left and self.outcome.failure is None)
         if reply is not None and not self.added and interrupted:
@@ -444,7 +443,7 @@ class Turn:
             yield ev.ReplyTombstoned(message_id=self._shown_reply, reason="interrupted")
 
     def _result_messages(self, results: Sequence[CallResult]) -> Iterator[Message]:
-        """The results of the calls, then the user's words about them, then texts of hooks."""
+        """The results of the calls, then the user's messages about them, then texts of hooks."""
         ids = self._dependencies.ids
         denied = [result.call.id for result in results if result.denied]
         data = {result.call.id: result.output.data for result in results if result.output.data}

@@ -1,4 +1,4 @@
-"""What the loop itself says, to the model and to the user. Kept in one place so that it can be read as one voice."""
+"""Texts of the loop for the model and the user, in one place to keep them consistent."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""MCP servers in a conversation: their tools for the model, and what servers ask of the user."""
+"""MCP servers in a conversation: their tools for the model, and their requests to the user."""

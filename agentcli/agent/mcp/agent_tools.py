@@ -1,4 +1,4 @@
-"""Which tools of MCP servers a sub-agent has."""
+"""Select the tools of MCP servers that a sub-agent has."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ def is_of_servers(tool: Tool) -> bool:
 
 
 def matching_any(names: Iterable[str]) -> Callable[[str], bool]:
-    """Whether a tool has one of these names, which may be `mcp__server`, or have wildcards in the tool's part."""
+    """A predicate for tool names that match one of these, which may be `mcp__server` or have wildcards in the tool's
+    part."""
     rules = [Rule(name.partition("(")[0].strip()) for name in names]
     return lambda tool: any(rule.names(tool) for rule in rules)
 
 
 def agent_limits(spec: AgentSpec, parent: Registry, settings: OfferSettings) -> OfferLimits | None:
-    """What an agent gets of its parent's tools; None: no tools of servers."""
+    """The part of its parent's MCP tools that an agent gets; None: none."""
     if spec.shares_context:
         direct = (tool for tool in parent if is_of_servers(tool) and tool.name not in parent.deferred)
         return OfferLimits(settings, direct=tuple(tool for tool in direct if not isinstance(tool, ToolSearch)))

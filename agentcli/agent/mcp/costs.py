@@ -1,4 +1,4 @@
-"""What each MCP server costs in the context: direct and loaded definitions, and the messages about it."""
+"""Context cost of each MCP server: direct and loaded definitions, and the messages about it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from agentcli.mcp.tool_names import split_name
 class ServerCost:
     server: str
     direct: int = 0
-    """Tools in every request."""
+    """Number of tools in every request."""
     direct_tokens: int = 0
     loaded: int = 0
-    """Tools that a search has loaded."""
+    """Number of tools that a search has loaded."""
     loaded_tokens: int = 0
     deferred: int = 0
-    """Tools that are not in every request, with the loaded ones; they cost their names."""
+    """Number of tools that are not in every request, including the loaded ones; they cost their names."""
     announced_tokens: int = 0
     """Its share of the messages that list tools and give instructions."""
 
@@ -34,8 +34,8 @@ class ServerCost:
 def server_costs(
     offer: McpOffer, direct: Sequence[Json], loaded: Sequence[Json], shown: Sequence[Message], density: float
 ) -> list[ServerCost]:
-    """`direct`, `loaded`: definitions that the next request has; `shown`: its messages; `density`: true tokens per
-    estimated one."""
+    """Costs per server. `direct`, `loaded`: definitions in the next request; `shown`: its messages; `density`: true
+    tokens per estimated token."""
     deferred, announced = offer.deferred_by_server(), _announced(offer, shown)
     costs = []
     for server in offer.servers:

@@ -1,4 +1,5 @@
-"""Answers what MCP servers ask of the client, for the session: its folders, the user's input, replies of the model."""
+"""Answer requests of MCP servers to the client, for the session: its folders, the user's input, replies of the
+model."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from agentcli.mcp.input_form import FormRefused, InputForm, parse_form
 from agentcli.mcp.visit_address import AddressRefused, VisitAddress, parse_address
 
 LONGEST_MESSAGE = 20_000
-"""Characters of a server's message that are shown."""
+"""Maximum characters of a server's message that are shown."""
 _CANCEL = InputAnswer("cancel")
 _DECLINE = InputAnswer("decline")
 
@@ -37,9 +38,9 @@ class DutyHost:
     questions: Questions
     ids: Ids
     signal: Callable[[], AbortSignal | None]
-    """Of the running submission; None: nothing runs."""
+    """Signal of the running submission; None: nothing runs."""
     call_for_attention: Callable[[str], None]
-    """A question waits for the user."""
+    """Notifies the user that a question is waiting."""
     sampling: SamplingHost
     log: Callable[[str, str], None]
     """Adds a line to the log of a server."""
@@ -47,7 +48,7 @@ class DutyHost:
 
 
 class SessionDuties(ClientDuties):
-    """Made before the engine, which `bind` makes known. `interactive`: whether a user can be asked."""
+    """Created before the engine, which `bind` connects. `interactive`: whether a user can be asked."""
 
     def __init__(
         self, *, interactive: bool = False, sampling_budget_usd: float = 0.0, open_address: OpenAddress | None = None
@@ -101,7 +102,7 @@ class SessionDuties(ClientDuties):
             return _DECLINE
 
     async def _ask(self, request: InputRequest, title: str, display: Json) -> Answer | InputAnswer:
-        """The user's approval, or what the server gets without one."""
+        """The user's approval, or the server's answer if there is none."""
         assert self.questions is not None
         shown = {"server": request.server, "message": request.message[:LONGEST_MESSAGE], **display}
         answer = await self.questions.ask(request.server, title, shown)

@@ -23,7 +23,7 @@ class ServerNotices:
         self._reported: set[str] = set()
 
     def take(self) -> list[NoticeRaised]:
-        """Notices about changes since the last call. Cheap without changes."""
+        """Notices about changes since the last call. Cheap if nothing has changed."""
         if self._version == self._servers.version:
             return []
         self._version = self._servers.version

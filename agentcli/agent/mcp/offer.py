@@ -1,8 +1,8 @@
-"""Which tools of MCP servers a conversation has: direct ones in every request, the others deferred.
+"""The tools of MCP servers that a conversation has: direct ones in every request, the others deferred.
 
-Direct are those of servers that are connected when the first request is built, if their definitions together are small
-enough. From then on they are part of the request's prefix and stay there, also when their server is gone. All others
-are announced by name (`updates.py`) and loaded by ToolSearch.
+Direct tools are those of servers that are connected when the first request is built, if their definitions together are
+small enough. From then on they are part of the request's prefix and stay there, even when their server is gone. All
+others are announced by name (`updates.py`) and loaded by ToolSearch.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ SearchMode = Literal["own", "api", "off"]
 class OfferSettings:
     search: SearchMode = "own"
     direct_tokens: int = DIRECT_TOKENS
-    """Tokens that the definitions of all servers may have together without being deferred."""
+    """Tokens that the definitions of all servers together may have without being deferred."""
     result_tokens: int = MOST_TOKENS
 
 
 @frozen
 class OfferLimits:
-    """What a conversation gets of the session's tools."""
+    """Limits on the session's tools for one conversation."""
 
     settings: OfferSettings = OfferSettings()
     allows: Callable[[str], bool] = lambda _name: True
-    """Whether it may have a tool of this name."""
+    """Whether the conversation may have a tool with this name."""
     direct: tuple[Tool, ...] | None = None
     """The direct tools of the conversation that it continues; None: it has its own."""
     recorded: tuple[Json, ...] = ()
@@ -55,7 +55,7 @@ class OfferLimits:
 
 
 class McpOffer:
-    """One per conversation."""
+    """The MCP tools of one conversation."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class McpOffer:
         loaded: LoadedTools,
         log: Sequence[Message] = (),
     ) -> None:
-        """`refuses`: whether a rule removes a tool altogether. `log`: of a resumed session."""
+        """`refuses`: whether a rule removes a tool altogether. `log`: that of a resumed session."""
         self.servers = servers
         self.settings = limits.settings
         self._refuses = refuses
@@ -73,7 +73,7 @@ class McpOffer:
         self._parts = server_parts(server.name for server in servers)
         self._loaded = loaded
         self._known: dict[str, Tool] = {}
-        """All tools that were ever there, as they were last."""
+        """All tools that were ever available, in their last version."""
         self._available: dict[str, Tool] = {}
         self._direct: dict[str, Tool] | None = None
         """None until the first request."""
@@ -81,7 +81,7 @@ class McpOffer:
         self._made: tuple[object, Registry, Registry] | None = None
         self._search: Tool = ToolSearch(self, definition_of)
         self._offers_search = False
-        """Stays true: it is part of the prefix."""
+        """Never reset: the search tool is part of the prefix."""
         self.can_search = self.settings.search != "off" and not refuses(TOOL_SEARCH)
         if self.settings.search == "api" and self.can_search:
             loaded.found_by_api = lambda: {name: definition_of(tool) for name, tool in self._deferred().items()}
@@ -101,7 +101,7 @@ class McpOffer:
     # -------------------------------------------------------------------------------------------- for the conversation
 
     def registry(self, base: Registry) -> Registry:
-        """The tools of the conversation, with these as its others."""
+        """The registry of the conversation: `base` plus the tools of servers."""
         self._look()
         state = (self._seen, len(self._known), self._direct is None)
         if self._made is None or self._made[0] != state or self._made[1] is not base:
@@ -136,7 +136,7 @@ class McpOffer:
         return {server: sorted(names) for server, names in found.items()}
 
     def part_of(self, server: str) -> str:
-        """A server's name as it stands in the names of its tools."""
+        """A server's name as it appears in the names of its tools."""
         return self._parts.get(server, server)
 
     @property
@@ -146,7 +146,7 @@ class McpOffer:
     # -------------------------------------------------------------------------------------------------- for ToolSearch
 
     def available(self) -> Mapping[str, Tool]:
-        """By name: all that can be loaded, as they are now."""
+        """All tools that can be loaded, in their current version, by name."""
         self._look()
         direct = self._direct or {}
         changed = {
@@ -161,29 +161,30 @@ class McpOffer:
         return {name: tool for name, tool in self._available.items() if name not in (self._direct or {})}
 
     def direct(self) -> Mapping[str, Tool]:
-        """By name: those that need not be loaded."""
+        """The tools that need not be loaded, by name."""
         return self._direct or {}
 
     def record(self, name: str) -> Json:
-        """What has to be remembered of a loaded tool."""
+        """The stored record of a loaded tool."""
         return _record(self._known[name], self._loaded.definitions[name])
 
     def direct_records(self) -> list[Json]:
-        """What has to be remembered of the direct tools."""
+        """The stored records of the direct tools."""
         return [_record(tool, definition_of(tool)) for tool in (self._direct or {}).values()]
 
     def _as_sent(self, direct: Tool) -> Tool:
-        """The tool as its server has it now, if the model knows it so."""
+        """The server's current version of a tool if the model knows that definition, otherwise the version that was
+        sent."""
         now = self._available.get(direct.name, direct)
         if definition_of(now) == definition_of(direct):
             return now
         if isinstance(now, McpTool) and isinstance(direct, McpTool) and now.server is not direct.server:
-            # The configuration of the server has changed, so it is another connection.
+            # The server's configuration has changed, so it is another connection.
             return McpTool(now.server, direct.offer, direct.name, self.settings.result_tokens)
         return direct
 
     def load(self, names: Sequence[str]) -> None:
-        """Send these tools from the next request on."""
+        """Include these tools from the next request on."""
         for name in names:
             self._loaded.definitions.setdefault(name, definition_of(self._known[name]))
 
@@ -204,19 +205,19 @@ class McpOffer:
         direct = (self._direct or {}).get(name)
         return self._loaded.definitions.get(name) if direct is None else definition_of(direct)
 
-    # --------------------------------------------------------------------------------------------------- what is there
+    # --------------------------------------------------------------------------------------------------------- servers
 
     @property
     def _has_servers(self) -> bool:
         return any(server.state not in ("disabled", "unapproved") for server in self.servers)
 
     def _look(self) -> None:
-        """Take over what the servers offer now, if that has changed."""
+        """Update the available tools if the servers' offers have changed."""
         seen = tuple((server.state, server.offers, server.disabled_tools) for server in self.servers)
         if seen == self._seen:
             return
         self._seen = seen
-        # Servers that appear during the session.
+        # Servers may appear during the session.
         self._parts = server_parts((server.name for server in self.servers), self._parts)
         self._available = {tool.name: tool for tool in self._offered() if self._allows(tool.name)}
         self._known |= self._available
@@ -243,14 +244,14 @@ class McpOffer:
         return self._refuses(f"{PREFIX}{self.part_of(server)}__")
 
     def _tool(self, server: McpServer, offer: ToolOffer, name: str) -> McpTool:
-        """The same object as long as the offer is the same."""
+        """The existing object as long as the offer is the same, otherwise a new one."""
         known = self._available.get(name)
         if isinstance(known, McpTool) and known.offer == offer and known.server is server:
             return known
         return McpTool(server, offer, name, self.settings.result_tokens)
 
     def _chosen(self) -> Iterator[tuple[str, Tool]]:
-        """The tools that are direct from the first request on."""
+        """The tools that are direct, decided at the first request."""
         defers = self.can_search
         tokens = sum(schema_tokens(definition_of(tool)) for tool in self._available.values())
         for name, tool in self._available.items():
@@ -259,7 +260,8 @@ class McpOffer:
                 yield name, tool
 
     def _recorded_tool(self, record: Json) -> Tool | None:
-        """A tool of an earlier process, which can be called once its server has it; None: not in this session."""
+        """A tool of an earlier process, which can be called once its server offers it; None: not available in this
+        session."""
         definition = record["definition"]
         name, server = definition["name"], self.servers.get(record["server"])
         if not self._allows(name):
@@ -274,7 +276,7 @@ class McpOffer:
 
 
 def definition_of(tool: Tool) -> Json:
-    """A tool as requests carry it."""
+    """A tool's definition as requests contain it."""
     return {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
 
 
@@ -291,7 +293,7 @@ def loaded_records(log: Sequence[Message]) -> Iterator[Json]:
 
 
 def valid_records(records: Iterable[Json]) -> Iterator[Json]:
-    """Session files are read leniently: what is not of this form is left out."""
+    """Valid records only: session files are read leniently, and records of another form are skipped."""
     for record in records:
         definition = record.get("definition") if isinstance(record, dict) else None
         if (

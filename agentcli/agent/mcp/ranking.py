@@ -1,4 +1,4 @@
-"""Ranks tools by how well they match a query: BM25 over names, descriptions and parameters.
+"""Rank tools by how well they match a query: BM25 over names, descriptions and parameters.
 
 Pure and deterministic: equal scores are ordered by name.
 """
@@ -20,24 +20,24 @@ _NAME_WEIGHT = 4
 _PARAMETER_WEIGHT = 2
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 _DEEPEST = 4
-"""Levels of a schema whose parameters are read."""
+"""Number of schema levels whose parameters are read."""
 
 
 @frozen
 class ToolDocument:
     name: str
-    """As the model calls it."""
+    """Name by which the model calls it."""
     description: str = ""
     schema: Json | None = None
 
 
 def words_of(text: str) -> list[str]:
-    """Words in lower case, without plural endings; `createIssue` and `create_issue` have the same."""
+    """Words in lower case, without plural endings; `createIssue` and `create_issue` give the same."""
     return [_stem(word.lower()) for word in _WORD.findall(text)]
 
 
 def rank(query: str, documents: Sequence[ToolDocument]) -> list[str]:
-    """Names of the matching tools, the best first. A tool whose name the query is comes before all others."""
+    """Names of the matching tools, best first. A tool whose name equals the query comes first."""
     wanted = set(words_of(query))
     counts = {document.name: _counted(document) for document in documents}
     if not counts:
@@ -80,7 +80,7 @@ def _counted(document: ToolDocument) -> Counter[str]:
 
 
 def _parameters(schema: Mapping[str, Any], depth: int) -> Iterator[tuple[str, str]]:
-    """Names of parameters with their descriptions, also of nested ones."""
+    """Names of parameters with their descriptions, including nested ones."""
     properties = schema.get("properties")
     if depth and isinstance(properties, dict):
         for name, inner in properties.items():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agentcli.mcp.servers import McpServers
 
 CONNECT_SECONDS = 15.0
-"""For a server that is still connecting when its resource is wanted."""
+"""Timeout for a server that is still connecting when its resource is mentioned."""
 
 
 @frozen
@@ -43,7 +43,7 @@ def find_resource(spellings: Iterable[str], servers: McpServers) -> ResourceMent
 
 
 async def read_resource(mention: ResourceMention, context: ToolContext) -> Output:
-    """Its content for the model. A failure is an output too."""
+    """The resource's content for the model. A failure is an output too."""
     from agentcli.agent.mcp.results import ResultLimits, content_output
     from agentcli.mcp.connection import McpFailure
 

@@ -1,7 +1,7 @@
-"""Results of MCP tools and resources for the model: text, pictures, and files for what does not fit.
+"""Convert results of MCP tools and resources for the model: text, pictures, and files for what does not fit.
 
-Everything here comes from a server: text loses its control characters, pictures are fitted like those of Read, other
-data goes to a file in the session's results folder.
+All input comes from a server: control characters are removed from text, pictures are resized like those of Read, other
+data is saved to a file in the session's results folder.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from agentcli.mcp.offers import McpContent, McpResult
 from agentcli.tools.base import Output
 
 MOST_TOKENS = 25_000
-"""Of one result in the conversation, unless the settings or the tool say otherwise."""
+"""Limit for one result in the conversation, unless the settings or the tool override it."""
 _MOST_PICTURES = 20
 _SHOWN_OF_SPILLED = 2_000
 _MOST_VALUES = 2_000
-"""Of structured content that is compared and written on the event loop."""
+"""Maximum number of values of structured content that are compared and written on the event loop."""
 _LONGEST_INDENTED = 1024 * 1024
 _JSON_MARK = lazy_pattern(r'"|\\.|(?<=[}\]]),', re.DOTALL)
 _NO_CONTENT = "(no content)"
@@ -43,10 +43,10 @@ _NO_CONTENT = "(no content)"
 @frozen
 class ResultLimits:
     folder: Path | None
-    """For data that does not fit; None: nothing can be saved."""
+    """Folder for data that does not fit; None: nothing can be saved."""
     tokens: int = MOST_TOKENS
     characters: int | None = None
-    """The tool's own limit, which replaces the one in tokens."""
+    """The tool's own limit, which replaces `tokens`."""
 
     def fits(self, text: str) -> bool:
         if self.characters is not None:
@@ -57,7 +57,7 @@ class ResultLimits:
 
 
 async def output_of(result: McpResult, limits: ResultLimits) -> Output:
-    """The output of a call."""
+    """The tool output for the result of a call."""
     content = result.content
     if result.structured is not None:
         is_large = _is_large(result)
@@ -69,7 +69,7 @@ async def output_of(result: McpResult, limits: ResultLimits) -> Output:
 
 
 async def content_output(content: Sequence[McpContent], limits: ResultLimits) -> Output:
-    """The output for a sequence of parts, in their order, its text within the limits."""
+    """The output for a sequence of content parts in their order, with the text within the limits."""
     blocks: list[TextBlock | ImageBlock] = []
     for part in content:
         blocks.append(await _block(part, sum(isinstance(block, ImageBlock) for block in blocks), limits.folder))
@@ -78,7 +78,7 @@ async def content_output(content: Sequence[McpContent], limits: ResultLimits) ->
     is_large = sum(map(len, texts)) > PIECE
     text = await in_thread(_joined_lines, texts) if is_large else "\n".join(texts)
     summary = await in_thread(_summary, text, len(pictures)) if is_large else _summary(text, len(pictures))
-    # A short text is the summary already.
+    # A short text is already the summary.
     display = {"kind": "text", "text": text[: 4 * _SHOWN_OF_SPILLED]} if text and text not in summary else {}
     if not limits.fits(text):
         spilled = await in_thread(_spilled, text, limits.folder)
@@ -90,7 +90,7 @@ async def content_output(content: Sequence[McpContent], limits: ResultLimits) ->
 
 
 def _is_large(result: McpResult) -> bool:
-    """Whether the event loop would wait noticeably for `_all_content`."""
+    """Whether `_all_content` would block the event loop noticeably."""
     if sum(len(part.text) for part in result.content) > PIECE:
         return True
     waiting, values = [result.structured], 0
@@ -106,7 +106,7 @@ def _is_large(result: McpResult) -> bool:
 
 
 def _all_content(result: McpResult) -> tuple[McpContent, ...]:
-    """The content, with the structured one as text unless it only repeats the texts."""
+    """The content, plus the structured content as text unless it only repeats the texts."""
     if _repeats(result.content, result.structured):
         return result.content
     return (*result.content, McpContent("text", text=dump_large_json(result.structured)))
@@ -123,7 +123,8 @@ def _joined_lines(texts: Sequence[str]) -> str:
 
 
 def _repeats(content: Sequence[McpContent], structured: Any) -> bool:
-    """Whether the texts are the structured content, or the only value in it: servers wrap texts as {"result": "…"}."""
+    """Whether the texts equal the structured content, or the only value in it: servers wrap texts as {"result":
+    "…"}."""
     texts = [part.text for part in content if part.kind == "text"]
     is_wrapped = isinstance(structured, dict) and len(structured) == 1
     return _are_value(texts, structured) or (is_wrapped and _are_value(texts, next(iter(structured.values()))))
@@ -197,7 +198,7 @@ def _saved(part: McpContent, what: str, folder: Path | None) -> TextBlock:
 
 
 def _spilled(text: str, folder: Path | None) -> str:
-    """The beginning of a text, and where all of it is. Blocking."""
+    """The beginning of a text and the path of the file with all of it. Blocking."""
     path = _write(folder, (piece.encode("utf-8", "replace") for piece in pieces_of(_in_lines(text))), ".txt")
     size = f"{counted(len(text), 'character')}, too many for the conversation"
     if path is None:
@@ -211,7 +212,7 @@ def _spilled(text: str, folder: Path | None) -> str:
 
 
 def _in_lines(text: str) -> str:
-    """JSON without line breaks gets some, so that the file can be read in parts."""
+    """Add line breaks to JSON without any, so that the file can be read in parts."""
     if "\n" not in text and text[:1] in ("{", "["):
         if len(text) > _LONGEST_INDENTED:
             return joined(_rows_apart(text))
@@ -223,11 +224,12 @@ def _in_lines(text: str) -> str:
 
 
 def _rows_apart(text: str) -> Iterator[str]:
-    """A line break after each comma behind a bracket; strings stay as they are. Cheaper than to parse and write it."""
+    """Add a line break after each comma that follows a bracket, outside of strings. Cheaper than parsing and writing
+    it."""
     at, is_string = 0, False
     while at < len(text):
         end = at + PIECE
-        while text[end - 1 : end] == "\\":  # an escape is not cut
+        while text[end - 1 : end] == "\\":  # do not cut an escape
             end += 1
         for mark in _JSON_MARK.finditer(text, at, end):
             if mark[0] == '"':

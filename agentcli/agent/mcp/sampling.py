@@ -1,7 +1,7 @@
-"""Replies of the model for MCP servers (sampling): only after a question, within a budget for each server.
+"""Sampling: replies of the model for MCP servers, only after a question and within a budget per server.
 
-No tools, no thinking, nothing of the conversation: the request is what the server sent. Its cost counts as the
-session's, and against the server's own budget, which ends it whatever was allowed.
+No tools, no thinking, nothing of the conversation: the request contains only what the server sent. Its cost counts
+towards the session's totals and the server's own budget, which is a hard limit whatever was allowed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from agentcli.providers import base as model
 from agentcli.providers.catalog import Catalog
 
 MOST_TOKENS = 4_096
-"""Output tokens of one reply, whatever a server wants."""
+"""Maximum output tokens of one reply, whatever a server requests."""
 LONGEST_REQUEST = 400_000
-"""Characters of all messages and the system prompt."""
+"""Maximum characters of all messages and the system prompt."""
 MOST_WAITING = 10
-"""Requests of one server that wait for one another; more are refused."""
+"""Maximum queued requests of one server; more are refused."""
 _IMAGE_TOKENS = 1_600
 _IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _GENERIC = frozenset({"claude", "anthropic", "model", "latest"})
@@ -43,26 +43,26 @@ _STOP_REASONS = {"end_turn": "endTurn", "max_tokens": "maxTokens", "stop_sequenc
 
 @frozen
 class SamplingHost:
-    """What replies are made with."""
+    """Dependencies from the session."""
 
     provider: model.Provider
     profile: Callable[[], Profile]
     catalog: Catalog
     count: Callable[[ev.Event], None]
-    """Adds what a reply cost to the session's totals."""
+    """Adds the cost of a reply to the session's totals."""
     is_budget_spent: Callable[[], bool]
     """Whether the session's own budget is spent."""
 
 
 class _Refused(Exception):
-    """Why there is no reply; the text goes to the server."""
+    """There is no reply; the text, which is sent to the server, says why."""
 
 
 @frozen
 class _Plan:
     request: model.Request
     most_usd: float | None
-    """What it costs at most, estimated; None: the model's price is not known."""
+    """Estimated maximum cost in dollars; None: the model's price is unknown."""
 
 
 class ServerSampling:
@@ -73,7 +73,7 @@ class ServerSampling:
         signal: Callable[[], AbortSignal | None],
         budget_usd: float,
     ) -> None:
-        """`signal`: of the running submission, which stops replies; None: nothing runs."""
+        """`signal`: that of the running submission, which stops replies; None: nothing runs."""
         self._host = host
         self._signal = signal
         self._questions = questions
@@ -84,7 +84,7 @@ class ServerSampling:
         self._allowed: set[str] = set()
         """Servers that need no further question in this session."""
         self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        """One request of a server at a time: each is decided with what the one before has cost."""
+        """One request of a server at a time: each decision needs the cost of the previous one."""
         self._waiting: dict[str, int] = defaultdict(int)
 
     async def reply(self, request: SamplingRequest) -> SamplingReply:
@@ -102,7 +102,7 @@ class ServerSampling:
         finally:
             self._waiting[server] -= 1
 
-    # ---------------------------------------------------------------------------------------------------- deciding
+    # ---------------------------------------------------------------------------------------------------- decision
 
     def _plan(self, request: SamplingRequest) -> _Plan:
         if self._host.is_budget_spent():
@@ -121,7 +121,7 @@ class ServerSampling:
         if price is not None:
             left = self._budget - self._spent[request.server]
             at = price.at(tokens)
-            # The request is sent with a cache breakpoint, and writing to the cache costs more than reading.
+            # The request is sent with a cache breakpoint, and writing to the cache costs more than plain input.
             prompt = price.cost(Usage(cache_write_5m_tokens=tokens))
             affordable = (left - prompt) * 1_000_000 / at.output if at.output else output
             if affordable < 1:
@@ -150,7 +150,8 @@ class ServerSampling:
         self._questions.put(ev.NoticeRaised(text=text, level="warning", code="mcp"))
 
     async def _approve(self, request: SamplingRequest, plan: _Plan) -> None:
-        """Ask the user unless the server is allowed. A model without a known price has no budget: each is asked."""
+        """Ask the user unless the server is allowed. Without a known price there is no budget, so every request is
+        asked about."""
         server = request.server
         if server in self._allowed and plan.most_usd is not None:
             return
@@ -160,7 +161,7 @@ class ServerSampling:
             raise _Refused("the user cancelled the request")
         if answer.behavior == "deny":
             raise _Refused("the user declined the request")
-        # "once" allows this request alone, "session" all of the server's within its budget.
+        # "once" allows only this request, "session" all requests of the server within its budget.
         if (answer.updated_input or {}).get("scope") == "session" and plan.most_usd is not None:
             self._allowed.add(server)
 
@@ -177,7 +178,7 @@ class ServerSampling:
             "budget_usd": self._budget,
         }
 
-    # ----------------------------------------------------------------------------------------------------- replying
+    # ------------------------------------------------------------------------------------------------------- reply
 
     async def _run(self, server: str, plan: _Plan) -> SamplingReply:
         call = SideCall(self._host.provider, self._price)
@@ -206,7 +207,8 @@ class ServerSampling:
 
 
 def _model_for(hints: tuple[str, ...], profile: Profile) -> str:
-    """The small model, unless the first hint that fits one of both names the session's."""
+    """The small model or the session's model, whichever the first matching hint names; the small model without a
+    match."""
     for hint in hints:
         for name in (profile.small_model, profile.model):
             if _is_meant(hint.lower(), name.lower()):
@@ -220,7 +222,7 @@ def _is_meant(hint: str, name: str) -> bool:
 
 
 def _wire_messages(request: SamplingRequest) -> tuple[Json, ...]:
-    """The messages as the API takes them: roles in turn, the user's first. Raises `_Refused`."""
+    """The messages as the API accepts them: alternating roles, the user's first. Raises `_Refused`."""
     found: list[Json] = []
     for message in request.messages:
         block = _wire_block(message.content)

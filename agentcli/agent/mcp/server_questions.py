@@ -1,7 +1,7 @@
 """Questions of MCP servers to the user: shown by the running submission or an idle front end, one after the other.
 
-A question comes from a task of the server's connection, so its events wait here. A running turn takes them into its
-stream, and at all other times the front end does (`wait_for_events`).
+A question comes from a task of the server's connection, so its events are queued here. A running turn takes them into
+its stream; at all other times the front end does (`wait_for_events`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from agentcli.core.permission import Answer
 from agentcli.core.plaintext import plain_line
 
 MOST_OPEN = 10
-"""Questions of all servers that are open at a time; more are cancelled."""
+"""Maximum open questions of all servers; more are cancelled."""
 MOST_ASKED = 20
-"""Questions of one server between two prompts; more are cancelled."""
+"""Maximum questions of one server between two prompts; more are cancelled."""
 CANCELLED = Answer("deny", updated_input={"action": "cancel"})
-"""The user closed the question. Every other open question of a server is cancelled with it."""
+"""The user closed the question. Every other open question of servers is cancelled with it."""
 
 
 class ServerQuestions:
@@ -34,7 +34,7 @@ class ServerQuestions:
         signal: Callable[[], AbortSignal | None],
         call_for_attention: Callable[[str], None],
     ) -> None:
-        """`signal`: of the running submission; None: nothing runs."""
+        """`signal`: that of the running submission; None: nothing runs."""
         self._questions = questions
         self._ids = ids
         self._signal = signal
@@ -51,8 +51,8 @@ class ServerQuestions:
     # ------------------------------------------------------------------------------------------------------ asking
 
     async def ask(self, server: str, title: str, display: Json) -> Answer | None:
-        """The user's answer. None: the question was closed, the work was stopped, nobody can answer, or the server asks
-        too much."""
+        """The user's answer. None: the question was closed, the work was stopped, nothing can show it, or the server
+        asks too often."""
         signal = self._signal()
         if not self._admits(server, signal):
             return None
@@ -107,7 +107,7 @@ class ServerQuestions:
     # ------------------------------------------------------------------------------------------------------ events
 
     def put(self, event: ev.Event) -> None:
-        """Show an event as soon as something takes it."""
+        """Queue an event to be shown."""
         self._events.append(event)
         if self._wake is not None:
             self._wake()
@@ -121,8 +121,8 @@ class ServerQuestions:
         return taken
 
     def on_event(self, wake: Callable[[], object]) -> Callable[[], None]:
-        """Call `wake` for each new event, until the returned function is called. A turn does; nothing else takes events
-        meanwhile."""
+        """Call `wake` for each new event, until the returned function is called. Used by a turn; nothing else takes
+        events meanwhile."""
         self._wake = wake
         self._news.clear()
         if self._events:
@@ -136,8 +136,8 @@ class ServerQuestions:
         return unhook
 
     async def wait_for_events(self) -> Sequence[ev.Event]:
-        """Wait for events that no turn takes, and take them. Questions outside of submissions are asked only while
-        something waits here. Cancel it."""
+        """Wait for events that no turn takes, and take them; cancel it. Outside of submissions, questions are asked
+        only while a caller waits here."""
         self._listeners += 1
         try:
             await self._news.wait()

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 NAME = "ToolSearch"
 LOADED_TOOLS = "loaded_tools"
-"""In `Output.data`: records of the tools that were loaded, see `McpOffer.record`."""
+"""Key in `Output.data`: records of the tools that were loaded, see `McpOffer.record`."""
 _SELECT = "select:"
 _USUAL_RESULTS = 5
 _MOST_RESULTS = 20
 _CONNECT_SECONDS = 15.0
-"""For servers that are still connecting when nothing is found."""
+"""Timeout for servers that are still connecting when nothing is found."""
 _DESCRIPTION = (
     "Load tools of MCP servers. Messages list deferred tools by name only; this finds them and loads their "
     "definitions, and then they can be called like any other tool. Search once for all that a task needs, and before "
@@ -102,7 +102,7 @@ class ToolSearch:
         return Output(self._nothing(query, len(available)), summary="no tool found")
 
     def _has_other(self, name: str) -> bool:
-        """Whether the model has another definition of a tool than its server has now."""
+        """Whether the model has another definition of a tool than its server offers now."""
         known, now = self._tools.loaded_definition(name), self._tools.available().get(name)
         return known is not None and now is not None and self._definition_of(now) != known
 
@@ -116,7 +116,7 @@ class ToolSearch:
 
 
 def _meant(name: str, tools: Mapping[str, Tool]) -> list[str]:
-    """The tool of this name; or the only one that is called so by its server."""
+    """The tool with this full name, or the only one with this name on its server."""
     if name in tools:
         return [name]
     short = [each for each in tools if each.split("__", 2)[-1] == name]

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 LONGEST_DESCRIPTION = 2_048
 _LONGEST_VALUE = 80
 _PROGRESS_SECONDS = 0.1
-"""Least time between two reports of a call's progress."""
+"""Minimum time between two progress reports of a call."""
 _CONNECT_SECONDS = 30.0
-"""For a server that is still connecting when its tool is called."""
+"""Timeout for a server that is still connecting when its tool is called."""
 
 
 class McpTool:
     shows_schema = True
-    """An input that does not fit is answered with the schema: the model may call it without having seen that."""
+    """Answer invalid input with the schema: the model may call the tool without having seen it."""
 
     def __init__(self, server: McpServer, offer: ToolOffer, name: str, most_tokens: int = MOST_TOKENS) -> None:
-        """`name`: for the model. `most_tokens`: of a result, unless the tool has a limit of its own."""
+        """`name`: the one for the model. `most_tokens`: limit of a result, unless the tool has its own."""
         self.server = server
         self.offer = offer
         self.name = name
@@ -43,13 +43,13 @@ class McpTool:
 
     @property
     def is_there(self) -> bool:
-        """Whether its server has it now."""
+        """Whether its server offers it now."""
         server, tool = self.server, self.offer.name
         return server.state == "connected" and any(tool == one.name for one in server.offers.tools)
 
     @property
     def validates_itself(self) -> bool:
-        """Whether the server has another schema for it by now, so that only the server can check an input."""
+        """Whether the server has changed the schema since, so that only the server can check an input."""
         return any(
             self.offer.name == one.name and self.offer.input_schema != one.input_schema
             for one in self.server.offers.tools
@@ -64,11 +64,11 @@ class McpTool:
         return self.offer.read_only
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        # The server's own word that it changes nothing is no permission.
+        # The server's claim to be read-only is not a permission.
         return (Need("other", self.name, is_declared_read_only=self.offer.read_only),)
 
     def preview(self, input: Json, context: ToolContext) -> Json:
-        """Whose tool it is and what the server says about it, for the question whether it may run."""
+        """The server, the tool and the server's claims about it, for the permission question."""
         offer = self.offer
         claims = ["read-only"] if offer.read_only else []
         claims += ["destructive"] if offer.destructive and not offer.read_only else []
@@ -110,7 +110,7 @@ class McpTool:
     async def _called(self, input: Json, context: ToolContext, signal: AbortSignal, report: Any) -> Output:
         limits = ResultLimits(context.results_dir, self._most_tokens, self.offer.max_result_chars)
         try:
-            # In a resumed session the model knows the tools before the server is there.
+            # In a resumed session the model knows the tools before their server is connected.
             await signal.run(self.server.settle(_CONNECT_SECONDS))
             return await output_of(await self.server.call(self.offer.name, input, report, signal), limits)
         except McpFailure as error:
@@ -120,7 +120,7 @@ class McpTool:
 
 
 def described(offer: ToolOffer) -> str:
-    """The description for the model: without control characters, and of limited length."""
+    """The description for the model, without control characters and of limited length."""
     text = plain_text(offer.description or offer.title).strip()
     if len(text) <= LONGEST_DESCRIPTION:
         return text
@@ -128,7 +128,7 @@ def described(offer: ToolOffer) -> str:
 
 
 def sendable_schema(schema: Json) -> Json:
-    """A server's schema in the form that the API takes: an object at the top, without alternatives."""
+    """A server's schema in the form that the API accepts: an object at the top level, without alternatives."""
     kept = {key: value for key, value in schema.items() if key not in REFUSED_AT_TOP}
     return {**kept, "type": "object"}
 

@@ -1,6 +1,7 @@
-"""Tells the model about MCP servers: their deferred tools, their instructions, and which ones have gone.
+"""Inform the model about MCP servers: their deferred tools, their instructions, and lost connections.
 
-What was told is read from the messages in sight, so that it survives a resume and is told again after a compaction.
+What the model knows is read from the messages in the context, so it survives a resume and is repeated after a
+compaction.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from agentcli.core.plaintext import plain_line, plain_text
 from agentcli.core.plural import counted
 
 LISTED_TOKENS = 1_200
-"""Of all names of tools in one message."""
+"""Maximum tokens of all tool names in one message."""
 LONGEST_INSTRUCTIONS = 2_000
 MOST_TOLD = 8
-"""Messages in sight about one server; after these only its end and its return are told."""
+"""Maximum messages in the context about one server; after these only disconnects and reconnects are reported."""
 _HEADING = (
     "[Deferred tools of MCP servers. ToolSearch loads them. They are called mcp__SERVER__NAME, here without "
     "mcp__SERVER__:]"
 )
 _HEADING_BY_API = "[Tools of MCP servers that the tool search can load, without mcp__SERVER__ in their names:]"
 _Told = dict[str, Any]
-"""About one server: `gone`, `tools` (names), `instructions` (a digest)."""
+"""What the model was told about one server: `gone`, `tools` (names), `instructions` (a digest)."""
 
 
 class McpUpdates(Attachments):
-    """One per conversation."""
+    """The MCP updates of one conversation."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class McpUpdates(Attachments):
         self._told: Gathered[Message, tuple[dict[str, _Told], Counter[str]]] = Gathered(
             lambda: ({}, Counter()), _with_servers
         )
-        """Of the messages in sight: what they tell of each server, and how often."""
+        """From the messages in the context: the last report about each server, and the number of reports."""
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         self._prepare()
@@ -77,7 +78,7 @@ class McpUpdates(Attachments):
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {MCP_SERVERS: news}),)
 
     def _state_of(self, name: str, told: _Told | None, is_restless: bool) -> _Told | None:
-        """What there is to know about a server; None: nothing was told, and there is nothing to tell."""
+        """The current report about a server; None: nothing was reported, and there is nothing to report."""
         offer, server = self._offer, self._offer.servers.get(name)
         assert server is not None
         if not server.settled:
@@ -119,7 +120,7 @@ class McpUpdates(Attachments):
         return lines
 
     def _tool_lines(self, tools: Mapping[str, Sequence[str]]) -> list[str]:
-        """One line per server. Each gets an equal share of the room at least."""
+        """One line per server. Each gets at least an equal share of the token limit."""
         lines: list[str] = []
         left = float(LISTED_TOKENS)
         for number, (server, names) in enumerate(sorted(tools.items(), key=lambda one: (len(one[1]), one[0]))):
@@ -144,7 +145,7 @@ def _with_servers(
 
 
 def tokens_by_server(message: Message, offer: McpOffer) -> dict[str, float]:
-    """Tokens of a message about servers, for each of them. Lines about several count in equal shares."""
+    """Tokens of a message about servers, per server. Lines about several servers count in equal shares."""
     about: Mapping[str, _Told] = message.meta.get(MCP_SERVERS, {})
     found, current = dict.fromkeys(about, 0.0), None
     for line in message.text.splitlines():

@@ -1,1 +1,1 @@
-"""What the plugins of a session add to it: tools, hooks, context steps, renderers; and their reload."""
+"""Parts that plugins add to a session: tools, hooks, context steps, renderers; and reloading them."""

@@ -1,4 +1,5 @@
-"""The parts of all plugins together, as the engine uses them. Of several with the same name the first one counts."""
+"""The parts of all plugins combined, as the engine uses them. Of several parts with the same name the first one
+wins."""
 
 from __future__ import annotations
 
@@ -31,12 +32,12 @@ _NAMED = (
     ("themes", "name", "theme named {}"),
     ("providers", "name", "provider named {}"),
 )
-"""Parts that are found by name: where a plugin has them, their name, and what they are in a message."""
+"""Parts that are found by name: the field of `Parts`, the attribute with the name, and the wording in messages."""
 
 
 @frozen
 class Owned:
-    """A part and the plugin that it is from."""
+    """A part and the plugin that it comes from."""
 
     source: PluginSource
     part: Any
@@ -45,12 +46,12 @@ class Owned:
 @frozen
 class ActiveParts:
     tools: tuple[Tool, ...] = ()
-    """By name."""
+    """Sorted by name."""
     commands: Mapping[str, Owned] = field(default_factory=dict)
     hooks: tuple[Owned, ...] = ()
     steps: tuple[Owned, ...] = ()
     renderers: Mapping[str, Owned] = field(default_factory=dict)
-    """By the tool's name."""
+    """By tool name."""
     themes: Mapping[str, Owned] = field(default_factory=dict)
     providers: Mapping[str, Owned] = field(default_factory=dict)
     conflicts: tuple[PluginProblem, ...] = ()
@@ -58,7 +59,7 @@ class ActiveParts:
 
 
 def check_plugin(plugin: Plugin) -> None:
-    """Raise `PluginError` for a part that cannot be used."""
+    """Raise `PluginError` if a part cannot be used."""
     for part in plugin.parts.tools:
         as_tool(part)
     for step in plugin.parts.steps:
@@ -67,7 +68,7 @@ def check_plugin(plugin: Plugin) -> None:
 
 
 def as_tool(part: ToolPart) -> Tool:
-    """The part as a tool. Raises `PluginError`."""
+    """Convert the part to a tool. Raises `PluginError`."""
     from agentcli.tools.function import tool as function_tool
 
     line = line_of_function(part.target)
@@ -84,13 +85,13 @@ def as_tool(part: ToolPart) -> Tool:
 
 
 def line_of_function(function: object) -> int:
-    """The line where a function begins; 0: not known."""
+    """The line where a function begins; 0: unknown."""
     code = getattr(function, "__code__", None)
     return int(code.co_firstlineno) if code is not None else 0
 
 
 def combine(plugins: Sequence[LoadedPlugin], reserved: Collection[str]) -> ActiveParts:
-    """`reserved`: names of tools that are there without plugins."""
+    """Combine the parts of all plugins. `reserved`: names of the tools that do not come from plugins."""
     conflicts: list[PluginProblem] = []
     used = [(each.source, each.plugin.parts) for each in plugins if each.plugin is not None]
     tools: dict[str, Owned] = {}

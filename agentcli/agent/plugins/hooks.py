@@ -31,7 +31,7 @@ class PluginHooks(ConfiguredHooks):
 
 
 def plugin_runner(root: Path, ids: Ids, clock: Clock) -> HookRunner:
-    """Without rules yet. Its place is never used: functions run in this process."""
+    """A runner without rules yet. Its place is never used: functions run in this process."""
     return HookRunner((), HookPlace(root, {}), ids, clock)
 
 
@@ -46,7 +46,7 @@ def _rules(parts: Sequence[Owned], log: TracebackLog) -> Iterator[HookRule]:
 
 
 def _located(owned: Owned, log: TracebackLog) -> Callable[[Json], Any]:
-    """The function, with the line of its file in the message of what it raises."""
+    """The function, wrapped so that its exceptions name the line of the plugin's file."""
     function = owned.part.function
 
     def located(error: Exception) -> RuntimeError:

@@ -1,4 +1,5 @@
-"""Renderers of plugins: their lines become the display of a tool's result, as plain data. Never markup or sequences."""
+"""Renderers of plugins: their lines become the display of a tool's result, as plain data, never as markup or terminal
+control sequences."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from agentcli.plugins.plugin import STYLES, Renderer, ToolCall
 from agentcli.tools.base import Output
 
 KIND = "lines"
-"""The kind of display."""
+"""The `kind` of the display."""
 _MOST_LINES = 500
 _LONGEST_LINE = 2_000
 _SECONDS = 2.0

@@ -1,7 +1,7 @@
 """The plugins of a session: loaded before the first request, reloaded when a file changes, reported to the user.
 
-Loading happens in a thread. What is active is replaced as a whole between two events of the loop; tools change only
-when a submission begins (`ConversationState.use_tools`).
+Loading happens in a thread. The active parts are replaced as a whole between two events of the loop; tools change only
+when a submission begins (`ConversationState.use_plugins`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from agentcli.plugins.loading import PluginProblem, problem_of
 from agentcli.plugins.places import PluginSource
 
 CODE = "plugins"
-"""The code of its notices."""
+"""The `code` of its notices."""
 _POLL_SECONDS = 2.0
-"""While no plugin folder exists, and for changes of trust."""
+"""Polling interval while no plugin folder exists, and for changes of trust."""
 
 
 class SessionPlugins:
@@ -32,8 +32,8 @@ class SessionPlugins:
         reserved: Collection[str] = (),
         check_tools: Callable[[Iterable[str]], Iterable[str]] = lambda _names: (),
     ) -> None:
-        """`reserved`: names of tools that are there without plugins. `check_tools`: warnings about the rest of the
-        setup, given the names of the plugins' tools; asked once, after the first load."""
+        """`reserved`: names of the tools that do not come from plugins. `check_tools`: returns warnings about the rest
+        of the setup, given the names of the plugins' tools; called once, after the first load."""
         self.collection = collection
         self.active = ActiveParts()
         self.on_change: Callable[[], None] = lambda: None
@@ -58,7 +58,7 @@ class SessionPlugins:
         return {name: part.path if part.path is not None else part.values for name, part in parts.items()}
 
     def is_stale(self) -> bool:
-        """Whether `refresh` has something to do. Costs a stat per file."""
+        """Whether `refresh` has something to load. Costs a stat per file."""
         return self.collection.is_stale()
 
     async def refresh(self) -> list[LoadedPlugin]:
@@ -66,7 +66,7 @@ class SessionPlugins:
         try:
             return await in_thread(self._load)
         finally:
-            # Also when cancelled: the thread has ended then, and what it loaded is active.
+            # Also when cancelled: the thread has ended by then, and what it loaded is active.
             self._news.set()
             self.on_change()
 
@@ -91,7 +91,7 @@ class SessionPlugins:
         )
 
     def fail(self, source: PluginSource, what: str, error: BaseException) -> None:
-        """A plugin's function failed while it was used. Reported once for each place and error."""
+        """Report that a plugin's function failed while it was used; once for each place and error."""
         self.collection.loading.log.add(f"{source.label}: {what}", error)
         problem = problem_of(source, error)
         located = PluginProblem(problem.label, problem.line, f"{what} failed: {problem.text}")
@@ -110,7 +110,7 @@ class SessionPlugins:
         return notices
 
     async def wait_for_notices(self) -> Sequence[NoticeRaised]:
-        """Watch the folders, reload what changes, and return the notices about it. For interactive sessions; cancel
+        """Watch the folders, reload what has changed, and return the notices about it. For interactive sessions; cancel
         it."""
         while not (notices := self.take_notices()):
             self._news.clear()

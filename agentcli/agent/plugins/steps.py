@@ -1,4 +1,4 @@
-"""Context steps of plugins, guarded: one that raises, or plans what a plugin may not do, changes nothing."""
+"""Context steps of plugins, guarded: a step that raises, or plans a forbidden edit, changes nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PluginStep:
             raise TypeError(f"it returned {type(plan).__name__}; expected StepPlan or None")
         known = {message.id for message in shown}
         for edit in plan.edits:
-            # Leaving out or merging messages can make a request invalid; other texts in their place cannot.
+            # Dropping or merging messages can make a request invalid; replacing their text cannot.
             if (
                 not isinstance(edit, ContextEdit)
                 or edit.kind != "replace"

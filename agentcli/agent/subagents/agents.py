@@ -34,24 +34,24 @@ if TYPE_CHECKING:
     from agentcli.agent.subagents.run import AgentRun
 
 CLOSE_SECONDS = 3.0
-"""How long background agents may take to end with the session before they are cancelled."""
+"""Seconds that background agents may take to end with the session before they are cancelled."""
 MOST_EVENTS = 1_000
-"""Events of background agents that wait to be shown; beyond that only those that matter are kept."""
+"""Maximum queued events of background agents; beyond that only the kinds in `_LASTING` are kept."""
 _MOST_KEPT = 20
-"""Background agents that have ended and are still listed."""
+"""Number of listed background agents beyond which ended ones are removed."""
 _LASTING = (ev.AgentStarted, ev.AgentFinished, ev.PermissionRequested, ev.PermissionResolved, ev.NoticeRaised)
 _STATUS: Mapping[str, Status] = {"running": "running", "completed": "completed", "failed": "failed"}
 
 
 @frozen
 class AgentHost:
-    """The engine that starts agents, as it is at that moment."""
+    """The current state of the engine that starts agents."""
 
     setup: AgentSetup | None
     link: ParentLink | None
     session_id: str
     registry: Callable[[], Registry]
-    """With the tools of plugins."""
+    """Includes the tools of plugins."""
     clock: Clock
     profile: Callable[[], Profile]
     tool_context: Callable[[], ToolContext]
@@ -94,10 +94,10 @@ class Agents:
         self._news = asyncio.Event()
         self._wake: Callable[[], object] = lambda: None
         self.can_outlive_prompt = True
-        """False: the session ends with the running prompt, so its agents never work in the background. Their reports
-        would reach nobody."""
+        """False: the session ends with the running prompt, so agents never run in the background: their reports would
+        be lost."""
 
-    # ---------------------------------------------------------------------------------------------------- what there is
+    # ------------------------------------------------------------------------------------------------------------ state
 
     def defined(self) -> Mapping[str, AgentSpec]:
         """Agents beyond the built-in ones, by name."""
@@ -109,7 +109,7 @@ class Agents:
 
     @property
     def running(self) -> list[AgentRun]:
-        """Agents that this engine has started and that work now."""
+        """Agents that this engine has started and that are running."""
         beside = (one.run for one in self._background.values() if one.run.status == "running")
         return [*self._foreground.values(), *beside]
 
@@ -119,7 +119,7 @@ class Agents:
 
     @property
     def tasks(self) -> list[BackgroundTask]:
-        """The background agents, the oldest first, also those that have ended."""
+        """The background agents, oldest first, including those that have ended."""
         return [one.task for one in self._background.values()]
 
     def output(self, agent_id: str) -> str:
@@ -128,11 +128,11 @@ class Agents:
         return "" if one is None else one.run.text or "\n\n".join(one.run.said)
 
     def mark_reported(self, agent_id: str) -> None:
-        """The model has got the report of a background agent as a result."""
+        """Record that the model has received the report of a background agent as a result."""
         if (one := self._background.get(agent_id)) is not None:
             one.run.is_reported = True
 
-    # --------------------------------------------------------------------------------------------------- starting one
+    # --------------------------------------------------------------------------------------------------------- starting
 
     def problem(self, task: AgentTask) -> str | None:
         known = self.available()
@@ -147,7 +147,7 @@ class Agents:
         return None
 
     async def start(self, task: AgentTask, signal: AbortSignal, emit: EmitEvent, call: CallHooks) -> Output:
-        """Run a task to its end; in the background only start it. `emit` takes the events of a foreground agent."""
+        """Run a task to its end; a background task is only started. `emit` takes the events of a foreground agent."""
         setup, spec = self._setup, self.available().get(task.agent)
         if setup is None or spec is None:
             return failure(self.problem(task) or "Agents are not available here.")
@@ -158,14 +158,14 @@ class Agents:
             task = replace(task, prompt=f"{spec.prompt}\n\n{task.prompt}")
         slots = self._group.slots
         if slots.locked() and (self._depth or task.background):
-            # Whoever waits for a slot must not hold one.
+            # An agent that holds a slot must not wait for another one.
             return failure(f"{self._group.most} agents are at work, which is the limit. Do the work yourself.")
         await signal.acquire(slots)
         agent_id = self._group.new_id(spec.name)
         opened: list[AgentWorktree] = []
         try:
             if task.worktree or spec.worktree:
-                # A list, since a cancellation waits for the thread but gets no result.
+                # A list, because a cancelled call waits for the thread but gets no result.
                 await in_thread(lambda: opened.append(_worktree_from(setup)))
             run = self._built(agent_id, setup, spec, task, opened[0] if opened else None)
         except BaseException as error:
@@ -211,7 +211,7 @@ class Agents:
             await emit(run.finished())
         finally:
             if not ended:
-                # The call was cut off: nothing reads its events any more, but the loop may still show this one.
+                # The call was cancelled: nothing reads its events any more, but the loop may still show this one.
                 call.late.append(run.finished())
             del self._foreground[run.id]
             self._group.slots.release()
@@ -247,7 +247,8 @@ class Agents:
             self._group.slots.release()
             self._put(one.run.finished())
 
-    # ----------------------------------------------------------------------------------------- events of the background
+    # ------------------------------------------------------------------------------------------------- background
+    # events
 
     def _put(self, event: ev.Event) -> None:
         if len(self._events) < MOST_EVENTS or isinstance(event, _LASTING):
@@ -293,7 +294,7 @@ class Agents:
         return True
 
     async def aclose(self) -> None:
-        """Stop all background agents, because the session ends."""
+        """Stop all background agents at the end of the session."""
         ids = [id for id, one in self._background.items() if one.working is not None and not one.working.done()]
         await asyncio.gather(*(self.stop(id, AbortReason.SHUTDOWN) for id in ids))
 
@@ -314,9 +315,9 @@ class CallHooks:
     """How an agent reaches the loop of the call that started it."""
 
     late: list[ev.Event]
-    """Events for the loop to show when it passes by."""
+    """Events that the loop takes out and shows."""
     interrupt: Callable[[], None]
-    """The user refused one of the agent's calls and asked to stop."""
+    """Called when the user refused one of the agent's calls and asked to stop."""
 
 
 @frozen

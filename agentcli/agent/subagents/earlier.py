@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from agentcli.core.messages import NOTE, RESULT_DATA, Message
 
 AGENT = "agent"
-"""In `Output.data`: the id of the agent that a call has started."""
+"""Key in `Output.data`: id of the agent that a call has started."""
 BACKGROUND = "in_background"
-"""In `Output.data`: the call has only started the agent; its report comes later."""
+"""Key in `Output.data`: the call has only started the agent; its report comes later."""
 ENDED = "ended"
-"""In `Output.data`: the id of what a call has stopped."""
+"""Key in `Output.data`: id of the task that a call has stopped."""
 
 
 def highest_numbers(log: Sequence[Message]) -> dict[str, int]:
-    """By the name of an agent, the number of the last one: 2 if there was an `explore-2`."""
+    """The highest number used per agent name: 2 if there was an `explore-2`."""
     numbers: dict[str, int] = {}
     for data in _data(log):
         name, _, number = str(data.get(AGENT, "")).rpartition("-")
@@ -25,7 +25,7 @@ def highest_numbers(log: Sequence[Message]) -> dict[str, int]:
 
 
 def lost_agents(log: Sequence[Message]) -> list[str]:
-    """The ids of background agents whose report the model has not got."""
+    """Ids of background agents whose report the model has not received."""
     started = [str(data.get(AGENT, "")) for data in _data(log) if data.get(BACKGROUND)]
     told = {str(data.get(ENDED, "")) for data in _data(log)}
     for message in log:

@@ -1,4 +1,4 @@
-"""One agent from its start to its report. Its events go out with its id, as they happen."""
+"""One agent from its start to its report. Its events are emitted with its id, as they happen."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentcli.tools.base import AgentTask, Output
 
 MOST_CALLS = 30
 MOST_FOUND = 20_000
-"""Characters of what an agent that failed has said."""
+"""Maximum characters of a failed agent's text."""
 _NOT_FORWARDED = (ev.SessionStarted, ev.LoopEnded, ev.Result, ev.RawStreamed)
 _ABORTED = ("aborted_streaming", "aborted_tools")
 
@@ -36,39 +36,39 @@ class AgentRun:
     task: AgentTask
     clock: Clock
     engine: ChildEngine | None
-    """None when it has ended."""
+    """None once it has ended."""
     parent: str = ""
-    """The id of the agent that started it."""
+    """Id of the agent that started it; "" for the main conversation."""
     worktree: AgentWorktree | None = None
     kept: str = ""
-    """Its worktree, if that has changes and was kept."""
+    """Path of its worktree, if that has changes and was kept."""
     status: str = "running"
     """running, completed, failed or stopped."""
     text: str = ""
-    """Its report; if it failed, why and what it had found."""
+    """Its report; if it failed, the reason and its findings so far."""
     turns: int = 0
     tokens: int = 0
     cost_usd: float | None = 0.0
     began: float = 0.0
     seconds: float = 0.0
     is_reported: bool = False
-    """The model has its report as a result."""
+    """The model has received its report as a result."""
     declined: bool = False
     """The user refused one of its calls and asked to stop."""
     said: list[str] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
-    """Its last calls that worked, with what they found in a few words."""
+    """Its last successful calls, each with a short summary."""
     is_stopped: bool = False
-    """The user stopped it alone."""
+    """The user stopped only this agent."""
     session_id: str = ""
     model: str = ""
     _result: ev.Result | None = None
     _titles: dict[str, str] = field(default_factory=dict)
     _outcome: str = ""
-    """What `status` becomes."""
+    """The next value of `status`."""
 
     async def run(self, signal: AbortSignal, emit: EmitEvent) -> None:
-        """Never raises but for cancellation, which also ends the agent."""
+        """Run the agent. Raises only for cancellation, which also ends the agent."""
         engine, self.began = self.engine, self.clock.monotonic()
         assert engine is not None
         self.session_id, self.model = engine.session_id, engine.model
@@ -87,7 +87,7 @@ class AgentRun:
                 await engine.aclose()
                 await self._leave_worktree()
             finally:
-                # Only now: whoever sees that it has ended finds its whole report, and nothing of it running.
+                # Set last: once the status says that it has ended, its report is complete and nothing of it is running.
                 self.status = self._outcome
 
     async def _leave_worktree(self) -> None:
@@ -107,7 +107,7 @@ class AgentRun:
             )
 
     def stop(self) -> None:
-        """Stop this agent alone; its report says so, and whoever started it goes on."""
+        """Stop only this agent; its report says so, and the conversation that started it continues."""
         self.is_stopped = True
         if self.engine is not None:
             self.engine.abort()
@@ -116,7 +116,7 @@ class AgentRun:
         async with aclosing(engine.submit(self.task.prompt, mentions="")) as events:
             async for event in events:
                 if signal.reason is not None:
-                    # The abort may have come before there was a submission to stop.
+                    # The abort may have come before the submission existed.
                     engine.abort(signal.reason)
                 elif self.is_stopped:
                     engine.abort()
@@ -169,7 +169,7 @@ class AgentRun:
             parts.append("\n".join(["Its last calls:", *(f"- {call}" for call in self.calls)]))
         return "\n\n".join(parts)
 
-    # ---------------------------------------------------------------------------------------------------- its frame
+    # ------------------------------------------------------------------------------------------------ start and end
 
     def started(self) -> ev.AgentStarted:
         return ev.AgentStarted(
@@ -202,7 +202,7 @@ class AgentRun:
 
     @property
     def summary(self) -> str:
-        """How it ended, in one line."""
+        """One-line description of how it ended."""
         parts = [counted(self.turns, "turn"), f"{token_count(self.tokens)} tokens"]
         if self.cost_usd is not None:
             parts.append(money(self.cost_usd))

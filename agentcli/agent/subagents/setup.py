@@ -1,4 +1,4 @@
-"""What a child engine is made of, beside what it shares with the engine that starts it."""
+"""How a child engine is built, and what it shares with the engine that starts it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ MOST_AGENTS = 10
 
 
 class AgentGroup:
-    """Shared by all agents of a session: their numbers, and how many run at the same time."""
+    """State shared by all agents of a session: their numbers and the limit of parallel runs."""
 
     def __init__(self, most: int = MOST_AGENTS, numbers: Mapping[str, int] | None = None) -> None:
-        """`numbers`: the last ones that were used, by the name of the agent."""
+        """`numbers`: the last number used per agent name."""
         self.most = most
         self.slots = Semaphore(most)
         self._numbers = dict(numbers or {})
 
     def new_id(self, name: str) -> str:
-        """`explore-2`: short, and readable in a question and in `/cost`."""
+        """A new id such as `explore-2`: short, and readable in a question and in `/cost`."""
         number = self._numbers[name] = self._numbers.get(name, 0) + 1
         return f"{name}-{number}"
 
@@ -45,16 +45,16 @@ class ParentLink:
     agent: str
     """The agent's id."""
     depth: int
-    """1 for an agent that the session itself started."""
+    """Nesting level: 1 for an agent that the session itself started."""
     questions: Questions
     costs: Costs
     group: AgentGroup
     hooks: Callable[[], Hooks]
-    """The session's hooks as they are now."""
+    """Returns the session's current hooks."""
 
 
 class ChildEngine(Protocol):
-    """What a running agent needs of its engine."""
+    """The part of an engine that a running agent uses."""
 
     @property
     def session_id(self) -> str: ...
@@ -79,33 +79,33 @@ class AgentWorktree(Protocol):
 
 @frozen
 class AgentOrder:
-    """One agent to be built."""
+    """The description of one agent to build."""
 
     link: ParentLink
     spec: AgentSpec
     description: str
     model: str
-    """The model that the call asked for; "" for the agent's own."""
+    """The model that the call requested; "" for the agent's own."""
     session_id: str
-    """Of the engine that starts it, as are the following."""
+    """Session id of the engine that starts it; the following fields are that engine's too."""
     registry: Registry
     profile: Profile
     tool_context: ToolContext
     messages: tuple[Message, ...]
-    """All that are complete: without a reply whose calls have no results yet."""
+    """The complete messages: without a reply whose calls have no results yet."""
     view: ContextView
     worktree: AgentWorktree | None = None
-    """Where it works; None: where its parent does."""
+    """Its working tree; None: that of its parent."""
 
 
 @frozen
 class AgentSetup:
-    """How an engine starts agents. `assemble` provides it."""
+    """How an engine starts agents. Built by `assemble`."""
 
     build: Callable[[AgentOrder], ChildEngine]
-    """Raises `AgentError` or `OSError`."""
+    """Builds an engine. Raises `AgentError` or `OSError`."""
     defined: Callable[[], Mapping[str, AgentSpec]] = dict
-    """Agents beyond the built-in ones, as they are now; one of the same name takes the place of a built-in one."""
+    """Returns the current agents beyond the built-in ones; one with the name of a built-in agent replaces it."""
     most: int = MOST_AGENTS
     open_worktree: Callable[[], AgentWorktree] | None = None
-    """Makes a git worktree. Blocking; raises `AgentError`. None: there are none here."""
+    """Makes a git worktree. Blocking; raises `AgentError`. None: worktrees are not available."""

@@ -1,4 +1,4 @@
-"""The session's hooks, permissions and workspace, as a sub-agent has them."""
+"""The session's hooks, permissions and workspace, wrapped for a sub-agent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class AgentHooks(WrappedHooks):
-    """An agent begins and ends with hooks of its own kind; around its tools the session's are called."""
+    """Hooks of a sub-agent: SubagentStart and SubagentStop at its start and end, the session's hooks around its
+    tools."""
 
     def __init__(self, inner: Hooks, agent: str, name: str) -> None:
         super().__init__(inner)
@@ -32,7 +33,7 @@ class AgentHooks(WrappedHooks):
         return AgentHooks(inner, self._agent, self._name)
 
     def bind(self, describe: Callable[[], Json], runs: Iterable[HookRun]) -> None:
-        """The session's hooks know their session already."""
+        """Do nothing: the session's hooks are bound already."""
 
     async def before_session(self, source: str) -> tuple[str, ...]:
         return ()
@@ -42,7 +43,7 @@ class AgentHooks(WrappedHooks):
     async def after_failure(self, text: str) -> None: ...
 
     async def aclose(self) -> None:
-        """The session closes them."""
+        """Do nothing: the session closes them."""
 
     @property
     def checks_prompts(self) -> bool:
@@ -59,8 +60,8 @@ class AgentHooks(WrappedHooks):
 
 
 class AgentPermissions(LivePermissions):
-    """Mode and rules are shared with the session, and what the user answers holds for it. Rules that a skill lends are
-    the agent's alone and end with it: nobody else loaded that skill."""
+    """Shares mode and rules with the session; the user's answers apply to the session too. Rules that a skill lends
+    apply only to this agent and end with it."""
 
     def __init__(self, session: LivePermissions) -> None:
         self._of_session = session
@@ -96,8 +97,8 @@ class AgentPermissions(LivePermissions):
 
 
 class AgentWorkspace(Workspace):
-    """Changes of an agent belong to the prompt that the session works on. So submissions of the agent begin and end
-    nothing here, and only the session undoes."""
+    """Records the changes of an agent as part of the prompt that the session works on. So submissions of the agent have
+    no start and end here, and only the session can undo."""
 
     def __init__(self, inner: Workspace) -> None:
         super().__init__("An agent cannot undo changes.")

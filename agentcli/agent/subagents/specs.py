@@ -1,4 +1,4 @@
-"""What an agent is: its prompt, its tools and its limits. Built in, or defined by a file."""
+"""Definition of an agent: its prompt, tools and limits. Built in, or read from a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentcli.tools.base import Tool, ToolContext
 from agentcli.tools.registry import Registry
 
 DEEPEST = 2
-"""Agents may start agents, which may not start any."""
+"""Maximum nesting level: agents may start agents, which may not start any."""
 TASK = "Task"
 SMALL_MODEL = "small"
 _READING = ("Read", "Glob", "Grep", "Bash", "WebFetch", "WebSearch")
@@ -31,28 +31,28 @@ _REPORT = (
 class AgentSpec:
     name: str
     description: str
-    """When to use it; the model reads this."""
+    """When to use it, for the model."""
     prompt: str
     tools: tuple[str, ...] | None = None
-    """None: all that the session has."""
+    """Tool names; None: all that the session has."""
     disallowed_tools: tuple[str, ...] = ()
     model: str = ""
     """A model, an alias, `small` for the small model, or "" and `inherit` for the session's own."""
     max_turns: int | None = None
     background: bool = False
     worktree: bool = False
-    """It works in a git worktree of its own."""
+    """Whether it works in a git worktree of its own."""
     read_only: bool = False
-    """Only calls that change nothing are run, whatever the tool."""
+    """Whether only read-only calls run, whatever the tool."""
     shares_context: bool = False
-    """It begins with the conversation, the tools and the system prompt of the agent that starts it, so that the prompt
-    cache is read. Its `prompt` comes before the task."""
+    """Whether it begins with the conversation, tools and system prompt of the agent that starts it, so that the prompt
+    cache is used. Its `prompt` then precedes the task."""
     source: str = "built in"
-    """The file, for the user."""
+    """The file it comes from, for the user."""
 
     @property
     def system(self) -> str:
-        """Its system prompt as a sub-agent."""
+        """The system prompt of the sub-agent."""
         return f"{self.prompt}\n\n{_REPORT}"
 
 
@@ -111,7 +111,7 @@ def spec_of(file: AgentFile) -> AgentSpec:
 
 
 def tools_of(spec: AgentSpec, registry: Registry, depth: int) -> Registry:
-    """The tools that an agent gets of its parent's."""
+    """The part of its parent's tools that an agent gets."""
     if spec.shares_context:
         return registry  # The tools are part of the prefix.
     left_out = {*_ONLY_MAIN, *(_tool_name(name) for name in spec.disallowed_tools)}
@@ -126,12 +126,12 @@ def tools_of(spec: AgentSpec, registry: Registry, depth: int) -> Registry:
 
 
 def _tool_name(text: str) -> str:
-    """`Bash(git log *)` names the tool; what of it is allowed is a matter of permission rules."""
+    """The tool's name in `Bash(git log *)`; the rest is left to permission rules."""
     return text.partition("(")[0].strip()
 
 
 class _ReadOnly:
-    """A tool that refuses each call that may change something."""
+    """Wraps a tool to refuse each call that may change something."""
 
     def __init__(self, tool: Tool) -> None:
         self._tool = tool

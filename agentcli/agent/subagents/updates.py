@@ -1,4 +1,4 @@
-"""What the model is told about agents beside prompts and results: which there are, and reports from the background."""
+"""Messages for the model about agents: the list of available ones, and reports of background agents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agentcli.agent.subagents.run import AgentRun
 
 _AGENTS = "agents"
-"""In a message's meta: the agents that this attachment lists."""
+"""Key in a message's meta: the agents that this attachment lists."""
 _MOST_LISTED = 50
 _LONGEST = 300
 _LONGEST_REPORT = 30_000
@@ -26,8 +26,8 @@ Shown = Callable[[Sequence[Message]], Sequence[Message]]
 
 
 class AgentList(Attachments):
-    """Lists the agents beyond those that the description of Task names. That description is part of the request's
-    prefix and never changes, so agents from files, and changes of them, are told here."""
+    """Lists the agents that the description of Task does not name. That description is part of the request's prefix and
+    never changes, so agents from files, and changes to them, are listed here."""
 
     def __init__(self, defined: Callable[[], Mapping[str, AgentSpec]], ids: Ids, shown: Shown) -> None:
         self._defined = defined
@@ -47,21 +47,21 @@ class AgentList(Attachments):
 
 
 class AgentReports(Attachments):
-    """Hands the reports of background agents to the model, each once. `lost`: agents that ended with an earlier process
-    of the session, before they could report."""
+    """Passes the reports of background agents to the model, each once. `lost`: agents that ended with an earlier
+    process of the session before they could report."""
 
     def __init__(self, runs: Callable[[], Sequence[AgentRun]], ids: Ids, lost: Sequence[str] = ()) -> None:
         self._runs = runs
         self._lost = lost
         self._ids = ids
         self._reported: dict[str, str] = {}
-        """By the id of the agent, the message with its report."""
+        """Id of the message with the report, by agent id."""
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
         ended = [run for run in self._runs() if run.status != "running" and not run.is_reported]
         if not ended and not self._lost:
             return ()
-        # A message that an abort kept out of the log is given again.
+        # A message that an abort kept out of the log is sent again.
         in_log = {message.id for message in state.messages}
         self._lost = [id for id in self._lost if self._reported.get(id, "") not in in_log]
         return [

@@ -1,3 +1,3 @@
-"""Tool calls of one reply: when each runs (`executor`), its way from block to result (`toolcall`), and the wording of
+"""Tool calls of one reply: when each runs (`executor`), its steps from block to result (`toolcall`), and the wording of
 refusals.
 """

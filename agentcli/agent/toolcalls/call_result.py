@@ -1,4 +1,4 @@
-"""How one tool call ended, and its result for the log."""
+"""The outcome of one tool call, and its result for the log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agentcli.core.tool_errors import Content, wrapped_content
 from agentcli.tools.base import Output
 
 Outcome = Literal["done", "denied", "interrupted", "failed"]
-"""Of a call that has ended."""
+"""How a call ended."""
 
 
 @frozen
@@ -23,30 +23,31 @@ class CallResult:
     hook_stop: str | None = None
     hook_context: tuple[str, ...] = ()
     stopped_by: StopSource = "hook"
-    """Where `hook_stop` comes from."""
+    """Source of `hook_stop`."""
     outcome: Outcome = "done"
     denied_by: str = ""
-    """Who denied the call, for the user; "" if nobody did or nobody was there to ask."""
+    """Who denied the call, for the user; "" if it was not denied, or was refused because the session is
+    non-interactive."""
     waited: float = 0.0
     """Seconds for which the call waited for answers after it had begun."""
     accepted_hunks: tuple[int, int] | None = None
     said: UserWords | None = None
-    """The user's words about this call. They follow the results as a message of the user, not inside the result."""
+    """The user's message about this call. It follows the results as a user message, not inside the result."""
 
     @property
     def denied(self) -> bool:
-        """The user, a rule or a hook refused the call."""
+        """Whether the user, a rule or a hook refused the call."""
         return self.outcome == "denied"
 
 
 def failed(call: ToolUseBlock, text: str, summary: str = "", outcome: Outcome = "failed") -> CallResult:
-    """An error result for a call that did not get to run, or not to its end."""
+    """An error result for a call that did not run, or not to its end."""
     output = Output(text, is_error=True, summary=summary or text.partition("\n")[0][:200])
     return CallResult(call, result_block(call, output), output, outcome=outcome)
 
 
 def result_block(call: ToolUseBlock, output: Output) -> ToolResultBlock:
-    """The result for the log: cleaned of what cannot be sent, never empty, and marked if the call failed."""
+    """The result for the log: without characters that cannot be sent, never empty, and marked if the call failed."""
     content: Content
     if isinstance(output.content, str):
         content = (TextBlock(clean_text(output.content)),) if output.content.strip() else ()

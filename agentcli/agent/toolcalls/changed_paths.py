@@ -1,6 +1,6 @@
-"""Which files a call can change, as far as its input tells: an undo leaves all others to the user.
+"""Find which files a call can change, as far as its input shows: an undo leaves all others untouched.
 
-Never too few: where a command may change what it does not name, the answer is "any file".
+Never too few: if a command may change files that it does not name, the answer is "any file".
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 
 async def changed_paths(input: Json, needs: Sequence[Need], context: ToolContext) -> tuple[str, ...] | None:
-    """Absolute paths that the call may change, with what is below them; None: any file.
-
-    To be asked before it runs: patterns in commands are looked up on disk."""
+    """Absolute paths that the call may change, including everything below them; None: any file. Call it before the tool
+    runs: patterns in commands are expanded on disk."""
     kinds = {need.kind for need in needs}
     if kinds <= {"read", "write", "none"}:
         return _with_links(path for need in needs if need.kind == "write" for path in (need.target, need.real) if path)
@@ -36,7 +35,7 @@ async def changed_paths(input: Json, needs: Sequence[Need], context: ToolContext
 
 
 def paths_of_command(command: str, context: ToolContext) -> tuple[str, ...] | None:
-    """The same for a command line. Blocking: patterns may match many files."""
+    """Like `changed_paths`, for a command line. Blocking: patterns may match many files."""
     from agentcli.permissions.command_context import CommandContext
     from agentcli.permissions.commands.command_parts import analyse
     from agentcli.permissions.shell.strict_parser import NotPlain
@@ -71,7 +70,7 @@ def _by_part(part: CommandPart) -> list[str] | None:
 
 
 def _with_links(paths: Iterable[str]) -> tuple[str, ...]:
-    """Each path itself, and what it leads to."""
+    """Each path itself, and its resolved target."""
     found: dict[str, None] = {}
     for path in paths:
         parent, name = os.path.split(os.path.normpath(path))

@@ -1,4 +1,4 @@
-"""When each tool call of a reply runs (SPEC T1, T2).
+"""Schedule the tool calls of a reply (SPEC T1, T2).
 
 Calls that can run in parallel start as soon as they are known, up to a limit. Any other call waits until all calls
 before it have ended, and all calls after it wait for it. Results are kept in the order of the calls.
@@ -59,18 +59,18 @@ class Executor:
         self._spawn: Spawn | None = None
         self._put: Put | None = None
         self._given = context
-        """Where all calls of the reply run."""
+        """The context in which all calls of the reply run."""
 
     @property
     def context(self) -> ToolContext:
-        """Where the calls of the next reply run: what the calls of this one changed, applied in their order (T8). They
-        do not move one another: the model sends them together because they are independent."""
+        """The context for the calls of the next reply: changes by the calls of this one, applied in their order (T8).
+        They do not affect one another: the model sends them together because they are independent."""
         folders = (entry.result.output.new_cwd for entry in reversed(self._entries) if entry.result is not None)
         cwd = next((folder for folder in folders if folder is not None), None)
         return self._given if cwd is None else replace(self._given, cwd=cwd)
 
     def connect(self, spawn: Spawn, put: Put) -> None:
-        """Where its tasks belong and where its events go; None goes there when a result has become available."""
+        """Set where its tasks are started and its events are sent; None is sent when a result has become available."""
         self._spawn, self._put = spawn, put
 
     def submit(self, call: ToolUseBlock) -> None:
@@ -84,12 +84,12 @@ class Executor:
 
     @property
     def has_unsafe_work(self) -> bool:
-        """Whether a call with side effects has begun: then the reply cannot be thrown away any more."""
+        """Whether a call with side effects has begun: then the reply can no longer be discarded."""
         return any(entry.working and not entry.safe for entry in self._entries)
 
     @property
     def waiting_ids(self) -> tuple[str, ...]:
-        """The ids of the calls that have no result yet and may still get one."""
+        """Ids of the calls that have no result yet and may still get one."""
         if self._controller.signal.aborted:
             return ()
         return tuple(entry.call.id for entry in self._entries if entry.result is None)
@@ -108,7 +108,7 @@ class Executor:
         return ready
 
     def results(self) -> list[CallResult]:
-        """One result for every call, synthetic where it had none. To be asked when nothing runs any more."""
+        """One result for every call, synthetic for calls without one. Call it when nothing runs any more."""
         return [entry.result or self._interrupted(entry) for entry in self._entries]
 
     def _interrupted(self, entry: _Entry) -> CallResult:
@@ -116,7 +116,7 @@ class Executor:
         return failed(entry.call, text, "interrupted", "interrupted")
 
     def drop_unstarted(self) -> None:
-        """Forget the calls that have not begun to work; for a reply that broke off behind them."""
+        """Drop the calls that have not begun to work; for a reply that was cut off after them."""
         last = self.last_begun
         kept = next((i + 1 for i, entry in enumerate(self._entries) if entry.call is last), 0)
         for entry in self._entries[kept:]:
@@ -125,13 +125,13 @@ class Executor:
         self._entries = self._entries[:kept]
 
     async def abandon(self) -> None:
-        """End everything at once; results are void. Waits until it has really ended."""
+        """Cancel everything; results are void. Waits until all tasks have ended."""
         self._controller.abort(AbortReason.USER_CANCEL)
         await cancel_and_wait([entry.task for entry in self._entries if entry.task is not None])
         self.dispose()
 
     def dispose(self) -> None:
-        """Detach it from its turn when nothing runs any more. The turn refers to it and holds a whole request: as a
+        """Detach it from its turn when nothing runs any more. The turn refers to it and holds a whole request: in a
         reference cycle both would stay until the garbage collector finds them."""
         self._controller.close()
         self._spawn = self._put = None
@@ -164,7 +164,7 @@ class Executor:
         await self._put(None)
 
     async def _bounded(self, entry: _Entry, put: Put) -> CallResult:
-        """The call's result; after an abort only for as long as cleaning up may take."""
+        """The call's result; after an abort it has `ABORT_GRACE_SECONDS` to clean up."""
         signal, loop, task = self._controller.signal, asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         timer: asyncio.TimerHandle | None = None
@@ -203,6 +203,6 @@ class Executor:
 
 
 class BatchExecutor(Executor):
-    """Starts calls when the reply is complete."""
+    """Starts calls only when the reply is complete."""
 
     starts_while_streaming = False

@@ -1,4 +1,4 @@
-"""The inputs of calls in the form of their tools' schemas. Each is asked for twice, and checked once."""
+"""Inputs of calls, converted to fit their tools' schemas. Each is needed twice but checked once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from agentcli.tools.base import Tool
 from agentcli.tools.schema import checked
 
 Fitted = tuple[Json, list[str]]
-"""An input in the form of a schema, and what is wrong with it."""
+"""A converted input and the problems found in it."""
 
 
 def fit_input(tool: Tool, given: Json, *, answered: bool = False) -> Fitted:
-    """Some tools say better themselves what is wrong. The result shares nothing with `given`, which is part of the log
-    and of every later request: a tool may change its own input.
+    """Convert and check an input, unless the tool validates itself because it explains problems better. The result
+    shares nothing with `given`, which is part of the log and of every later request: a tool may modify its input.
 
-    `answered`: the input comes with the user's answer, in which a tool may take more than it takes from the model.
+    `answered`: the input comes with the user's answer, in which a tool may accept more than from the model.
     """
     if getattr(tool, "validates_itself", False):
         return deepcopy(given), []
@@ -25,7 +25,7 @@ def fit_input(tool: Tool, given: Json, *, answered: bool = False) -> Fitted:
 
 
 class FittedInputs:
-    """Those of the model's own inputs whose calls have not begun."""
+    """Converted inputs of calls that have not begun."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, tuple[Tool, ToolUseBlock, Fitted]] = {}

@@ -1,4 +1,4 @@
-"""The wording of the offer to run a command again with network, after it failed without."""
+"""Wording of the offer to run a command again with network access after it failed without."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentcli.tools.base import Output
 
 _MOST_NAMED = 5
 MOST_OFFERS = 3
-"""Questions about one command: a download often begins at one host and goes on at another."""
+"""Maximum questions about one command: a download often starts at one host and continues at another."""
 
 
 def host_rule(host: str) -> str:
@@ -56,7 +56,7 @@ def _those(hosts: Sequence[str]) -> str:
 
 
 def network_choices(hosts: Sequence[str], credentials: Sequence[str]) -> list[RuleChoice]:
-    """What "always" can save: the hosts, and the hosts with the variables that the program signs in with."""
+    """Rules that "always" can save: the hosts, and the hosts with the program's credential variables."""
     if not hosts:
         return []
     rules = tuple(map(host_rule, hosts))

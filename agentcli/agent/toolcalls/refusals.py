@@ -1,4 +1,4 @@
-"""The wording of calls that were refused, declined or interrupted."""
+"""Wording of calls that were refused, declined or interrupted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def denial_sentence(reason: str) -> str:
 
 
 def unfit_input(tool: Tool, wrong: Sequence[str]) -> str:
-    """What is wrong with an input. With the schema, if the model may not have seen it."""
+    """The problems of an input, with the schema if the model may not have seen it."""
     text = f"The input of {tool.name} is not right: {'; '.join(wrong)}"
     if not getattr(tool, "shows_schema", False):
         return text
@@ -93,21 +93,21 @@ _INTERRUPTED_BY = {
 
 
 def interrupted_call(reason: AbortReason | None, begun: bool) -> str:
-    """The result of a call that an abort kept from running, or that had no result of its own when it was ended."""
+    """The result of a call that an abort kept from running, or that had no result of its own when it was stopped."""
     by = _INTERRUPTED_BY[reason or AbortReason.USER_CANCEL]
     return f"{by} while this call ran; how far it got is not known." if begun else f"{by} before this call ran."
 
 
 @frozen
 class UserWords:
-    """What the user said when they declined something."""
+    """The user's message when they declined something."""
 
     about: str
     """What they declined, in one line."""
     text: str
 
     def message(self, id: str) -> Message:
-        """A message of the user, which compaction keeps word for word as it does their prompts."""
+        """A user message, which compaction keeps word for word like a prompt."""
         text = f"[The user declined {plain_line(self.about, 200)} and said:]\n{self.text}"
         return user_message(text, id, Origin.QUEUED, {SAID: self.text})
 
@@ -117,5 +117,5 @@ def user_words(about: str, text: str) -> UserWords | None:
 
 
 def declined_result(declined: str, has_words: bool) -> str:
-    """The result of a call that the user declined: never their words, which follow the results as their message."""
+    """The result of a call that the user declined. It never contains their message, which follows the results."""
     return f"{declined} Their reason follows these results as a message of the user." if has_words else declined

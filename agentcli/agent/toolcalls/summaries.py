@@ -1,6 +1,6 @@
 """One-line summaries of finished tool batches, made in the background by the small model (SPEC T10).
 
-Nothing waits for one: the loop takes what is ready when it passes by, and ends what is not when it ends.
+Nothing waits for one: the loop takes finished ones in passing, and cancels the rest when it ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHOWN_CHARACTERS = 600
 
 class Summaries:
     def __init__(self, provider: Provider, requests: Requests, price: PriceOf, ready: list[ev.Event]) -> None:
-        """`ready` is where what it has to say is put, for the loop to take when it passes by."""
+        """`ready` receives events; the loop takes them out."""
         self._provider = provider
         self._requests = requests
         self._price = price
@@ -31,7 +31,7 @@ class Summaries:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, added: Sequence[Message], signal: AbortSignal) -> None:
-        """Begin a summary of the calls and results among these messages; returns at once."""
+        """Start a summary of the calls and results in these messages; returns at once."""
         uses = [use for message in added for use in message.tool_uses]
         if not uses:
             return

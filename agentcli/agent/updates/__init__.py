@@ -1,1 +1,1 @@
-"""Updates for the model beside prompts and results: changed files, instruction files, undo, background commands."""
+"""Updates for the model besides prompts and results: changed files, instruction files, undo, background commands."""

@@ -1,4 +1,4 @@
-"""Updates for the model beside prompts and results (SPEC 2.6): each thing at most once per change.
+"""Updates for the model besides prompts and results (SPEC 2.6): each at most once per change.
 
 What the model already knows is read from the messages that requests show, so it survives a resume, is repeated after a
 compaction removed it, and counts again if that is undone. Background commands are an exception: each ends only once.
@@ -50,7 +50,7 @@ PLAN_MODE_OFF = "[Plan mode is off. Changes are possible again, within the usual
 
 
 Shown = Callable[[Sequence[Message]], Sequence[Message]]
-"""Returns the messages of a log that requests show (`View.messages`)."""
+"""Returns the messages of a log that requests show (`ContextView.messages`)."""
 
 
 class Composite(Attachments):
@@ -81,7 +81,7 @@ class Composite(Attachments):
         return Lookup(look_up, all(look.is_brief for look in lookups)) if lookups else None
 
     async def collect(self, state: LoopState) -> Sequence[Message]:
-        # One thread for all of them, or none: each costs more than what is done in it.
+        # One thread for all of them, or none: a thread costs more than the work in it.
         if (lookup := self.lookup(state)) is not None:
             if lookup.is_brief:
                 lookup.work()

@@ -1,9 +1,9 @@
-"""Reports files that the model has seen and others have changed, once per change, as limited diffs (SPEC 2.6).
+"""Report files that the model has seen and others have changed, once per change, as limited diffs (SPEC 2.6).
 
 Before each request every such file is checked with one `stat`; only if that differs is the content hashed, so writes by
 our own tools are not reported. A file whose complete diff was shown counts as known; one whose diff was cut or could
-not be shown does not, and editing it is refused until it is read. The state is saved, so that a resumed session learns
-what changed in between.
+not be shown does not, and editing it is refused until it is read. The state is saved, so that a resumed session can
+report what changed in between.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from agentcli.tools.files.read_cache import CommandRun, ReadCache, Seen, digest_
 
 MOST_CHECKED = 2_000
 MOST_CHECKED_BRIEFLY = 20
-"""Files that are looked at without a thread, if they are on disks of this machine."""
+"""Maximum files that are checked without a thread, if they are on local disks."""
 LARGEST_CHECKED_BRIEFLY = 256 * 1024
 MOST_SHOWN = 10
 MOST_NAMED = 50
 LONGEST_DIFFERENCE = 4_000
 LONGEST_TOLD = 20_000
-"""Characters of all differences in one message."""
+"""Maximum characters of all diffs in one message."""
 CHANGED_FILES = "changed_files"
 """Meta key: the files that a message reports."""
 
@@ -105,7 +105,7 @@ class _Knowledge:
 
 @slotted
 class _Sweep:
-    """What one check has found: the changed files, and how `_Knowledge` differs after it."""
+    """Result of one check: the changed files, and the updates for `_Knowledge`."""
 
     changes: list[FileUpdate] = field(default_factory=list)
     stamps: dict[str, tuple[Stamp, str]] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class _Report:
 
 
 class ChangedFiles(Attachments):
-    """One per conversation."""
+    """The watched files of one conversation."""
 
     def __init__(
         self,
@@ -181,7 +181,8 @@ class ChangedFiles(Attachments):
         return Lookup(look)
 
     def _look_briefly(self, state: LoopState, paths: Sequence[str]) -> None:
-        """Look up that nothing has changed. If something has, or a file has to be read, `collect` looks in a thread."""
+        """Check on the event loop that nothing has changed. If something has, or a file must be read from disk,
+        `collect` checks again in a thread."""
         with suppress(BlockingIOError):
             sweep = _swept(paths, state.tool_context, self._known, False, _load_from_memory)
             if not sweep.changes:
@@ -281,7 +282,7 @@ class ChangedFiles(Attachments):
             self._known.told[change.path] = (change.digest, change.seen.digest)
 
     def _take_back_unsent(self, state: LoopState, cache: ReadCache) -> None:
-        """After an abort the last message may never have got into the log: then the model does not know of it."""
+        """After an abort the last message may be missing in the log: then the model does not know of it."""
         last, self._last = self._last, None
         if last is None or any(message.id == last.message_id for message in reversed(state.messages)):
             return
@@ -306,7 +307,7 @@ def _swept(
     differences: bool,
     load: Callable[[str], bytes],
 ) -> _Sweep:
-    """Blocking; never raises because of files on disk, unless `load` raises BlockingIOError."""
+    """Check the files. Blocking; never raises because of files on disk, unless `load` raises BlockingIOError."""
     cache, runs = context.read_cache, tuple(context.read_cache.runs)
     cache.pack_some()
     sweep = _Sweep()
@@ -344,7 +345,7 @@ def _swept(
 
 
 def _stamp(path: str) -> Stamp:
-    """None if it is not a regular file."""
+    """Inode, size and times of a file; None if it is not a regular file."""
     try:
         found = os.lstat(path)
     except (OSError, ValueError):
@@ -362,7 +363,7 @@ def _load_from_memory(path: str) -> bytes:
 
 
 def _compared(path: str, seen: Seen, stamp: Stamp, told: str | None, load: Callable[[str], bytes]) -> FileUpdate | None:
-    """None if there is nothing to report."""
+    """Compare a file with what the model saw; None if there is nothing to report."""
     data: bytes | None = None
     digest, what = _GONE, "is gone"
     if stamp is not None and stamp[1] > LARGEST_LOADED:
@@ -398,7 +399,7 @@ def _removed_temp_files(paths: Iterable[str]) -> list[str]:
 
 
 def _with_differences(changes: Iterable[FileUpdate], cache: ReadCache) -> list[FileUpdate]:
-    """The changes, the first of them with their diffs as far as these can be shown."""
+    """The changes, with diffs for the first ones as far as these can be shown."""
     room, shown = LONGEST_TOLD, 0
     found: list[FileUpdate] = []
     for change in changes:

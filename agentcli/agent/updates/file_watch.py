@@ -1,4 +1,4 @@
-"""Watches files between submissions, to notify the user of changes without polling.
+"""Watch files between submissions, to notify the user of changes without polling.
 
 Only a convenience in an idle session: before each request `ChangedFiles` does its own exact check. Only the folders of
 files that the model has seen are watched, not recursively.
@@ -18,12 +18,12 @@ from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import shown_path
 
 MOST_FOLDERS = 200
-"""The latest ones; systems allow a user some thousand watches in all programs."""
+"""Maximum watched folders, the latest ones; systems allow a user some thousand watches in all programs."""
 _COALESCED_MILLISECONDS = 400
 _STEP_MILLISECONDS = 200
-"""The library's default of 50 would wake the process twenty times a second."""
+"""Polling step of the library, whose default of 50 would wake the process twenty times a second."""
 _RELOAD_MILLISECONDS = 100
-"""For files that are reloaded while the user watches."""
+"""Shorter delays for files that are reloaded while the user watches."""
 _MOST_NAMED = 3
 
 
@@ -74,7 +74,7 @@ async def _watched(
 
 async def wait_for_folder_change(folders: Sequence[str], wanted: Callable[[str], bool], at_most: float) -> None:
     """Wait until a wanted file directly in one of the folders changes, or `at_most` seconds. Cancel it to stop."""
-    # Its import takes tens of milliseconds.
+    # Imported in a thread: it takes tens of milliseconds.
     awatch = (await in_thread(import_module, "watchfiles")).awatch
     stop = asyncio.Event()
     batches = awatch(

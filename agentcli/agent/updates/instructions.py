@@ -1,10 +1,10 @@
-"""Shows the model instruction files that are new to it or have changed (SPEC 2.6, 3.1).
+"""Show the model instruction files that are new to it or have changed (SPEC 2.6, 3.1).
 
-What it was shown at first is the user context, at the front of every request, which stays as it is. All else comes as
-attachments at the end, one for each file: those of folders that a tool has touched, and any that has changed. What has
-been told is read from the messages that are in sight, so that it survives a resume and is told again after a compaction
-has taken it away. Before the first request, and right after a compaction, the front is made again instead: then it
-costs nothing. One that belongs to a compaction goes with it: undoing it brings the old front back, byte for byte.
+The files shown first form the user context, at the front of every request, which stays unchanged. All others are
+attached at the end, one message per file: those of folders that a tool has touched, and any that has changed. What the
+model knows is read from the messages in the context, so it survives a resume and is repeated after a compaction. Before
+the first request, and right after a compaction, the front is built again instead, because it costs nothing then. A
+front built at a compaction belongs to it: undoing the compaction restores the old front, byte for byte.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import absolute_path
 
 INSTRUCTIONS = "instructions"
-"""In a message's meta: the files that it shows, real paths with their digests; "" for one that is gone."""
+"""Key in a message's meta: the files that it shows, real paths with their digests; "" for one that is gone."""
 MOST_FOLDERS = 20
-"""Touched folders whose instructions are kept in sight, the latest."""
+"""Maximum touched folders whose instructions are kept in the context, the latest ones."""
 LONGEST_AT_ONCE = 60_000
-"""Characters; the rest is attached to the next request."""
+"""Maximum characters per request; the rest is attached to the next one."""
 
 PATH_ARGUMENTS: Mapping[str, str] = {
     "Read": "file_path",
@@ -52,14 +52,14 @@ MEMORY_CHANGED = "[The index of your memory has changed since you were shown it.
 MEMORY_GONE = "[The index of your memory is gone: {}]"
 
 _Found = tuple[Instructions, Instructions, list[str]]
-"""Instructions that always hold, those of touched folders, and files that are gone."""
+"""Instructions that always apply, those of touched folders, and files that are gone."""
 
 Renew = Callable[[UserContext, str], None]
-"""Put another user context to the front from the boundary with this id on, and record it."""
+"""Set another user context as the front from the boundary with this id on, and record it."""
 
 
 class Instructing(Attachments):
-    """One per conversation."""
+    """The instruction files of one conversation."""
 
     def __init__(
         self,
@@ -70,8 +70,8 @@ class Instructing(Attachments):
         renew: Renew | None = None,
         notice: Callable[[str], None] | None = None,
     ) -> None:
-        """`fronts`: the user contexts that `view` has, by boundary, the first one under "". `renew` None: never.
-        `notice` gets what a user should know of files that were skipped or cut."""
+        """`fronts`: the user contexts of `view`, by boundary, the first one under "". `renew`: None: the front never
+        changes. `notice` gets sentences for the user about files that were skipped or cut."""
         self._files = files
         self._fronts = dict(fronts)
         self._ids = ids
@@ -80,13 +80,13 @@ class Instructing(Attachments):
         self._notice = notice
         self._noticed = {notice for front in fronts.values() for notice in front.notices}
         self._touched: dict[str, None] = {}
-        """Folders, the last touched one at the end."""
+        """Touched folders, the latest last."""
         self._in_sight: Gathered[Message, dict[str, str]] = Gathered(dict, _with_told)
-        """Digests of the files that messages in sight tell of."""
+        """Digests of the files that messages in the context show."""
         self._scanned: tuple[int, str] = (0, "")
-        """How many messages have been looked through, and the id of the last of them."""
+        """Number of messages scanned, and the id of the last of them."""
         self._decided: set[str] = set(fronts) - {""}
-        """Boundaries after which it was decided whether the front is made again: once for each. "": the beginning."""
+        """Boundaries for which it was decided whether to build the front again: once each. "": the beginning."""
         self._looked_up: tuple[LoopState, dict[str, str], _Found] | None = None
         self._ours = {path for front in fronts.values() for path in front.sources}
         self._local = LocalFolders()
@@ -140,8 +140,8 @@ class Instructing(Attachments):
         return self._fronts[self._view.front_boundary(state.messages)]
 
     def _renew_front(self, state: LoopState, always: Instructions) -> bool:
-        """Only before the first request, and between a compaction and the request after it: there the cache has nothing
-        to lose."""
+        """Build the front again if it has changed. Only before the first request, and between a compaction and the next
+        request: nothing of it is cached then."""
         boundary = self._fresh_boundary(state.messages)
         if self._renew is None or boundary is None or boundary in self._decided:
             return False
@@ -154,8 +154,8 @@ class Instructing(Attachments):
         return True
 
     def _fresh_boundary(self, messages: Sequence[Message]) -> str | None:
-        """The id of the active compact boundary if no request was made since, "" if none was made at all, else None.
-        Repeated replies lack usage."""
+        """Id of the active compact boundary if no request was made since, "" if none was made at all, else None.
+        Replies copied by a compaction have no usage."""
         for message in reversed(messages):
             if message.origin is Origin.REPLY and message.usage is not None:
                 return None
@@ -180,7 +180,7 @@ class Instructing(Attachments):
                     self._notice(notice)
 
     def _scan(self, state: LoopState) -> None:
-        """Note the folders that calls have touched. Costs what is new since the last time."""
+        """Collect the folders that calls have touched. Costs only what is new since the last time."""
         messages = state.messages
         count, last = self._scanned
         if count > len(messages) or (count and messages[count - 1].id != last):
@@ -200,7 +200,7 @@ def _with_told(told: dict[str, str], message: Message) -> dict[str, str]:
 
 
 def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> list[str]:
-    """The folders of what a message attaches or its calls were about, without those that failed."""
+    """The folders of the files that a message attaches or that its successful calls touched."""
     uses = messages[place].tool_uses
     if not uses:
         return [str(Path(path).parent) for path in attached_paths([messages[place]])]
@@ -221,7 +221,8 @@ def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> l
 def known_anyway(
     due: Sequence[InstructionFile | Note], shown: Sequence[Message], context: ToolContext
 ) -> Collection[str]:
-    """The real paths of those that the model has just read or written, as they are now, and still sees."""
+    """Real paths of the files that the model has just read or written, that have not changed since, and that the
+    context still shows."""
     seen = {file.real: context.read_cache.seen(file.real) for file in due}
     whole = {file.real for file in due if (known := seen[file.real]) and known.whole and known.digest == file.digest}
     if not whole:

@@ -1,8 +1,8 @@
-"""Attaches memory notes that match the latest prompt (SPEC 2.6), searched while the model streams.
+"""Attach memory notes that match the latest prompt (SPEC 2.6), searched while the model streams.
 
-The search begins with the prompt, in a thread; what it found is attached after the next tool results, without what the
-context has already, unless it has changed since. What was attached is read from the messages in sight, so that it
-survives a resume and comes again after a compaction.
+The search begins with the prompt, in a thread; its results are attached after the next tool results, except those that
+the context already contains unchanged. What was attached is read from the messages in the context, so it survives a
+resume and is repeated after a compaction.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _own_prompt(message: Message) -> Message | None:
 
 
 class Remembering(Attachments):
-    """One per conversation."""
+    """The memory search of one conversation."""
 
     def __init__(self, notes: Notes, ids: Ids, shown: Callable[[Sequence[Message]], Sequence[Message]]) -> None:
         self._notes = notes

@@ -1,10 +1,10 @@
-"""Attaches what a prompt names: files (`@path`), in the form that Read shows, which saves a call, and resources of MCP
-servers (`@server:uri`).
+"""Attach what a prompt mentions: files (`@path`), as Read shows them, which saves a call, and resources of MCP servers
+(`@server:uri`).
 
-`@path`, `@"a path"`, `@path:10` and `@path:10-20`. Only what exists is a mention: addresses, decorators and package
-names stay text. A file takes precedence over a resource of the same name. Permission rules decide as for a call of
-Read; what may not be attached is reported to the model and to the user. Attachments are messages of the log, so a
-resumed session sends them again as they were.
+Forms: `@path`, `@"a path"`, `@path:10` and `@path:10-20`. Only existing paths are mentions: addresses, decorators and
+package names stay text. A file takes precedence over a resource of the same name. Permission rules apply as for a Read
+call; a refused mention is reported to the model and to the user. Attachments are messages of the log, so a resumed
+session sends them again unchanged.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MOST_CANDIDATES = 500
 """Maximum words with an `@` that are checked on disk."""
 _MOST_NAMES = 200
 _FOLDER = "directory"
-"""The display kind of a listing."""
+"""The display kind of a directory listing."""
 _MENTION = lazy_pattern(
     r"""(?:^|(?<=[\s(\[{<,;"'`=]))@(?:"([^"\n]{1,4000})"(:\d{1,9}(?:-\d{1,9})?)?|([^\s"@]{1,4000}))""", re.MULTILINE
 )
@@ -63,7 +63,7 @@ class Mention:
 
     typed: str
     path: str
-    """Absolute."""
+    """Absolute path."""
     lines: tuple[int, int] | None = None
     """First and last line, if the mention names a range."""
 

@@ -1,4 +1,4 @@
-"""Saves what the model has seen of files with the conversation, and loads it again.
+"""Save what the model has seen of files with the conversation, and load it again.
 
 A line of the session file has the changes since the previous one; a message that reports changed files has in its meta
 what the model knows from it, because the process may end before the next line. Contents are not saved: the log has them

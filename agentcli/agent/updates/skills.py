@@ -1,8 +1,9 @@
-"""Skills for the model: which ones it is told of, and which ones it has used.
+"""Skills for the model: list the available ones, and find the ones it has used.
 
 They are listed by name and description in an attachment at the end of the conversation, never in the system prompt, so
-that a skill that appears, changes or goes leaves the request's prefix as it is. What was told is read from the messages
-in sight: it survives a resume and is told again after a compaction. The files are read again while the model streams.
+that a new, changed or removed skill leaves the request's prefix unchanged. What the model knows is read from the
+messages in the context: it survives a resume and is repeated after a compaction. The files are read again while the
+model streams.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from agentcli.tools.skill import NAME, USED_SKILL, LoadedSkill
 
 LISTING_CHARACTERS = 8_000
 READ_AGAIN_SECONDS = 0.005
-"""Until the files are read again: by then the request is on its way, and nothing waits for the processor."""
+"""Delay before the files are read again: by then the request is sent, and nothing else needs the processor."""
 _LEAST_DESCRIPTION = 40
 _HEADING = (
     "[Skills: instructions for kinds of tasks. When one fits the task, load it with the Skill tool before you begin.]"
@@ -38,7 +39,7 @@ _BY_READING = (
     "you begin.]"
 )
 _Digests = tuple[str, str]
-"""Of a skill's description and of its text."""
+"""Digests of a skill's description and of its text."""
 
 
 class ModelSkills:
@@ -66,7 +67,7 @@ class ModelSkills:
 
 
 class SkillListing(Attachments):
-    """Tells the model which skills there are. One per conversation."""
+    """Lists the available skills for the model. One per conversation."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class SkillListing(Attachments):
         *,
         refreshes: bool = True,
     ) -> None:
-        """`has_tool`: whether the conversation has the Skill tool. A tool that comes later would change the prefix, so
+        """`has_tool`: whether the conversation has the Skill tool. Adding the tool later would change the prefix, so
         without it the model reads the files of new skills. `refreshes`: read the files again after each request; a
         sub-agent leaves that to the session."""
         self._library = library
@@ -89,7 +90,7 @@ class SkillListing(Attachments):
         self._has_tool = has_tool
         self._refreshes = refreshes
         self._told: Gathered[Message, tuple[dict[str, _Digests], set[str]]] = Gathered(lambda: ({}, set()), _taken_in)
-        """Of the messages in sight: the skills that they tell of, and those that were loaded."""
+        """From the messages in the context: the listed skills, and the loaded ones."""
         self._reading: asyncio.Future[bool] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -172,7 +173,7 @@ def _taken_in(known: tuple[dict[str, _Digests], set[str]], message: Message) -> 
 
 
 def used_skills(messages: Sequence[Message]) -> list[str]:
-    """The skills that were loaded, by the model or with a slash command, the last used first, each once."""
+    """Skills that were loaded, by the model or with a slash command, last used first, each once."""
     used: dict[str, None] = {}
     for message in reversed(messages):
         for name in reversed(_used_in(message)):
@@ -181,7 +182,7 @@ def used_skills(messages: Sequence[Message]) -> list[str]:
 
 
 def skill_uses(messages: Sequence[Message]) -> dict[str, int]:
-    """How many prompts ago each skill was used last."""
+    """Number of prompts since each skill was last used."""
     prompts = sum(_is_prompt(message) for message in messages)
     uses: dict[str, int] = {}
     for message in messages:
@@ -204,7 +205,7 @@ def _used_in(message: Message) -> list[str]:
 
 
 RESTORED_SKILLS = "restored_skills"
-"""In a restored message's meta: the skills that it shows, the last used first."""
+"""Key in a restored message's meta: the skills that it shows, last used first."""
 
 
 def had_skill_tool(log: Iterable[Message]) -> bool:
@@ -215,7 +216,7 @@ def had_skill_tool(log: Iterable[Message]) -> bool:
 
 def _is_news(skill: SkillFile, told: _Digests | None, used: bool) -> bool:
     now = _digests(skill)
-    # A text that the model has not loaded comes as it is then.
+    # A changed text that the model has not loaded is no news: loading it gives the current one.
     return told is None or told[0] != now[0] or (used and told[1] != now[1])
 
 

@@ -1,4 +1,4 @@
-"""Tells the model about undos and redos, so that it does not rely on outdated file contents."""
+"""Notes for the model about undos and redos, so that it does not rely on outdated file contents."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def undo_note(news: Sequence[UndoNews], log: Sequence[Message]) -> UserActionNot
 
 
 def prompts_of_submission(messages: Sequence[Message], prompt_id: str) -> list[str]:
-    """The texts of the prompt that began a submission and of those that were sent while it ran and taken in: an undo
-    reverts the changes made for all of them. Empty where the prompt is not in the log."""
+    """Texts of the prompt that began a submission and of those that joined it while it ran: an undo reverts the changes
+    made for all of them. Empty if the prompt is not in the log."""
     begin = next((place for place, message in enumerate(messages) if message.id == prompt_id), None)
     if begin is None:
         return []
