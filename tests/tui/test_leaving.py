@@ -99,7 +99,7 @@ def test_every_dialog_is_closed_by_the_same_keys(tmp_path: Path) -> None:
         for name in DIALOGS:
             await is_closed_by_the_same_keys(pilot, app, name)
 
-    Desk(tmp_path).play(script, (100, 30))
+    Desk(tmp_path).play(script, (60, 16))
 
 
 async def is_closed_by_the_same_keys(pilot: Pilot[int], app: AgentApp, name: str) -> None:
