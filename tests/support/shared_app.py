@@ -22,7 +22,7 @@ from textual.screen import Screen
 
 from agentcli.tui.textual_internals import is_laid_out
 from tests.support.pilot_idle import until_threads_ended
-from tests.support.skipped_frames import draw_due
+from tests.support.skipped_frames import draw_due, forget_due
 
 A = TypeVar("A", bound=App[Any])
 
@@ -89,6 +89,7 @@ class _Mounted(Generic[A]):
                 await self.app.pop_screen()
             await until_threads_ended()
             await self._pilot.pause()
+            forget_due()
             if self.app._exception is not None:
                 raise self.app._exception
             # Widgets have one each, and are compared by `_state`.

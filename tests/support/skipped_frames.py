@@ -52,6 +52,12 @@ def draw_due() -> None:
             contextvars.copy_context().run(_refresh, screen)
 
 
+def forget_due() -> None:
+    """Of an app that stays for the next test: the frame without what this test has removed is nobody's."""
+    _changed.clear()
+    _due.clear()
+
+
 def _draw_around(wait: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
     @functools.wraps(wait)
     async def waited(*arguments: Any, **options: Any) -> None:

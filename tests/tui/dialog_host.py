@@ -138,6 +138,19 @@ def replies(make: Callable[[], ModalScreen[Any]], *scripts: str) -> list[Any]:
     return found
 
 
+def stays_open(dialog: ModalScreen[Any], *scripts: str) -> None:
+    """None of these keys closes the dialog, pressed one after the other; then Esc does, and that is no answer."""
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        for keys in scripts:
+            await press(pilot, keys)
+            assert host.answers == [], keys
+        await press(pilot, "escape")
+        assert host.answer is None
+
+    play(dialog, script)
+
+
 async def press(pilot: Pilot[None], keys: str) -> None:
     """Keys by name, with blanks between them, all at once as a slow line brings them; at a `|` all is settled first."""
     for part in keys.split("|"):

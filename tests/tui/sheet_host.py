@@ -122,10 +122,26 @@ def answer(sheet: ModalScreen[Any], *keys: str, size: tuple[int, int] = (80, 24)
     return play(sheet, steps, size).result
 
 
+def after_each(
+    sheet: ModalScreen[Any], *groups: tuple[str, ...], size: tuple[int, int] = (80, 24)
+) -> list[tuple[Any, str]]:
+    """What the sheet has closed with, or `UNANSWERED`, and what it shows, after each group of keys."""
+    seen: list[tuple[Any, str]] = []
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        for keys in groups:
+            await press(host, pilot, *keys)
+            seen.append((host.result, host.shown))
+
+    play(sheet, steps, size)
+    return seen
+
+
 async def through_all_sizes(host: Host, pilot: Pilot[None]) -> None:
     """From large to none and back; every row is as wide as the screen, the keys to leave are always there."""
-    for width, height in ((120, 40), (80, 24), (40, 10), (20, 5), (1, 1), (60, 12)):
-        await pilot.resize_terminal(width, height)
+    for width, height in ((80, 24), (120, 40), (40, 10), (20, 5), (1, 1), (60, 12)):
+        if host.size != (width, height):
+            await pilot.resize_terminal(width, height)
         await press(host, pilot, "down", "up")
         strips = host.strips()
         assert {strip.cell_length for strip in strips} == {width}

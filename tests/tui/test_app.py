@@ -369,28 +369,7 @@ def test_clear_starts_a_new_session_and_resume_finds_the_old_one(tmp_path: Path)
     Desk(tmp_path, "An answer.").play(script)
 
 
-def test_what_was_before_the_end_of_a_long_session_is_shown_above_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resume, "RECENT_EVENTS", 1)
-
-    async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        for words in ("first words", "second words", "third words"):
-            await sends(pilot, app, words)
-            await idle(pilot, app)
-        session = app.chat.session
-        old = session.engine.session_id if session.engine else ""
-        await sends(pilot, app, "/clear")
-        await until(pilot, lambda: session.engine is not None and session.engine.session_id != old)
-        await sends(pilot, app, f"/resume {old}")
-        await until(pilot, lambda: "first words" in shown(app))
-        prompts = [item.text for item in app.chat.transcript.items() if isinstance(item, PromptItem)]
-        assert prompts == ["first words", "second words", "third words"]
-
-    Desk(tmp_path, "One.", "Two.", "Three.").play(script)
-
-
-def test_a_search_is_not_over_before_all_of_a_long_session_was_read(
+def test_a_long_session_is_shown_searched_and_left_on_the_terminal_whole_although_its_beginning_is_read_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_finish, make_items = threading.Event(), resume.earlier_items
@@ -402,55 +381,41 @@ def test_a_search_is_not_over_before_all_of_a_long_session_was_read(
     monkeypatch.setattr(resume, "RECENT_EVENTS", 1)
     monkeypatch.setattr(resume, "earlier_items", made_late)
 
-    async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        for words in ("first words", "second words"):
-            await sends(pilot, app, words)
-            await idle(pilot, app)
+    async def resume_with_its_end(pilot: Pilot[int], app: AgentApp) -> None:
         session = app.chat.session
         old = session.engine.session_id if session.engine else ""
+        may_finish.clear()
         await sends(pilot, app, "/clear")
         await until(pilot, lambda: session.engine is not None and session.engine.session_id != old)
         await sends(pilot, app, f"/resume {old}")
-        await until(pilot, lambda: "second words" in shown(app))
-        await pilot.press("ctrl+f", *"third")
-        await until(pilot, lambda: any(row.startswith(" Find third") and row.endswith("…") for row in rows(app)))
-        may_finish.set()
-        await until(pilot, lambda: any(row.startswith(" Find third") and row.endswith("no match") for row in rows(app)))
-
-    Desk(tmp_path, "One.", "Two.").play(script)
-
-
-def test_all_of_a_long_session_stays_on_the_terminal_also_when_it_is_left_early(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    may_finish, make_items = threading.Event(), resume.earlier_items
-
-    def made_late(*arguments: Any) -> list[Item]:
-        may_finish.wait(20)
-        return make_items(*arguments)
-
-    monkeypatch.setattr(resume, "RECENT_EVENTS", 1)
-    monkeypatch.setattr(resume, "earlier_items", made_late)
+        await until(pilot, lambda: "third words" in shown(app))
+        assert "first words" not in shown(app)
 
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         app.preferences = replace(app.preferences, exit_transcript="all")
-        for words in ("first words", "second words"):
+        for words in ("first words", "second words", "third words"):
             await sends(pilot, app, words)
             await idle(pilot, app)
-        session = app.chat.session
-        old = session.engine.session_id if session.engine else ""
-        await sends(pilot, app, "/clear")
-        await until(pilot, lambda: session.engine is not None and session.engine.session_id != old)
-        await sends(pilot, app, f"/resume {old}")
-        await until(pilot, lambda: "second words" in shown(app))
+        await resume_with_its_end(pilot, app)
+        await pilot.press("ctrl+f", *"fourth")
+        await until(pilot, lambda: any(row.startswith(" Find fourth") and row.endswith("…") for row in rows(app)))
+        may_finish.set()
+        await until(
+            pilot, lambda: any(row.startswith(" Find fourth") and row.endswith("no match") for row in rows(app))
+        )
+        prompts = [item.text for item in app.chat.transcript.items() if isinstance(item, PromptItem)]
+        assert prompts == ["first words", "second words", "third words"]
+        await pilot.press("escape")
+        await until(pilot, lambda: "first words" in shown(app))
+        await resume_with_its_end(pilot, app)
         app.leave()
         await pilot.pause()
         may_finish.set()
-        while "second words" not in app.farewell:
+        while "third words" not in app.farewell:
             await asyncio.sleep(0)
-        assert app.farewell.index("first words") < app.farewell.index("second words")
+        assert app.farewell.index("first words") < app.farewell.index("third words")
 
-    Desk(tmp_path, "One.", "Two.").play(script)
+    Desk(tmp_path, "One.", "Two.", "Three.").play(script)
 
 
 @pytest.mark.parametrize(
@@ -511,17 +476,18 @@ def test_the_end_of_the_conversation_is_above_a_question_again_after_the_window_
     Desk(tmp_path, reply(say(text), call("Read", file_path="parser.py"), call("Edit", **EDIT))).play(script)
 
 
-@pytest.mark.parametrize("size", [(40, 10), (120, 40)])
-def test_a_question_answered_after_a_resize_gives_its_room_back(tmp_path: Path, size: tuple[int, int]) -> None:
+def test_a_question_answered_after_a_resize_gives_its_room_back(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        await sends(pilot, app, "fix it")
-        await until(pilot, lambda: app.chat.transcript.styles.padding.bottom > 0)
-        await pilot.resize_terminal(*size)
-        await until(pilot, lambda: app.screen.size == size)
-        await pilot.press("escape")
-        await idle(pilot, app)
-        assert app.chat.transcript.styles.padding.bottom == 0
-        assert "Interrupted" in shown(app)
+        for size in ((40, 10), (120, 40)):
+            await pilot.resize_terminal(80, 24)
+            await sends(pilot, app, "fix it")
+            await until(pilot, lambda: app.chat.transcript.styles.padding.bottom > 0)
+            await pilot.resize_terminal(*size)
+            await until(pilot, lambda size=size: app.screen.size == size)
+            await pilot.press("escape")
+            await idle(pilot, app)
+            assert app.chat.transcript.styles.padding.bottom == 0, size
+            assert "Interrupted" in shown(app), size
 
-    desk = Desk(tmp_path, reply(call("Read", file_path="parser.py"), call("Edit", **EDIT)))
-    desk.play(script)
+    edit = call("Edit", **EDIT)
+    Desk(tmp_path, reply(call("Read", file_path="parser.py"), edit), reply(edit)).play(script)

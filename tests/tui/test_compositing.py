@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -74,8 +73,9 @@ def cells(strip: Strip) -> list[tuple[str, str]]:
     """Of every cell what it shows and how; a wide character is in both of its cells."""
     found: list[tuple[str, str]] = []
     for segment in strip:
+        style = str(segment.style)
         for character in segment.text:
-            found += [(character, str(segment.style))] * Strip([segment._replace(text=character)]).cell_length
+            found += [(character, style)] * cell_len(character)
     return found
 
 
@@ -125,8 +125,9 @@ async def test_any_change_gives_the_frame_that_textual_would_paint(app: Host) ->
         assert isinstance(update, QuickUpdate)
         paint(update, screen)
         wanted = [cells(strip) for strip in compositor.render_strips()]
-        for y, x in itertools.product(range(SIZE[1]), range(SIZE[0])):
-            assert same(screen[y][x], wanted[y][x]), (step, x, y)
+        for y in range(SIZE[1]):
+            if screen[y] != wanted[y]:
+                assert [x for x in range(SIZE[0]) if not same(screen[y][x], wanted[y][x])] == [], (step, y)
 
 
 @on_screen

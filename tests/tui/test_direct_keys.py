@@ -61,10 +61,17 @@ async def settled(order: KeyOrder) -> None:
 
 
 def in_app(
-    folder: Path, act: Callable[[AgentApp, KeyOrder, Pilot[int]], Awaitable[None]], size: tuple[int, int] = (80, 24)
+    folder: Path, *acts: Callable[[AgentApp, KeyOrder, Pilot[int]], Awaitable[None]], size: tuple[int, int] = (80, 24)
 ) -> None:
+    """One app for all of them; each begins with an empty prompt."""
+
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        await act(app, KeyOrder(app, asyncio.get_running_loop()), pilot)
+        for act in acts:
+            await act(app, KeyOrder(app, asyncio.get_running_loop()), pilot)
+            while app.screen is not app.chat:
+                app.pop_screen()
+            editor_of(app).reset()
+            await pilot.pause()
 
     Desk(folder).play(script, size)
 
@@ -101,80 +108,80 @@ async def typed_in_chunks(app: AgentApp, order: KeyOrder, script: Sequence[str],
     return editor_of(app).text, editor_of(app).selection
 
 
-def test_any_mix_of_keys_in_chunks_gives_the_text_and_the_cursor_of_slow_typing(tmp_path: Path) -> None:
-    async def act(app: AgentApp, order: KeyOrder, _pilot: Pilot[int]) -> None:
-        for number in points(100_000):
-            script, sizes = some_script(number)
-            expected = await typed_slowly(app, order, script)
-            assert await typed_in_chunks(app, order, script, sizes) == expected, number
+async def any_mix_of_keys_in_chunks_gives_the_text_and_the_cursor_of_slow_typing(
+    app: AgentApp, order: KeyOrder, _pilot: Pilot[int]
+) -> None:
+    for number in points(100_000):
+        script, sizes = some_script(number)
+        expected = await typed_slowly(app, order, script)
+        assert await typed_in_chunks(app, order, script, sizes) == expected, number
 
-    in_app(tmp_path, act)
+
+async def a_character_that_nothing_is_ahead_of_is_there_at_once_and_painted(
+    app: AgentApp, order: KeyOrder, pilot: Pilot[int]
+) -> None:
+    order.post(*map(message_of, "a日b"))
+    assert editor_of(app).text == "a日b"
+    await pilot.pause()
+    assert any("❯ a日b" in row for row in rows(app))
 
 
-def test_a_character_that_nothing_is_ahead_of_is_there_at_once_and_painted(tmp_path: Path) -> None:
-    async def act(app: AgentApp, order: KeyOrder, pilot: Pilot[int]) -> None:
-        order.post(*map(message_of, "a日b"))
-        assert editor_of(app).text == "a日b"
+async def nothing_is_typed_before_what_is_still_in_a_queue(app: AgentApp, order: KeyOrder, pilot: Pilot[int]) -> None:
+    for ahead in (PASTE + "x", "home", "ctrl+w"):
+        editor_of(app).reset()
         await pilot.pause()
-        assert any("❯ a日b" in row for row in rows(app))
-
-    in_app(tmp_path, act)
-
-
-def test_nothing_is_typed_before_what_is_still_in_a_queue(tmp_path: Path) -> None:
-    async def act(app: AgentApp, order: KeyOrder, pilot: Pilot[int]) -> None:
-        for ahead in (PASTE + "x", "home", "ctrl+w"):
-            editor_of(app).reset()
-            await pilot.pause()
-            order.post(message_of("a"), message_of(ahead), message_of("b"))
-            assert editor_of(app).text == "a", ahead
-            await settled(order)
-            assert "b" in editor_of(app).text, ahead
-
-    in_app(tmp_path, act)
-
-
-def test_a_question_mark_in_an_empty_prompt_opens_help_and_is_not_typed(tmp_path: Path) -> None:
-    async def act(app: AgentApp, order: KeyOrder, pilot: Pilot[int]) -> None:
-        order.post(message_of("?"))
-        await until(pilot, lambda: app.screen is not app.chat)
-        order.post(message_of("x"))
+        order.post(message_of("a"), message_of(ahead), message_of("b"))
+        assert editor_of(app).text == "a", ahead
         await settled(order)
-        assert app.chat.prompt.is_empty
-
-    in_app(tmp_path, act)
+        assert "b" in editor_of(app).text, ahead
 
 
-def test_letters_for_a_dialog_do_not_get_into_the_prompt(tmp_path: Path) -> None:
-    async def act(app: AgentApp, order: KeyOrder, pilot: Pilot[int]) -> None:
-        app.chat.action_palette()
-        await until(pilot, lambda: app.screen is not app.chat)
-        order.post(*map(message_of, "abc"))
-        await settled(order)
-        assert app.chat.prompt.is_empty
-
-    in_app(tmp_path, act)
-
-
-def test_more_keys_than_anybody_types_take_the_queues_and_stay_in_order(tmp_path: Path) -> None:
-    async def act(app: AgentApp, order: KeyOrder, _pilot: Pilot[int]) -> None:
-        text = "abcdefghij" * 10
-        order.post(*map(message_of, text))
-        assert editor_of(app).text == text[:MOST_AT_ONCE]
-        await settled(order)
-        assert editor_of(app).text == text
-
-    in_app(tmp_path, act)
+async def a_question_mark_in_an_empty_prompt_opens_help_and_is_not_typed(
+    app: AgentApp, order: KeyOrder, pilot: Pilot[int]
+) -> None:
+    order.post(message_of("?"))
+    await until(pilot, lambda: app.screen is not app.chat)
+    order.post(message_of("x"))
+    await settled(order)
+    assert app.chat.prompt.is_empty
 
 
-def test_the_menu_follows_what_was_typed_directly(tmp_path: Path) -> None:
-    async def act(app: AgentApp, order: KeyOrder, pilot: Pilot[int]) -> None:
-        order.post(*map(message_of, "/hel"), message_of("tab"))
-        await settled(order)
-        await pilot.pause()
-        assert editor_of(app).text.startswith("/help")
+async def letters_for_a_dialog_do_not_get_into_the_prompt(app: AgentApp, order: KeyOrder, pilot: Pilot[int]) -> None:
+    app.chat.action_palette()
+    await until(pilot, lambda: app.screen is not app.chat)
+    order.post(*map(message_of, "abc"))
+    await settled(order)
+    assert app.chat.prompt.is_empty
 
-    in_app(tmp_path, act)
+
+async def more_keys_than_anybody_types_take_the_queues_and_stay_in_order(
+    app: AgentApp, order: KeyOrder, _pilot: Pilot[int]
+) -> None:
+    text = "abcdefghij" * 10
+    order.post(*map(message_of, text))
+    assert editor_of(app).text == text[:MOST_AT_ONCE]
+    await settled(order)
+    assert editor_of(app).text == text
+
+
+async def the_menu_follows_what_was_typed_directly(app: AgentApp, order: KeyOrder, pilot: Pilot[int]) -> None:
+    order.post(*map(message_of, "/hel"), message_of("tab"))
+    await settled(order)
+    await pilot.pause()
+    assert editor_of(app).text.startswith("/help")
+
+
+def test_keys_that_skip_the_queues_stay_in_order_and_go_where_they_are_meant_for(tmp_path: Path) -> None:
+    in_app(
+        tmp_path,
+        a_character_that_nothing_is_ahead_of_is_there_at_once_and_painted,
+        nothing_is_typed_before_what_is_still_in_a_queue,
+        a_question_mark_in_an_empty_prompt_opens_help_and_is_not_typed,
+        letters_for_a_dialog_do_not_get_into_the_prompt,
+        more_keys_than_anybody_types_take_the_queues_and_stay_in_order,
+        the_menu_follows_what_was_typed_directly,
+        any_mix_of_keys_in_chunks_gives_the_text_and_the_cursor_of_slow_typing,
+    )
 
 
 def test_escape_stops_the_work_in_the_turn_in_which_it_arrives(tmp_path: Path) -> None:
@@ -252,10 +259,12 @@ class EchoingDriver:
         repaint(self._app)
 
 
-def test_a_character_at_the_end_of_the_prompt_is_on_the_terminal_before_it_is_inserted(
+def test_echoed_characters_are_on_the_terminal_at_once_keep_the_cursor_in_place_and_can_be_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def act(app: AgentApp, order: KeyOrder, _pilot: Pilot[int]) -> None:
+    async def the_end_of_the_prompt_is_on_the_terminal_before_it_is_inserted(
+        app: AgentApp, order: KeyOrder, _pilot: Pilot[int]
+    ) -> None:
         driver = EchoingDriver(app, monkeypatch)
         for character in "abc":
             order.post(message_of(character))
@@ -265,7 +274,38 @@ def test_a_character_at_the_end_of_the_prompt_is_on_the_terminal_before_it_is_in
         assert len(driver.echoes) == 3, "what comes in one go is painted in one go"
         assert driver.shown()[0].startswith("❯ abcde ")
 
-    in_app(tmp_path, act)
+    async def joined_characters_leave_the_cursor_where_a_whole_frame_has_it(
+        app: AgentApp, order: KeyOrder, pilot: Pilot[int]
+    ) -> None:
+        for text in ("👩\u200dab", "a\u200d b", "🇩üü", "🇩🇪ab"):
+            editor_of(app).reset()
+            await pilot.pause()
+            driver = EchoingDriver(app, monkeypatch)
+            for character in text:
+                order.post(message_of(character))
+                await settled(order)
+                repaint(app)
+                assert app.cursor_position == editor_of(app).cursor_screen_offset, text
+            shown = driver.shown()
+            driver.paint_again()
+            assert shown == driver.shown(), text
+
+    async def undo_takes_back_what_was_echoed(app: AgentApp, order: KeyOrder, _pilot: Pilot[int]) -> None:
+        driver, editor = EchoingDriver(app, monkeypatch), editor_of(app)
+        for character in "abc":
+            order.post(message_of(character))
+        editor.undo()
+        driver.paint_again()
+        assert (editor.text, editor.cursor_location) == ("", (0, 0))
+        editor.redo()
+        assert (editor.text, editor.cursor_location) == ("abc", (0, 3))
+
+    in_app(
+        tmp_path,
+        the_end_of_the_prompt_is_on_the_terminal_before_it_is_inserted,
+        joined_characters_leave_the_cursor_where_a_whole_frame_has_it,
+        undo_takes_back_what_was_echoed,
+    )
 
 
 def test_an_echo_is_what_a_frame_shows_and_leaves_the_editor_as_slow_typing_does(
@@ -294,40 +334,6 @@ def test_an_echo_is_what_a_frame_shows_and_leaves_the_editor_as_slow_typing_does
             assert (editor.text, editor.selection) == expected, number
 
     in_app(tmp_path, act, size=(20, 60))
-
-
-def test_characters_that_join_leave_the_cursor_where_a_whole_frame_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def act(app: AgentApp, order: KeyOrder, pilot: Pilot[int]) -> None:
-        for text in ("👩\u200dab", "a\u200d b", "🇩üü", "🇩🇪ab"):
-            editor_of(app).reset()
-            await pilot.pause()
-            driver = EchoingDriver(app, monkeypatch)
-            for character in text:
-                order.post(message_of(character))
-                await settled(order)
-                repaint(app)
-                assert app.cursor_position == editor_of(app).cursor_screen_offset, text
-            shown = driver.shown()
-            driver.paint_again()
-            assert shown == driver.shown(), text
-
-    in_app(tmp_path, act)
-
-
-def test_undo_takes_back_what_was_echoed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def act(app: AgentApp, order: KeyOrder, _pilot: Pilot[int]) -> None:
-        driver, editor = EchoingDriver(app, monkeypatch), editor_of(app)
-        for character in "abc":
-            order.post(message_of(character))
-        editor.undo()
-        driver.paint_again()
-        assert (editor.text, editor.cursor_location) == ("", (0, 0))
-        editor.redo()
-        assert (editor.text, editor.cursor_location) == ("abc", (0, 3))
-
-    in_app(tmp_path, act)
 
 
 def test_a_keymap_moves_the_key_that_interrupts() -> None:

@@ -26,7 +26,7 @@ def test_an_endless_line_is_laid_out_in_pieces(unit: str, monkeypatch: pytest.Mo
             super().__init__(text, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(flow_module, "MarkdownDocument", Counting)
-    text = (unit * 60_000)[:60_000]
+    text = (unit * 30_000)[:30_000]
     flow = Flow(80, Palette())
     with at_most(60):
         for start in range(0, len(text), 4_000):
@@ -39,7 +39,7 @@ def test_an_endless_line_is_laid_out_in_pieces(unit: str, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_plain_mode_prints_an_endless_line_in_pieces(unit: str) -> None:
-    text = (unit * 60_000)[:60_000]
+    text = (unit * 30_000)[:30_000]
     cutter, renderer = MarkdownCutter(), Renderer(colours=False)
     parts = []
     with at_most(60):

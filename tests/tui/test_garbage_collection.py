@@ -1,6 +1,6 @@
 """Pauses for garbage stay short as a conversation grows, and garbage is found all the same.
 
-Each check runs in a Python of its own: a test run has millions of objects, and each look through them takes seconds.
+The checks run in a Python of their own: a test run has millions of objects, and each look through them takes seconds.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import subprocess
 import sys
 import weakref
 from pathlib import Path
-
-import pytest
 
 from agentcli.tui.startup import garbage_collection
 
@@ -49,17 +47,16 @@ def look_through_all_when_they_have_become_many() -> None:
     assert not garbage_collection.look_through_all()
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        keep_what_is_left_out_of_the_next_look,
-        find_frozen_garbage_once_a_session_was_left,
-        look_through_all_when_they_have_become_many,
-    ],
-)
-def test_garbage(check: object) -> None:
-    name = getattr(check, "__name__", "")
-    code = f"import gc, {__name__} as checks; gc.collect(); checks.garbage_collection.settle(); checks.{name}()"
+def check_all() -> None:
+    gc.collect()
+    garbage_collection.settle()
+    keep_what_is_left_out_of_the_next_look()
+    find_frozen_garbage_once_a_session_was_left()
+    look_through_all_when_they_have_become_many()
+
+
+def test_garbage_is_frozen_found_once_a_session_was_left_and_looked_through_when_it_is_much() -> None:
+    code = f"import {__name__} as checks; checks.check_all()"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False
     )

@@ -464,9 +464,9 @@ def test_the_current_hunk_stays_visible_when_the_terminal_gets_smaller() -> None
 
 
 def test_a_very_long_change_can_be_reviewed(tmp_path: Path) -> None:
-    old = "".join(f"line {number} {'x' * 40}\n" for number in range(4_000))
+    old = "".join(f"line {number} {'x' * 40}\n" for number in range(1_500))
     (tmp_path / "a").write_text(old)
-    new = old.replace("x", "y").replace("line 3990 y", "line 3990 x")
+    new = old.replace("x", "y").replace("line 1490 y", "line 1490 x")
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "n | j | end | enter")

@@ -13,7 +13,7 @@ from agentcli.mcp.offers import ToolOffer
 from agentcli.mcp.servers import McpServers
 from agentcli.tui.pages.mcp import LogPage, McpPage, ServerPage
 from tests.support.mcp_offers import OFFERS, fake, servers_with
-from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, answer, look, play, press, through_all_sizes
+from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, after_each, look, play, press, through_all_sizes
 
 
 def some() -> McpServers:
@@ -61,7 +61,10 @@ def test_beside_the_list_a_wide_screen_shows_the_server() -> None:
 
 
 def test_a_server_lists_everything_it_offers_and_esc_goes_back_one_level() -> None:
-    text = look(McpPage(some()), "enter", PAUSE, size=(90, 40))
+    entered, back, closed = after_each(
+        McpPage(some()), ("enter", PAUSE), ("escape", PAUSE), ("escape", PAUSE), size=(90, 40)
+    )
+    text = entered[1]
     assert "MCP server notes" in text
     assert "Find notes" in row_of(text, "● find")
     assert "[read-only] List notes" in row_of(text, "● list")
@@ -70,9 +73,9 @@ def test_a_server_lists_everything_it_offers_and_esc_goes_back_one_level() -> No
     assert "Greet somebody" in row_of(text, "/ greet <name> [mood]")
     assert "Shopping list" in row_of(text, "@ note://two")
     assert "any note" in row_of(text, "@ note://{name}")
-    assert "MCP servers" in look(McpPage(some()), "enter", PAUSE, "escape", PAUSE)
-    assert answer(McpPage(some()), "enter", PAUSE, "escape", PAUSE) is UNANSWERED
-    assert answer(McpPage(some()), "enter", PAUSE, "escape", PAUSE, "escape", PAUSE) is None
+    assert "MCP servers" in back[1]
+    assert back[0] is UNANSWERED
+    assert closed[0] is None
 
 
 def test_a_long_list_of_tools_is_searched() -> None:

@@ -46,7 +46,7 @@ from agentcli.tui.sheets.scroller import rows_of
 from agentcli.tui.sheets.sheet import Sheet
 from agentcli.tui.theme.palette import Palette
 from tests.support.agent_events import agent_end, agent_work
-from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, answer, look, play, press, through_all_sizes
+from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, after_each, answer, look, play, press, through_all_sizes
 from tests.tui.test_agents import running
 
 # ---------------------------------------------------------------------------------------------------------------- text
@@ -293,11 +293,13 @@ def test_the_number_in_the_title_equals_the_number_of_items() -> None:
 
 
 def test_while_context_items_are_searched_letters_are_no_keys() -> None:
-    seen = look(ContextPage(ITEMS, 20_000, 0), "/", *"syst")
-    assert "1 of 4" in seen
-    assert " ❯ S System prompt" in seen
-    assert answer(ContextPage(ITEMS, 20_000, 0), "/", "s", "escape") is UNANSWERED
-    assert answer(ContextPage(ITEMS, 20_000, 0), "/", "s", "escape", "escape") is None
+    found, searched, closed = after_each(
+        ContextPage(ITEMS, 20_000, 0), ("/", *"syst"), ("escape",), ("escape",)
+    )  # fmt: skip
+    assert "1 of 4" in found[1]
+    assert " ❯ S System prompt" in found[1]
+    assert searched[0] is UNANSWERED
+    assert closed[0] is None
     assert answer(ContextPage(ITEMS, 20_000, 0), "enter") is UNANSWERED
 
 
@@ -477,8 +479,10 @@ def test_a_setting_that_cannot_be_changed_shows_the_reason(
 
 
 def test_escape_goes_back_from_a_value_to_the_settings() -> None:
-    assert answer(SettingsPage(settings(), FILES), *"effort", "enter", PAUSE, "escape") is UNANSWERED
-    assert answer(SettingsPage(settings(), FILES), *"effort", "enter", PAUSE, "escape", PAUSE, "escape") is None
+    keys = (*"effort", "enter", PAUSE, "escape")
+    once, twice = after_each(SettingsPage(settings(), FILES), keys, (PAUSE, "escape"))
+    assert once[0] is UNANSWERED
+    assert twice[0] is None
 
 
 # --------------------------------------------------------------------------------------------------------------- tasks
@@ -530,9 +534,10 @@ def test_hooks_are_listed_by_event_found_by_typing_and_shown_whole() -> None:
 def test_s_stops_a_running_command_and_reports_one_that_has_ended() -> None:
     assert answer(TasksPage(TASKS, no_output), "s") == ("stop", "bash_1")
     assert answer(TasksPage(TASKS, no_output), "k") == ("stop", "bash_1"), "the key of earlier versions"
-    assert answer(TasksPage(TASKS, no_output), "down", "s") is UNANSWERED
-    assert "bash_2 has ended already." in look(TasksPage(TASKS, no_output), "down", "s")
-    assert answer(TasksPage(TASKS, no_output), "escape") is None
+    ended, closed = after_each(TasksPage(TASKS, no_output), ("down", "s"), ("escape",))
+    assert ended[0] is UNANSWERED
+    assert "bash_2 has ended already." in ended[1]
+    assert closed[0] is None
 
 
 def test_enter_shows_the_output_and_escape_goes_back_to_the_list() -> None:

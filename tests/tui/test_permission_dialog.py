@@ -199,14 +199,19 @@ def test_an_edit_shows_no_needs_approval_line() -> None:
 
 def test_hidden_rows_are_counted_again_when_the_space_changes() -> None:
     event = asked("Bash", {"command": "\n".join(f"line {number}" for number in range(60))}, display={"kind": "command"})
-    for keys in ("end", "end | / | l i n e space 5 5 | escape", "end | 4 | escape", "4 | pagedown | escape | end"):
-        rows = look(dialog(event), keys=keys).split("\n")
-        place = next(place for place, row in enumerate(rows) if row.startswith("─── ↑"))
-        seen = rows[1:place]
-        above = next(row.split()[0] for row in seen if row.lstrip()[:1].isdigit())
-        below = int(rows[place].partition("↓ ")[2].split()[0]) if "↓" in rows[place] else 0
-        assert f"↑ {int(above) - 1} above" in rows[place]
-        assert below + len(seen) + int(above) - 1 == 62
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        for keys in ("end", "/ | l i n e space 5 5 | escape", "end | 4 | escape", "4 | pagedown | escape | end"):
+            await press(pilot, keys)
+            rows = shown(host)
+            place = next(place for place, row in enumerate(rows) if row.startswith("─── ↑"))
+            seen = rows[1:place]
+            above = next(row.split()[0] for row in seen if row.lstrip()[:1].isdigit())
+            below = int(rows[place].partition("↓ ")[2].split()[0]) if "↓" in rows[place] else 0
+            assert f"↑ {int(above) - 1} above" in rows[place], keys
+            assert below + len(seen) + int(above) - 1 == 62, keys
+
+    play(dialog(event), script)
 
 
 def said(runs: Runs) -> str:
@@ -283,12 +288,12 @@ def test_below_the_minimum_size_the_marked_choice_is_visible() -> None:
 
 
 def test_all_of_a_long_command_can_be_read() -> None:
-    words = [f"word{number}" for number in range(900)]
+    words = [f"word{number}" for number in range(400)]
     event = asked("Bash", {"command": "echo " + " ".join(words)}, display={"kind": "command"})
     seen: set[str] = set()
 
     async def script(pilot: Pilot[None], host: Host) -> None:
-        for _page in range(40):
+        for _page in range(18):
             seen.update(" ".join(shown(host)).split())
             await press(pilot, "pagedown")
         assert "↑" in " ".join(shown(host))

@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.sheets.scroller import LineScroller
-from tests.tui.dialog_host import OPEN, Host, asked, look, play, press, replies, settled, shown
+from tests.tui.dialog_host import OPEN, Host, asked, look, play, press, replies, settled, shown, stays_open
 from tests.tui.test_permission_dialog import EDIT, dialog
 
 LONG = asked(
@@ -36,7 +36,7 @@ def answers(event: PermissionRequested, *scripts: str) -> list[Answer | str | No
 
 
 def test_a_long_command_cannot_be_allowed_before_its_end_was_visible() -> None:
-    assert answers(LONG, *ALLOWING) == [OPEN] * len(ALLOWING)
+    stays_open(dialog(LONG), *ALLOWING)
     assert answers(LONG, "end y", "end a") == [Answer("allow"), Answer("allow", rules=("Bash(echo *)",))]
     pages = " ".join(["pagedown"] * 6), " ".join(["space"] * 6), " ".join(["down"] * 50)
     assert answers(LONG, *(f"{keys} | y" for keys in pages)) == [Answer("allow")] * 3
@@ -125,8 +125,10 @@ def test_a_click_on_a_locked_choice_does_nothing() -> None:
 def test_edits_and_hunks_are_locked_too(tmp_path) -> None:
     diff = "@@ -1,100 +1,100 @@\n" + "\n".join(f"-old {number}\n+new {number}" for number in range(100))
     event = asked("Edit", EDIT.input, display={"kind": "diff", "path": "a", "diff": diff}, suggestions=["Edit(/a)"])
-    assert answers(event, "y", "e", "5", "enter", "n") == [OPEN] * 4 + [Answer("deny")]
-    assert answers(event, "end e")[0].mode == "acceptEdits"  # type: ignore[union-attr]
+    stays_open(dialog(event), "y", "e", "5", "enter")
+    refused, allowed = answers(event, "n", "end e")
+    assert refused == Answer("deny")
+    assert allowed.mode == "acceptEdits"  # type: ignore[union-attr]
     (tmp_path / "a").write_text("\n".join(f"x {number}\n\n\n\n\n\n\n\n\n" for number in range(30)))
     many = "\n".join(f"y {number}\n\n\n\n\n\n\n\n\n" for number in range(30))
     several = "@@ -1,1 +1,1 @@\n-x 0\n+y 0\n@@ -10,1 +10,1 @@\n-x 1\n+y 1"
@@ -190,15 +192,18 @@ def test_an_invalid_rule_is_explained_and_nothing_is_saved() -> None:
 
 @pytest.mark.parametrize("typed", ["B a s h", "B a s h ( p y t h o n 3 space * )", "B a s h ( s h )"])
 def test_a_rule_that_allows_anything_needs_the_word_yes(typed: str) -> None:
-    keys = f"r | ctrl+u | {typed} enter | a"
     rule = typed.replace(" ", "").replace("space", " ")
-    assert answers(PYTEST, keys, f"{keys} enter", f"{keys} n o enter", f"{keys} y e s enter") == [
-        OPEN,
-        OPEN,
-        OPEN,
-        Answer("allow", rules=(rule,)),
-    ]
-    assert "! Bash" in look(dialog(PYTEST), keys=f"r | ctrl+u | {typed} enter")
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, f"r | ctrl+u | {typed} enter")
+        assert any("! Bash" in row for row in shown(host))
+        for keys in ("a", "enter", "a n o enter"):
+            await press(pilot, keys)
+            assert host.answers == [], keys
+        await press(pilot, "a y e s enter")
+        assert host.answer == Answer("allow", rules=(rule,))
+
+    play(dialog(PYTEST), script)
 
 
 def test_each_rule_of_a_compound_command_is_edited_in_turn() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentcli.agent.live_permissions import RuleEntry
 from agentcli.tui.pages.permissions import PermissionsPage
-from tests.tui.sheet_host import PAUSE, UNANSWERED, answer, look, play, through_all_sizes
+from tests.tui.sheet_host import PAUSE, UNANSWERED, after_each, answer, look, play, through_all_sizes
 
 USER = "/home/me/.config/agentcli/settings.json"
 ENTRIES = [
@@ -33,8 +33,9 @@ def test_searching_finds_a_rule() -> None:
 
 
 def test_a_rule_is_removed_after_a_second_press() -> None:
-    assert answer(page(), "d") is UNANSWERED
-    assert answer(page(), "d", "d") == "remove allow 'Bash(make *)' --scope session"
+    once, twice = after_each(page(), ("d",), ("d",))
+    assert once[0] is UNANSWERED
+    assert twice[0] == "remove allow 'Bash(make *)' --scope session"
     assert answer(page(), "d", "down", "d") is UNANSWERED
 
 
@@ -50,19 +51,20 @@ def test_a_rule_is_edited_in_place() -> None:
 
 def test_a_new_rule_is_added_with_behaviour_and_scope() -> None:
     typed = ("a", PAUSE, *"Bash(ls)", PAUSE)
-    assert answer(page(), *typed, "enter") == "add allow 'Bash(ls)' --scope session"
+    before, added = after_each(page(), typed, ("enter",))
+    assert "Allow Bash(ls)" in before[1]
+    assert "covers exactly this command" in before[1]
+    assert added[0] == "add allow 'Bash(ls)' --scope session"
     assert answer(page(), *typed, "tab", "down", "down", "enter") == "add deny 'Bash(ls)' --scope local"
-    text = look(page(), *typed)
-    assert "Allow Bash(ls)" in text
-    assert "covers exactly this command" in text
     assert answer(page(), "a", PAUSE, *"Bash(", PAUSE, "enter") is UNANSWERED
 
 
 def test_a_rule_that_allows_anything_needs_a_second_enter() -> None:
     typed = ("a", PAUSE, *"Bash", PAUSE, "enter")
-    assert answer(page(), *typed) is UNANSWERED
-    assert "Press Enter again" in look(page(), *typed)
-    assert answer(page(), *typed, PAUSE, "enter") == "add allow Bash --scope session --yes"
+    once, twice = after_each(page(), typed, (PAUSE, "enter"))
+    assert once[0] is UNANSWERED
+    assert "Press Enter again" in once[1]
+    assert twice[0] == "add allow Bash --scope session --yes"
 
 
 def test_it_fits_every_size() -> None:

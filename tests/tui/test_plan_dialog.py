@@ -132,10 +132,17 @@ def test_a_plan_that_was_emptied_in_the_users_editor_is_not_approved_by_enter(mo
 def test_a_hostile_plan_is_only_text() -> None:
     plan = "\x1b[2J[red]Step\x9b31m one\u202e\x07 " + "日本語🎉 " * 50
     for size in ((80, 24), (40, 10), (10, 4)):
-        for keys in ("", "3"):
-            text = look(dialog(plan), size, keys)
+        seen: list[str] = []
+
+        async def script(pilot: Pilot[None], host: Host, seen: list[str] = seen) -> None:
+            seen.append("\n".join(shown(host)))
+            await press(pilot, "3")
+            seen.append("\n".join(shown(host)))
+
+        play(dialog(plan), script, size)
+        for text in seen:
             assert "\x1b" not in text
             assert "\x9b" not in text
             assert "\x07" not in text
-    assert "[red]Step one" in look(dialog(plan))
+        assert size != (80, 24) or "[red]Step one" in seen[0]
     assert answers("2", plan=plan) == [Answer("allow", mode=PermissionMode.DEFAULT)]

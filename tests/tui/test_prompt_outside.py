@@ -132,7 +132,7 @@ def test_any_order_of_keys_is_handled(seed: int) -> None:
     keys = [name for name, key in table.items() if key.action not in outside]
 
     async def script(pilot: Pilot[None], host: Host) -> None:
-        for step in range(300):
+        for step in range(200):
             kind = chance.random()
             if kind < 0.5:
                 character = chance.choice(TYPED)

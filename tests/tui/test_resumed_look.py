@@ -154,16 +154,20 @@ async def looks(pilot: Pilot[int], app: AgentApp) -> list[str]:
 LOST_RIGHTS = "· Not restored from the earlier session: session rule Bash(mkdir fine). The mode is now default."
 
 
-def test_a_resumed_session_looks_as_it_did(tmp_path: Path) -> None:
+def test_a_resumed_session_looks_as_it_did_and_outcomes_are_typed_fields_of_its_file(tmp_path: Path) -> None:
     before: list[str] = []
     after: list[str] = []
     ids: list[str] = []
+    paths: list[Path] = []
 
     async def live(pilot: Pilot[int], app: AgentApp) -> None:
         await work(pilot, app)
         before.extend(await looks(pilot, app))
-        assert app.chat.session.engine is not None
-        ids.append(app.chat.session.engine.session_id)
+        engine = app.chat.session.engine
+        assert engine is not None
+        assert engine._state.conversation.store.path is not None
+        ids.append(engine.session_id)
+        paths.append(engine._state.conversation.store.path)
 
     async def again(pilot: Pilot[int], app: AgentApp) -> None:
         await until(pilot, lambda: not any(item.id == WELCOME for item in app.chat.transcript.items()))
@@ -171,6 +175,7 @@ def test_a_resumed_session_looks_as_it_did(tmp_path: Path) -> None:
 
     desk = Desk(tmp_path, *REPLIES)
     desk.play(live, SIZE)
+    check_outcomes_are_typed(paths[0], tmp_path / "older.jsonl")
     (desk.project / "parser.py").write_text(PARSER)
     Desk(tmp_path, resume=ids[0]).play(again, SIZE)
     for shown, expected in zip(after, before, strict=True):
@@ -244,28 +249,17 @@ def test_shell_lines_beside_a_submission_are_shown_again(tmp_path: Path) -> None
     assert after == before
 
 
-def test_outcomes_are_typed_fields_of_the_session_file(tmp_path: Path) -> None:
-    paths: list[Path] = []
-
-    async def live(pilot: Pilot[int], app: AgentApp) -> None:
-        await work(pilot, app)
-        engine = app.chat.session.engine
-        assert engine is not None
-        assert engine._state.setup.store.path is not None
-        paths.append(engine._state.setup.store.path)
-
-    Desk(tmp_path, *REPLIES).play(live, SIZE)
-    lines = [json.loads(line) for line in paths[0].read_text().splitlines()]
+def check_outcomes_are_typed(path: Path, older: Path) -> None:
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
     written = {line["toolName"]: line["outcome"] for line in lines if "toolName" in line}
     assert written["ExitPlanMode"] == "denied"
     assert [line["acceptedHunks"] for line in lines if "acceptedHunks" in line] == [[1, 2]]
-    found = outcomes(load_session(paths[0]).history)
+    found = outcomes(load_session(path).history)
     assert {("Read", "done"), ("Write", "denied"), ("Nothing", "failed"), ("ExitPlanMode", "denied")} <= found
     assert {("Bash", "failed"), ("Bash", "done"), ("Bash", "interrupted"), ("!", "failed"), ("!", "done")} <= found
-    older = tmp_path / "older.jsonl"
     older.write_text("".join(f"{json.dumps(as_before(line))}\n" for line in lines if line["type"] != "shown"))
     session = load_session(older)
-    assert session.messages == load_session(paths[0]).messages
+    assert session.messages == load_session(path).messages
     assert {one for one in found if one[0] != "!"} - {("Bash", "interrupted")} <= outcomes(session.history)
     ends = [item for item in replayed(session.history, lambda name, _input: name) if isinstance(item, EndItem)]
     assert [end.level for end in ends].count("warning") == 2, "what was interrupted, and not what was steered"

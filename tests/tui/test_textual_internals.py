@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -123,8 +124,19 @@ def all_private_names() -> frozenset[str]:
     return frozenset[str]().union(*map(private_names, kinds))
 
 
+def may_use_private_names(module: ModuleType) -> bool:
+    """Whether its words allow for a use. Three of four modules need not be parsed."""
+    source = inspect.getsource(module)
+    own = set(re.findall(r"(?:def |self\.)(_\w+)", source))
+    words = set(re.findall(r"\b_\w+", source)) - own
+    imports = re.search(r"^from textual(\S*\._|\S* import (\([^)]*\b_|.*\b_))", source, re.MULTILINE)
+    return imports is not None or not words.isdisjoint(all_private_names())
+
+
 def uses_in_module(module: ModuleType) -> Iterator[str]:
     """Private names that a module imports from Textual or takes from objects of it."""
+    if not may_use_private_names(module):
+        return
     nodes = list(ast.walk(tree_of(module.__name__)))
     own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     own |= {

@@ -20,6 +20,7 @@ from agentcli.tui.sheets.row_list import RowList
 from agentcli.tui.sheets.rows import FoundEntry, Row, RowSearch, entries_of, find
 from agentcli.tui.sheets.runs import Runs, first_rows, safe, safe_block, wrapped
 from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, StyledRows, is_exit
+from agentcli.tui.textual_internals import repaint_soon
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -218,7 +219,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         palette, rows = self.palette, self.listing
         rows.palette = palette
         rows.empty = self.empty if not self._entries else f"No match for “{self.query_text[:40]}”."
-        rows.refresh()
+        repaint_soon(rows)
         self.entry.repaint(palette)
         self.query_one("#about", StyledRows).show(first_rows(self._about(self.size.width), self._about_shown))
 

@@ -18,6 +18,7 @@ from textual.strip import Strip
 
 from agentcli.tui.sheets.rows import FoundEntry, Row, RowEntry
 from agentcli.tui.sheets.runs import Runs, cut, marked, padded, painted, safe
+from agentcli.tui.textual_internals import repaint_soon
 from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
@@ -73,7 +74,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
             self._lines.append(number)
         self._cursor = max(0, min(cursor, len(self._found) - 1))
         self.virtual_size = Size(0, len(self._lines))
-        self.refresh()
+        repaint_soon(self)
         self._reveal()
 
     @property
@@ -145,7 +146,7 @@ class RowList(ScrollView, Generic[T], can_focus=False):
             return
         self._cursor = place
         self._reveal()
-        self.refresh()
+        repaint_soon(self)
         self._moved()
 
     def move_page(self, pages: int) -> None:

@@ -21,6 +21,7 @@ from textual.strip import Strip
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.glyphs import EVEN, glyphs
 from agentcli.tui.sheets.runs import Runs
+from agentcli.tui.textual_internals import repaint_soon
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.copying import cut
 from agentcli.tui.transcript.finding import MOST, FoundSpots, Query, matches_in, parse_query
@@ -83,12 +84,12 @@ class Scroller(ScrollView, can_focus=False):
         if self.sought is not None:
             self.matches = self.search(self.sought)
             self.match = min(self.match, max(0, len(self.matches) - 1))
-        self.refresh()
+        repaint_soon(self)
 
     def set_height(self, rows: int) -> None:
         self.shown = rows
         self.styles.height = rows
-        self.refresh()
+        repaint_soon(self)
 
     @property
     def overflows(self) -> bool:
@@ -141,7 +142,7 @@ class Scroller(ScrollView, can_focus=False):
             row = self.row_of(self.matches[self.match])
             if not 0 <= row - self.hidden[0] < max(1, self.shown):
                 self.move_to(row - self.shown // 3)
-        self.refresh()
+        repaint_soon(self)
 
     @property
     def found(self) -> str:
@@ -176,7 +177,7 @@ class Scroller(ScrollView, can_focus=False):
         return ("".join(pieces[:-1]), "\n") if pieces else None
 
     def selection_updated(self, selection: Selection | None) -> None:
-        self.refresh()
+        repaint_soon(self)
 
 
 class LineScroller(Scroller):

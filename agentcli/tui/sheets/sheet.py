@@ -32,7 +32,7 @@ from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.sheets.line_edit import LineEdit
 from agentcli.tui.sheets.runs import Runs, cut, keys_row, painted, rule, safe
 from agentcli.tui.sheets.screen_below import ScreenBelow
-from agentcli.tui.textual_internals import is_laid_out, mark_forwarded
+from agentcli.tui.textual_internals import is_laid_out, mark_forwarded, repaint_soon
 from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
@@ -70,13 +70,17 @@ class StyledRows(Widget, can_focus=False):
         self.rows: list[Sequence[Run]] = []
         self.edge: Runs = []
         """Painted before every row, also before empty ones."""
+        self._shown: tuple[list[Sequence[Run]], Runs] | None = None
 
     def show(self, rows: Iterable[Sequence[Run]], height: int | None = None) -> None:
-        self.rows = list(rows)
         if height is not None:
             self.styles.height = height
             self.display = bool(height)
-        self.refresh()
+        content = list(rows), self.edge
+        if content != self._shown:
+            self._shown = content
+            self.rows = content[0]
+            repaint_soon(self)
 
     def render_line(self, y: int) -> Strip:
         row = self.rows[y] if y < len(self.rows) else ()
