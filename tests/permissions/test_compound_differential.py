@@ -39,7 +39,7 @@ def logged(tree: Path) -> tuple[Path, Path]:
         real = shutil.which(name) or "/bin/true"
         # The separator of records cannot be in a word of these lines.
         (programs / name).write_text(
-            f'#!/bin/bash\n{{ printf "%s\\0" {name} "$@"; printf "\\x1e\\0"; }} > {record}/$$\nexec {real} "$@"\n'
+            f'#!/bin/sh\n{{ printf "%s\\0" {name} "$@"; printf "\\036\\0"; }} > {record}/$$\nexec {real} "$@"\n'
         )
         (programs / name).chmod(0o755)
     return programs, record
