@@ -56,7 +56,7 @@ CASES: list[Case] = [
         ("Edit", what, {"file_path": f"odd/{what}", "old_string": "a", "new_string": "b"})
         for what in ("fifo", "zero", "sparse")
     ),
-    ("Edit", "blanks", {"file_path": "blanks.txt", "old_string": "a " * 5_000 + "b", "new_string": "c"}),
+    ("Edit", "blanks", {"file_path": "blanks.txt", "old_string": "a " * 1_000 + "b", "new_string": "c"}),
     ("Edit", "a near miss", {"file_path": "blanks.txt", "old_string": "a\n" * 5_000 + "b", "new_string": "c"}),
     ("Edit", "everywhere", {"file_path": "blanks.txt", "old_string": "a", "new_string": "bb", "replace_all": True}),
     (
@@ -156,7 +156,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cell = {"cell_type": "code", "source": ["x"], "outputs": [{"output_type": "stream", "text": ["y" * 1_000]}]}
     (odd / "cells.ipynb").write_text(json.dumps({"cells": [cell] * 5_000, "metadata": {}, "nbformat": 4}))
     (odd / "bomb.png").write_bytes(_png(60_000, 60_000, zlib.compress(bytes(1_000_000))))
-    (odd / "wide.png").write_bytes(_png(8_000, 8_000, zlib.compress(bytes(8_001 * 8_000))))
+    (odd / "wide.png").write_bytes(_png(4_000, 4_000, zlib.compress(bytes(4_001 * 4_000))))
     (odd / "recursive.pdf").write_bytes(_PDF)
     for name in (".gitignore", ".ignore"):
         os.mkfifo(odd / "folder" / name)
