@@ -86,7 +86,8 @@ def test_only_judged_programs_run_with_judged_words_and_nothing_changes(
             cwd=tree,
             env={"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(tree.parent), "USER": "u", "SHELL": "/bin/sh"},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             timeout=30,
             check=False,
         )
