@@ -85,19 +85,20 @@ def states(engine: Engine) -> dict[str, str]:
     return {server.name: server.state for server in engine.mcp}
 
 
-def test_without_a_server_nothing_is_imported(project: Path) -> None:
+def test_without_a_server_or_a_hook_nothing_for_them_is_imported(project: Path) -> None:
     code = (
         "import sys; from pathlib import Path; import agentcli.tui.app; from agentcli.assemble import *;"
         'settings = \'{"sandbox": {"mode": "off"}}\';'
         f"options = Options(cwd=Path({str(project)!r}), key_needed=False, settings=settings);"
         "engine = build_engine(options);"
         "assert engine.mcp is None;"
-        "print([m for m in sys.modules if 'mcp' in m.split('.')])"
+        "print([m for m in sys.modules if 'mcp' in m.split('.')]);"
+        "print([m for m in sys.modules if m.startswith('agentcli.hooks')])"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ(project) | {"LANG": "C"}
     )
-    assert ran.stdout.strip() == "['agentcli.assemble.mcp']"
+    assert ran.stdout.splitlines() == ["['agentcli.assemble.mcp']", "[]"]
 
 
 def test_a_stronger_place_hides_servers_with_the_same_name(project: Path) -> None:

@@ -114,19 +114,24 @@ class Counted:
     """What asks when the user takes the prefix that "always" offers, and saves it for the project."""
 
 
-def asked(mode: PermissionMode) -> Counted:
+def asked(mode: PermissionMode, *, answered_always: bool = True) -> Counted:
     calls = requests()
     once: list[Request] = []
     always: list[Request] = []
     with project(calls) as (folder, environ):
         rights = rights_for(Options(cwd=folder, environ=environ, permission_mode=mode))
         try:
-            policy = rights.policy
+            first = policy = rights.policy.ready()
+            decisions: dict[tuple[str, str, bool], str] = {}
             for call in calls:
-                if _decision(call, rights, rights.policy, folder) == "allow":
+                # Sessions repeat calls, and the rules that they begin with stay the same.
+                key = (call.tool, call.subject, call.needs_network)
+                if key not in decisions:
+                    decisions[key] = _decision(call, rights, first, folder)
+                if decisions[key] == "allow":
                     continue
                 once.append(call)
-                if _decision(call, rights, policy, folder) != "allow":
+                if answered_always and _decision(call, rights, policy, folder) != "allow":
                     always.append(call)
                     policy = policy.with_allowed(_offered(call, rights, policy, folder), "an answer")
         finally:

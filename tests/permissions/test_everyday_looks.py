@@ -133,7 +133,7 @@ def repository(root: Path, *further: str) -> Iterator[Rights]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("import os\n")
     environ = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "SHELL": "/bin/bash"}
-    _git(folder, environ, "init", "-q", "-b", "main")
+    _git(folder, environ, "init", "-q", "-b", "main", "--template=")
     _git(folder, environ, "add", "-A")
     _git(folder, environ, "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "first")
     _git(folder, environ, "tag", "v1")
@@ -172,12 +172,18 @@ def test_similar_commands_that_run_code_write_or_read_elsewhere_ask(tmp_path: Pa
 
 def test_tracked_names_that_could_be_misread_make_lists_of_names_ask(tmp_path: Path) -> None:
     lists = ["sort $(git ls-files)", "git ls-files | xargs sort", "git diff --name-only HEAD | xargs sort"]
-    for index, name in enumerate(HOSTILE_NAMES):
-        with repository(tmp_path / str(index), name) as rights:
+    with repository(tmp_path) as rights:
+        for name in HOSTILE_NAMES:
+            path = rights.context.cwd / name
+            assert set(decisions(rights, lists).values()) == {"allow"}, f"before {name}"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("import os\n")
+            _git(rights.context.cwd, os.environ, "--literal-pathspecs", "add", "--", name)
             assert set(decisions(rights, lists).values()) == {"ask"}, name
             # Removed from disk it is still in the index.
-            (rights.context.cwd / name).unlink()
+            path.unlink()
             assert set(decisions(rights, lists).values()) == {"ask"}, name
+            _git(rights.context.cwd, os.environ, "--literal-pathspecs", "rm", "-q", "--cached", "--", name)
 
 
 def test_a_tracked_link_out_of_the_project_makes_lists_of_names_ask(tmp_path: Path) -> None:

@@ -207,7 +207,8 @@ def test_a_command_that_took_too_long_to_parse_is_parsed_again(monkeypatch: pyte
 
 
 def test_a_command_has_the_same_tree_whether_it_is_parsed_in_pieces_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    for command in (*READ_ONLY[::5], *NOT_PROVEN[::5], "echo é 'ü' \"$(ls)\"", "cat <<x\n$a\nx\n", "if", "a" * 499):
+    lines = [line for line in (*READ_ONLY[::5], *NOT_PROVEN[::5]) if len(line) < 1_000]
+    for command in (*lines, "echo é 'ü' \"$(ls)\"", "cat <<x\n$a\nx\n", "if", "a" * 499):
         whole = syntax_tree._tree.__wrapped__(command.encode())
         with monkeypatch.context() as pieces:
             pieces.setattr(syntax_tree, "_SHORT", 0)

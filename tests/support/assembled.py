@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ from agentcli.core.permission import Answer, PermissionMode
 from tests.support.scripts import provider_on, transport_for
 from tests.support.validate import problems
 
+SEARCH_PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+"""With the interpreter of the tests first: a `python3` that a version manager chooses takes ten times as long."""
+
 
 def yes(_event: ev.PermissionRequested) -> Answer:
     return Answer("allow")
@@ -26,7 +30,7 @@ def engine_on(project: Path, *replies: Json | str, **rest: Any) -> Engine:
     """An engine that asks for nothing, with the project's parent as home."""
     options: dict[str, Any] = {
         "cwd": project,
-        "environ": {"PATH": os.environ["PATH"], "HOME": str(project.parent)},
+        "environ": {"PATH": SEARCH_PATH, "HOME": str(project.parent)},
         "provider": provider_on(transport_for(*replies)),
         "permission_mode": PermissionMode.BYPASS,
         "model": "claude-sonnet-5-5",
@@ -53,7 +57,7 @@ class Assembled:
         home.mkdir(exist_ok=True)
         options: dict[str, Any] = {
             "cwd": self.project,
-            "environ": {"PATH": os.environ["PATH"], "HOME": str(home)},
+            "environ": {"PATH": SEARCH_PATH, "HOME": str(home)},
             "provider": provider_on(transport_for(*self.replies, on_request=self._take)),
             "permission_mode": PermissionMode.DEFAULT,
             "interactive": True,

@@ -47,19 +47,17 @@ class Project:
         project.home.mkdir()
         (project.path / "src").mkdir(parents=True)
         (project.path / "src" / "app.py").write_text("x = 1\n")
-        for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        # Samples of hooks would be half of what copies of the project consist of.
+        for arguments in (["init", "-q", "--template="], ["add", "."], ["commit", "-qm", "first"]):
             project.git(*arguments)
-        for sample in (project.path / ".git" / "hooks").glob("*.sample"):
-            sample.unlink()  # half of what copies of the project would consist of
+        for folder in ("hooks", "info"):
+            (project.path / ".git" / folder).mkdir()
         return project
 
     def copied(self, root: Path) -> Project:
         """The same in a new folder, without three runs of git."""
         shutil.copytree(self.root, root, symlinks=True)
-        copy = Project(root)
-        # Git compares files with what it noted of them, and these are new ones.
-        copy.git("update-index", "-q", "--refresh")
-        return copy
+        return Project(root)
 
     @property
     def home(self) -> Path:

@@ -151,7 +151,8 @@ async def test_pages_are_cached_for_fifteen_minutes(tmp_path: Path) -> None:
         assert len(site.asked) == 4, "failures are not kept"
 
 
-async def test_the_cache_is_bounded(tmp_path: Path) -> None:
+async def test_the_cache_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webfetch, "MOST_CACHED", 5)
     tool = WebFetch(clock=Clock())
     plain = {"content-type": "text/plain"}
     pages = {f"/{n}": Answer(b"x", headers=plain) for n in range(webfetch.MOST_CACHED + 3)}
