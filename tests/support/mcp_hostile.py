@@ -79,7 +79,7 @@ def lying_tools() -> list[Any]:
 
 
 def huge_tools() -> list[Any]:
-    fields = {f"field_{number}": {"type": "string", "description": "some text"} for number in range(120_000)}
+    fields = {f"field_{number}": {"type": "string", "description": "some text"} for number in range(40_000)}
     return [tool("huge", inputSchema={"type": "object", "properties": fields}), tool("small")]
 
 
@@ -150,7 +150,7 @@ def call(request: Any, params: dict[str, Any]) -> None:  # noqa: C901
         case "redos":
             result = {**text("x"), "structuredContent": {"text": "a" * 40 + "!"}}
         case "big-result":
-            result = {"content": [{"type": "image", "data": "A" * 20_000_000, "mimeType": "image/png"}] * 2}
+            result = {"content": [{"type": "image", "data": "A" * 8_000_000, "mimeType": "image/png"}] * 2}
         case "progress-flood":
             for number in range(2000):
                 params = {"progressToken": token, "progress": number, "message": f"{ESCAPES}step {number}"}
