@@ -6,7 +6,8 @@ because it is only text, but its permissions do not count until the user has tru
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -40,23 +41,40 @@ class DefinitionPlaces:
     """Hashes of trusted contents by absolute path; None: any content counts, as with --trust."""
 
     def folders(self, kind: Kind) -> tuple[DefinitionFolder, ...]:
-        return (*(self.project(kind) if self.trusted else ()), *self.user(kind))
+        return self.of_all_kinds()[kind]
+
+    def of_all_kinds(self) -> Mapping[Kind, tuple[DefinitionFolder, ...]]:
+        """The same for each kind, in less time: every prompt asks, and the project's root is looked for once."""
+        return _folders(trust_root(self.cwd) if self.trusted else None, self.config_dir, self.home)
 
     def project(self, kind: Kind) -> tuple[DefinitionFolder, ...]:
-        root = trust_root(self.cwd)
-        return tuple(DefinitionFolder(root / name, "project", name) for name in _names(kind, PROJECT_FOLDER))
+        return _of_project(trust_root(self.cwd), kind)
 
-    def user(self, kind: Kind) -> tuple[DefinitionFolder, ...]:
-        found = []
-        if self.config_dir is not None:
-            found.append(DefinitionFolder(self.config_dir / kind, "user", self._at_home(self.config_dir / kind)))
-        if self.home is not None:
-            found += [DefinitionFolder(self.home / name, "user", f"~/{name}") for name in _names(kind)]
-        return tuple(found)
 
-    def _at_home(self, path: Path) -> str:
-        inside = self.home is not None and path.is_relative_to(self.home)
-        return f"~/{path.relative_to(self.home)}" if inside and self.home is not None else str(path)
+@lru_cache(maxsize=4)
+def _folders(
+    root: Path | None, config_dir: Path | None, home: Path | None
+) -> Mapping[Kind, tuple[DefinitionFolder, ...]]:
+    return {
+        kind: (*(_of_project(root, kind) if root is not None else ()), *_of_user(config_dir, home, kind))
+        for kind in KINDS
+    }
+
+
+def _of_project(root: Path, kind: Kind) -> tuple[DefinitionFolder, ...]:
+    return tuple(DefinitionFolder(root / name, "project", name) for name in _names(kind, PROJECT_FOLDER))
+
+
+def _of_user(config_dir: Path | None, home: Path | None, kind: Kind) -> Iterator[DefinitionFolder]:
+    if config_dir is not None:
+        yield DefinitionFolder(config_dir / kind, "user", _at_home(config_dir / kind, home))
+    if home is not None:
+        for name in _names(kind):
+            yield DefinitionFolder(home / name, "user", f"~/{name}")
+
+
+def _at_home(path: Path, home: Path | None) -> str:
+    return f"~/{path.relative_to(home)}" if home is not None and path.is_relative_to(home) else str(path)
 
 
 def _names(kind: Kind, *own: str) -> tuple[str, ...]:

@@ -103,8 +103,8 @@ class Library:
         problems: list[DefinitionProblem] = []
         found: dict[Kind, dict[str, Definition]] = {kind: {} for kind in KINDS}
         seen: dict[str, _Read] = {}
-        for kind in KINDS:
-            for folder in self._places.folders(kind):
+        for kind, folders in self._places.of_all_kinds().items():
+            for folder in folders:
                 for path, status in _files(kind, folder, problems):
                     stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
                     one = self._read.get(path)

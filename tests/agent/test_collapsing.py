@@ -33,6 +33,7 @@ from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
 from agentcli.tools.base import Output, Progress, ToolContext
+from tests.context.logs import Talk
 from tests.support.cacheserver import CachingPlayer, PromptCache
 from tests.support.examples import points
 from tests.support.fakes import MODEL, Bench, FakeTool, LoopClock, bench, collect, only, result_of
@@ -307,7 +308,7 @@ def test_a_span_whose_summary_fails_three_times_is_left_alone(wrong: Json) -> No
     async def main() -> None:
         s = Stage({**wrong, "match": RECORD, "repeat": True}, *PARTS, tuning=Tuning(auto_compact=False))
         async with s.engine:
-            events = await s.told(*range(20))
+            events = await s.told(*range(14))
         tried = [sent(body) for body in s.asked]
         assert max(map(tried.count, tried)) == MOST_TRIES
         assert len(tried) == MOST_FAILURES, "then the small model is not to be had"
@@ -370,15 +371,20 @@ def loop() -> VirtualLoop:
 
 
 def breaking_stage() -> Stage:
+    """Six parts were told; summaries are made during the next prompt."""
+    talk = Talk()
+    for number in range(6):
+        talk.prompt(f"part {number}")
+        talk.answer(f"Part {number}. {ANSWER}")
     gist = reply("They told ", pause(1), "the beginning.", match=RECORD, repeat=True)
-    return Stage(gist, *QUICK_PARTS, reply(call("Look")), *PARTS[6:], tools=[FakeTool(seconds=3)], most=WINDOW)
+    replies = (gist, reply(call("Look")), *PARTS[6:])
+    return Stage(*replies, tools=[FakeTool(seconds=3)], most=WINDOW, log=tuple(talk.log))
 
 
 def steps_of_a_whole_run() -> int:
     async def main() -> int:
         s = breaking_stage()
         async with s.engine:
-            await s.told(*range(6))
             begun = loop().steps
             await s.told(6)
             assert s.collapsing.staged()
@@ -392,7 +398,6 @@ def test_an_abort_at_any_point_stages_nothing_incomplete(how: str) -> None:
     async def main(point: int) -> int:
         s = breaking_stage()
         async with s.engine:
-            await s.told(*range(6))
             task = asyncio.ensure_future(collect(s.engine.submit("part 6")))
             stop = task.cancel if how == "cancel" else lambda: s.engine.abort(AbortReason.USER_CANCEL)
             loop().act_at[loop().steps + 2 + point] = stop  # not before it has begun

@@ -13,10 +13,11 @@ from agentcli.agent.ports import Extensions, Hooks
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.permission import Answer
+from tests.context.logs import Talk
 from tests.support.compacting import LONG, tool
 from tests.support.examples import points
 from tests.support.fakes import Bench, bench, only
-from tests.support.scripts import call, fails, reply, say
+from tests.support.scripts import fails, reply, say
 from tests.support.virtual import VirtualLoop, run_virtual
 
 # ------------------------------------------------------------------------------------------------------- breaking off
@@ -29,9 +30,16 @@ class Slow(Hooks):
 
 
 def slow_bench(**rest: Any) -> Bench:
+    """After two prompts, before a compaction that takes its time."""
+    talk = Talk()
+    talk.prompt("tell")
+    talk.answer(LONG)
+    talk.prompt("look")
+    talk.call("Look", {"what": "map"}, "map was seen. " * 20)
+    talk.answer("Here.")
     summary = reply(say("A "), {"delay": 1}, say("summary."))
-    turns = [reply(LONG), reply(call("Look", what="map")), reply("Here.")]
-    return bench(*turns, fails(529), summary, "On.", tools=[tool()], extensions=Extensions(hooks=Slow()), **rest)
+    parts = {"tools": [tool()], "extensions": Extensions(hooks=Slow()), "log": tuple(talk.log)}
+    return bench(fails(529), summary, "On.", **parts, **rest)
 
 
 async def answering(events: AsyncGenerator[ev.Event, None], b: Bench) -> list[ev.Event]:
@@ -54,8 +62,6 @@ def steps_of_a_whole_run(review: bool) -> int:
     async def main() -> int:
         b = slow_bench(interactive=True)
         async with b.engine:
-            await b.run("tell")
-            await b.run("look")
             begun = loop().steps
             assert only(await answering(b.engine.compact(review=review), b), ev.ContextCompacted)
             return loop().steps - begun
@@ -70,8 +76,6 @@ def test_an_abort_at_any_point_leaves_the_compaction_complete_or_undone(review: 
         b = slow_bench(interactive=True)
         view = b.engine._state.setup.view
         async with b.engine:
-            await b.run("tell")
-            await b.run("look")
             log, wire = b.engine.messages, view.wire(b.engine.messages)
             task = asyncio.ensure_future(answering(b.engine.compact(review=review), b))
             stop = task.cancel if how == "cancel" else lambda: b.engine.abort(AbortReason.USER_CANCEL)
@@ -100,8 +104,6 @@ def test_a_consumer_that_leaves_during_a_compaction_loses_nothing() -> None:
     async def main(after: int) -> None:
         b = slow_bench()
         async with b.engine:
-            await b.run("tell")
-            await b.run("look")
             view = b.engine._state.setup.view
             before = view.wire(b.engine.messages)
             stream = b.engine.compact()

@@ -57,7 +57,7 @@ def check_file(b: Bench) -> None:
 
 
 HALF = reply(
-    say("All is well. ", 4), call("Look", what="a", seconds=1), say("And more", 3), pause(5), say(" to come", 3)
+    say("All is well. ", 7), call("Look", what="a", seconds=1), say("And more", 4), pause(5), say(" to come", 4)
 )
 THOUGHT = reply(think("hm"), pause(5), say("There."))
 CHANGED = reply(say("I do it. "), call("Change", what="x"), pause(5), say("Done so far", 4), call("Change", what="y"))

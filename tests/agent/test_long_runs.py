@@ -52,10 +52,9 @@ class CountingModel:
     def next(self, body: Json) -> ScriptedReply:
         size = true_tokens(body)
         self.sizes.append(size)
-        told = CONSTRAINT in json.dumps(body)
         if "write a hand-over" in last_user_text(body):
             self.handovers += 1
-            echo = f"1. Intent: the work. {CONSTRAINT}" if told else "1. Intent: the work."
+            echo = f"1. Intent: the work. {CONSTRAINT}" if CONSTRAINT in json.dumps(body) else "1. Intent: the work."
             steps: list[Json] = [say(echo + " Some detail of what was done." * 200)]
         else:
             self._turn += 1

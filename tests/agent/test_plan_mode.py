@@ -106,7 +106,7 @@ async def test_nothing_that_changes_something_runs_in_plan_mode(project: Path, b
     allowed = ("Write", "Edit", "MultiEdit", "NotebookEdit", "Bash", "deploy", "Bash(touch *)", "Edit(/**)", "*")
     session = Session(
         project,
-        [*(reply(attempt) for attempt in MUTATING), "Done."],
+        [reply(*MUTATING), "Done."],
         options={"permission_mode": before, "allowed_tools": allowed, "extra_tools": (deploy,)},
     )
     async with session:

@@ -35,15 +35,15 @@ def test_very_many_unknown_settings_are_counted_and_few_are_compared(
     asked: list[str] = []
     compare = settings_module._did_you_mean
     monkeypatch.setattr(settings_module, "_did_you_mean", lambda name: asked.append(name) or compare(name))
-    found = load(project, json.dumps({f"k{number}": 1 for number in range(70_000)} | {"modle": "x"}), trusted=trusted)
+    found = load(project, json.dumps({f"k{number}": 1 for number in range(7_000)} | {"modle": "x"}), trusted=trusted)
     assert len(asked) <= MOST_PROBLEMS
     assert len(found.problems) <= MOST_PROBLEMS + 1
     if trusted:
-        assert "69,981 more settings are unknown" in found.problems[-1].text
+        assert "6,981 more settings are unknown" in found.problems[-1].text
 
 
 def test_very_many_duplicate_names_are_counted(project: Path) -> None:
-    names = [f'"k{number}": 1' for number in range(30_000)] * 2
+    names = [f'"k{number}": 1' for number in range(5_000)] * 2
     found = load(project, "{" + ", ".join(names) + "}")
     assert len(found.problems) <= 2 * (MOST_PROBLEMS + 1)
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.core import events as ev
@@ -32,6 +32,7 @@ from agentcli.core.messages import (
     message_to_dict,
 )
 from agentcli.core.usage import Usage
+from tests.support.examples import EXAMPLES
 
 words = st.text(max_size=12)
 plain_json = st.recursive(
@@ -122,6 +123,7 @@ def _value(field: Any, data: st.DataObject) -> Any:
 
 
 @pytest.mark.parametrize("kind", ev.EVENT_TYPES.values(), ids=lambda kind: kind.__name__)
+@settings(max_examples=max(EXAMPLES // 3, 3))
 @given(data=st.data())
 def test_every_event_makes_the_round_trip_through_json(kind: type[ev.Event], data: st.DataObject) -> None:
     event = kind(**{field.name: _value(field, data) for field in fields(kind)})

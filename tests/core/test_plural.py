@@ -29,8 +29,8 @@ def test_no_other_module_builds_plurals() -> None:
     found = [
         f"{path.relative_to(root)}:{number}: {line.strip()}"
         for path in root.rglob("*.py")
-        if path.name != "plural.py"
-        for number, line in enumerate(path.read_text().split("\n"), 1)
+        if path.name != "plural.py" and NAIVE.search(text := path.read_text())
+        for number, line in enumerate(text.split("\n"), 1)
         if NAIVE.search(line)
     ]
     assert not found, found

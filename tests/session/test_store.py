@@ -315,12 +315,14 @@ def test_a_killed_process_releases_its_lock_and_its_lines_stay(tmp_path: Path) -
 import sys
 from pathlib import Path
 from tests.session.conversations import SESSION_ID, workplace
-from tests.session.test_store import prompt
+from agentcli.core.events import MessageAppended
+from agentcli.core.messages import Message, Origin, TextBlock
 from agentcli.session.store import SessionStore
 store = SessionStore.create(workplace(Path(sys.argv[1])), SESSION_ID)
 number = 0
 while True:
-    store.record(prompt(f"prompt {number}", f"id-{number}"))
+    message = Message("user", (TextBlock(f"prompt {number}"),), f"id-{number}", Origin.PROMPT)
+    store.record(MessageAppended(message=message))
     number += 1
     if number == 200:
         print("ready", flush=True)

@@ -12,8 +12,13 @@ from agentcli.providers.retry import RetryPolicy, Timeouts
 from agentcli.providers.script import Script
 from agentcli.providers.scripted import Check, ScriptedTransport
 
+_LONG = 1_000
+
 
 def say(text: str, chunk: int | None = None) -> Json:
+    """A long text arrives in few pieces unless told otherwise: each one takes the whole way to the front end."""
+    if chunk is None and len(text) > _LONG:
+        chunk = _LONG
     return {"text": text} if chunk is None else {"text": text, "chunk": chunk}
 
 
@@ -60,7 +65,7 @@ def fails(status: int, message: str = "scripted error", type: str | None = None,
 
 
 def script(*replies: Json | str) -> Script:
-    return Script.parse([item if isinstance(item, dict) else {"text": item} for item in replies])
+    return Script.parse([item if isinstance(item, dict) else say(item) for item in replies])
 
 
 def transport_for(*replies: Json | str, on_request: Check | None = None) -> ScriptedTransport:

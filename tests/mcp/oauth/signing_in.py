@@ -79,7 +79,7 @@ async def settled(server: McpServer) -> None:
     """Wait until a start or a fall has ended."""
     async with asyncio.timeout(20):
         while not server.settled:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
 
 
 async def connect(server: McpServer) -> None:
