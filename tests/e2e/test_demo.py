@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.demo import words
-from tests.e2e.program import Ended, Program
+from tests.e2e.program import PATH_WITH_PYTHON, Ended, Program
 from tests.support.terminal import TerminalProgram
 
 LONG = 120.0
@@ -20,7 +20,7 @@ def demo(folder: Path, *arguments: str, rows: int = 40) -> TerminalProgram:
     """No key and no server: whoever asked for one would fail."""
     temp = folder / "temp"
     temp.mkdir()
-    environ = {"TMPDIR": str(temp), "ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": ""}
+    environ = {"PATH": PATH_WITH_PYTHON, "TMPDIR": str(temp), "ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": ""}
     return TerminalProgram(folder, "demo", *arguments, environ=environ, rows=rows)
 
 
@@ -138,7 +138,7 @@ def offline(program: Program) -> Program:
     temp = program.home.parent / "temp"
     temp.mkdir()
     del program.environ["ANTHROPIC_API_KEY"]
-    program.environ["TMPDIR"] = str(temp)
+    program.environ |= {"PATH": PATH_WITH_PYTHON, "TMPDIR": str(temp)}
     return program
 
 

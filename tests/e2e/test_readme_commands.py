@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import shlex
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.program import PATH_WITH_PYTHON
 from tests.support.fork_server import PipedProcess, forked_with_pipes, forking_command
 from tests.support.scripts import call, reply, say
 from tests.support.server import LoopbackServer
@@ -113,7 +113,7 @@ async def test_the_command_works_in_a_shell(line: str, tmp_path: Path, repositor
     async with LoopbackServer({**answer, "repeat": 5}) as server:
         environ = {
             "HOME": str(home),
-            "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
+            "PATH": f"{home / 'bin'}:{PATH_WITH_PYTHON}",
             "PYTHONPATH": str(REPOSITORY),
             "LANG": "C.UTF-8",
             "ANTHROPIC_BASE_URL": server.url,
