@@ -78,11 +78,12 @@ def add_command(checkout: Path) -> str:
 
 def test_following_the_recipes_gives_a_tool_and_a_command_that_work(checkout: Path) -> None:
     tests = (add_tool(checkout), add_command(checkout))
-    report = python(checkout, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", *tests)
-    assert all(f"PASSED {test}" in report for test in tests), report
     script = str(checkout / "tests/data/hello.json")
-    runs = """
+    runs = f"""
 import os, sys
+import pytest
+assert pytest.main(["-q", "-rA", "-p", "no:cacheprovider", *{tests}]) == 0
+print("---", flush=True)
 from agentcli.cli.main import main
 import agentcli.tools.registry as registry
 print([tool.name for tool in registry.builtin_tools()][0], registry.BUILTIN_NAMES[0])
@@ -92,7 +93,9 @@ for prompt in sys.argv[1:]:
     print("---", flush=True)
 """
     prompts = ("/words", "/help", "/help words")
-    tools, words, commands, one = python(checkout, "-c", runs, *prompts, AGENTCLI_SCRIPT=script).split("---\n")[:4]
+    shown = python(checkout, "-c", runs, *prompts, AGENTCLI_SCRIPT=script).split("---\n")
+    report, tools, words, commands, one = shown[:5]
+    assert all(f"PASSED {test}" in report for test in tests), report
     assert tools.split() == ["CountLines", "CountLines"]
     assert words == "0 words so far.\n"
     assert "/words" in commands

@@ -26,7 +26,7 @@ from tests.bench.output import output
 from tests.bench.permissions import permissions
 from tests.bench.prepare import prepare
 from tests.bench.process import ending, start
-from tests.bench.program import AGENTCLI, Workshop, workshop
+from tests.bench.program import AGENTCLI, LEAST_CLIENT, Workshop, workshop
 from tests.bench.session import session
 from tests.bench.snapshot import snapshot
 from tests.bench.tools import tools
@@ -73,11 +73,15 @@ SMALL: dict[str, Callable[[int], Report]] = {
 
 
 def start_forked(place: Workshop, command: Sequence[str], output: int, errors: int) -> Started:
-    if tuple(command[: len(AGENTCLI)]) != AGENTCLI:
+    if tuple(command[: len(AGENTCLI)]) == AGENTCLI:
+        words = command[1:]
+    elif tuple(command[: len(LEAST_CLIENT)]) == LEAST_CLIENT:
+        words = ("-m", "tests.bench.least_client", *command[len(LEAST_CLIENT) :])
+    else:
         return start_fresh(place, command, output, errors)
     with Path(os.devnull).open() as nothing:
         streams = (nothing.fileno(), output, errors)
-        return forked_with_streams(command[1:], place.project, place.environ, streams)
+        return forked_with_streams(words, place.project, place.environ, streams)
 
 
 def open_forked(

@@ -16,6 +16,8 @@ from typing import Any
 from tests.support.fork_server import PipedProcess, can_fork, forked_with_pipes
 
 REPOSITORY = Path(__file__).parents[2]
+PATH_WITH_PYTHON = f"{Path(sys.base_prefix) / 'bin'}{os.pathsep}{os.environ.get('PATH', '/usr/bin:/bin')}"
+"""For programs that run `python3`: that of a version manager is a shell script which takes ten times as long."""
 _LONGEST_LINE = 4 * 1024 * 1024
 _PATIENCE_SECONDS = 90.0
 """Only ever waited for when a test fails."""

@@ -60,18 +60,40 @@ def assert_inert(app: TerminalProgram) -> None:
     assert not any("owned" in title for title in app.titles)
 
 
-async def test_control_sequences_in_answers_thinking_and_errors_are_inert(tmp_path: Path) -> None:
+async def test_control_sequences_in_answers_thinking_errors_questions_plans_and_commands_are_inert(
+    tmp_path: Path,
+) -> None:
     markdown = (
         f"# {EVIL}\n\n[{EVIL}](http://a/{EVIL})\n\n```sh\n{EVIL}\n```\n\n| {EVIL} |\n|---|\n| {EVIL} |\n\n`{EVIL}` end"
     )
+    question = {
+        "question": f"Which {EVIL}?",
+        "header": "Which",
+        "multiSelect": False,
+        "options": [{"label": f"one {EVIL}", "description": EVIL}, {"label": "two", "description": EVIL}],
+    }
+    todo = {"content": f"Do {EVIL}", "activeForm": f"Doing {EVIL}", "status": "in_progress"}
     async with app_with(
         tmp_path,
+        reply(call("Bash", command=f"touch '{BIDI}'", description=EVIL)),
+        reply(call("TodoWrite", todos=[todo])),
+        reply(call("AskUserQuestion", questions=[question])),
         reply(think(EVIL), say(markdown, chunk=7)),
         fails(400, EVIL),
         fails(529, EVIL, headers={"retry-after": "30"}),
     ) as (app, _server):
         await app.ready()
         await app.submit("go")
+        await app.wait_for("Run this command?")
+        assert "202E" in app.text.upper(), "what turns the writing round is spelled out"
+        await app.answer("n")
+        await app.wait_for("two")
+        await app.press("escape")
+        await app.wait_for("Interrupted")
+        await app.submit("/clear")
+        await app.wait_for("Interrupted", gone=True)
+
+        await app.submit("answer")
         await app.wait_for("x<U+2069>>> end")
         await app.press("ctrl+o")
         await app.wait_for("<<")
@@ -124,33 +146,6 @@ async def test_control_sequences_in_tool_output_and_file_names_are_inert(tmp_pat
         assert_inert(app)
 
 
-async def test_control_sequences_in_questions_plans_and_commands_are_inert(tmp_path: Path) -> None:
-    question = {
-        "question": f"Which {EVIL}?",
-        "header": "Which",
-        "multiSelect": False,
-        "options": [{"label": f"one {EVIL}", "description": EVIL}, {"label": "two", "description": EVIL}],
-    }
-    todo = {"content": f"Do {EVIL}", "activeForm": f"Doing {EVIL}", "status": "in_progress"}
-    async with app_with(
-        tmp_path,
-        reply(call("Bash", command=f"touch '{BIDI}'", description=EVIL)),
-        reply(call("TodoWrite", todos=[todo])),
-        reply(call("AskUserQuestion", questions=[question])),
-        reply("never"),
-    ) as (app, _server):
-        await app.ready()
-        await app.submit("go")
-        await app.wait_for("Run this command?")
-        assert "202E" in app.text.upper(), "what turns the writing round is spelled out"
-        await app.answer("n")
-        await app.wait_for("two")
-        await app.press("escape")
-        await app.wait_for("Interrupted")
-        assert await app.leave() == 0
-        assert_inert(app)
-
-
 async def test_control_sequences_in_folder_and_branch_names_are_inert(tmp_path: Path) -> None:
     name = EVIL.replace("/", "").replace("\x00", "")
     branch = tmp_path / name / ".git"
@@ -182,8 +177,6 @@ async def test_control_sequences_in_pasted_and_resumed_text_are_inert(tmp_path: 
         assert_inert(app)
     async with app_with(tmp_path, arguments=["-c"]) as (app, _server):
         await app.wait_for("an answer")
-        await app.press("up")
-        await app.wait_for(lambda: app.box == "/exit")
         await app.press("up")
         await app.wait_for(lambda: "pasted" in app.box)
         assert await app.leave() == 0

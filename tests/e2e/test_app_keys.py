@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -22,80 +21,68 @@ def said(server: LoopbackServer, number: int = -1) -> str:
     return json.dumps(server.bodies[number]["messages"], ensure_ascii=False)
 
 
-async def next_prompt_works(app: TerminalProgram) -> None:
+async def next_prompt_works(app: TerminalProgram, answer: str = "works again") -> None:
     await app.submit("and now this")
-    await app.wait_for("works again")
-    assert await app.leave() == 0
+    await app.wait_for(answer)
 
 
 # ------------------------------------------------------------------------------------------------------------- Esc
 
 
-async def test_escape_in_a_stream_closes_the_connection_and_the_next_prompt_works(tmp_path: Path) -> None:
-    async with app_with(tmp_path, STALLS, reply("works again")) as (app, server):
+async def test_escape_stops_a_stream_a_retry_a_dialog_a_tool_or_a_compaction_and_the_next_prompt_works(
+    tmp_path: Path,
+) -> None:
+    replies = (
+        *(STALLS, reply("after the stream")),
+        *(fails(529, "Overloaded", headers={"retry-after": "50"}), reply("after the retry")),
+        *(reply(call("Write", file_path="it", content="x")), reply("after the dialog")),
+        *(reply(call("Bash", command="sleep 300 & sleep 300")), reply("after the tool")),
+        *(STALLS, reply("after the compaction")),
+    )
+    arguments = ["--allowedTools", "Bash"]
+    async with app_with(tmp_path, *replies, arguments=arguments, rows=100) as (app, server):
         await app.ready()
+
+        async def escape(times: int) -> None:
+            await app.press("escape")
+            await app.wait_for(lambda: app.text.count("Interrupted.") == times)
+
         await app.submit("go")
         await app.wait_for("a beginning")
-        await app.press("escape")
-        await app.wait_for("Interrupted")
+        await escape(1)
         await app.wait_for(lambda: server.closed_at)
-        await next_prompt_works(app)
+        await next_prompt_works(app, "after the stream")
         assert "a beginning" in said(server), "what had come is kept"
 
-
-async def test_escape_in_a_retry_wait_stops_it(tmp_path: Path) -> None:
-    wait = fails(529, "Overloaded", headers={"retry-after": "50"})
-    async with app_with(tmp_path, wait, reply("works again")) as (app, server):
-        await app.ready()
         await app.submit("go")
         await app.wait_for("next in")
         assert "529" in app.text
-        await app.press("escape")
-        await app.wait_for("Interrupted")
-        assert len(server.bodies) == 1
-        await next_prompt_works(app)
+        await escape(2)
+        assert len(server.bodies) == 3
+        await next_prompt_works(app, "after the retry")
 
-
-async def test_escape_in_a_tool_ends_its_whole_process_group(tmp_path: Path) -> None:
-    command = "sleep 300 & sleep 300"
-    async with app_with(
-        tmp_path, reply(call("Bash", command=command)), reply("works again"), arguments=["--allowedTools", "Bash"]
-    ) as (app, server):
-        await app.ready()
         await app.submit("go")
-        await app.wait_for(lambda: len(processes_in(app.work)) >= 3)
-        await app.press("escape")
-        await app.wait_for("Interrupted")
-        await app.wait_for(lambda: processes_in(app.work) == [app.process.pid])
-        await next_prompt_works(app)
-        assert "tool_result" in said(server)
-
-
-async def test_escape_in_a_permission_dialog_stops_the_work_and_nothing_runs(tmp_path: Path) -> None:
-    async with app_with(tmp_path, reply(call("Bash", command="touch it")), reply("works again")) as (app, _server):
-        await app.ready()
-        await app.submit("go")
-        await app.wait_for("Run this command?")
-        await app.press("escape")
-        await app.wait_for("Interrupted")
-        await app.wait_for("Run this command?", gone=True)
-        await next_prompt_works(app)
+        await app.wait_for("Create this file?")
+        await escape(3)
+        await app.wait_for("Create this file?", gone=True)
+        await next_prompt_works(app, "after the dialog")
         assert not (app.work / "it").exists()
 
+        await app.submit("go")
+        await app.wait_for(lambda: len(processes_in(app.work)) >= 3)
+        await escape(4)
+        await app.wait_for(lambda: processes_in(app.work) == [app.process.pid])  # the whole process group ended
+        await next_prompt_works(app, "after the tool")
+        assert said(server).count('"tool_result"') == 2
 
-async def test_escape_in_a_compaction_leaves_the_conversation_as_it_was(tmp_path: Path) -> None:
-    async with app_with(tmp_path, reply("the first answer"), STALLS, reply("works again")) as (app, server):
-        await app.ready()
-        await app.submit("the first question")
-        await app.wait_for("the first answer")
         await app.submit("/compact")
-        await app.wait_for(lambda: len(server.bodies) == 2)
-        await app.press("escape")
-        await app.wait_for("Interrupted")
-        await app.wait_for(lambda: server.closed_at)
-        await next_prompt_works(app)
-        assert "the first question" in said(server)
-        assert "the first answer" in said(server)
+        await app.wait_for(lambda: len(server.bodies) == 9)
+        await escape(5)
+        await app.wait_for(lambda: len(server.closed_at) == 2)
+        await next_prompt_works(app, "after the compaction")
+        for kept in ("a beginning", "after the stream", "after the tool"):
+            assert kept in said(server), "the conversation is as it was"
+        assert await app.leave() == 0
 
 
 async def test_with_a_draft_a_digit_marks_an_answer_and_the_question_says_what_confirms_it(tmp_path: Path) -> None:
@@ -159,13 +146,15 @@ async def test_escape_before_the_engine_is_ready_returns_the_prompt(tmp_path: Pa
         await next_prompt_works(app)
         assert "too earlyand now this" in said(server)
         assert len(server.bodies) == 1
+        assert await app.leave() == 0
 
 
 # --------------------------------------------------------------------------------------------------- queue and steer
 
 
-async def test_a_prompt_sent_during_work_waits_above_the_box_and_up_withdraws_it(tmp_path: Path) -> None:
-    async with app_with(tmp_path, STALLS, reply("works again")) as (app, server):
+async def test_a_prompt_sent_during_work_waits_and_up_withdraws_it_or_it_replaces_the_work(tmp_path: Path) -> None:
+    replies = (STALLS, reply("sent later"), STALLS, reply("replaced once"), STALLS, reply("replaced twice"))
+    async with app_with(tmp_path, *replies, rows=60) as (app, server):
         await app.ready()
         await app.submit("go")
         await app.wait_for("a beginning")
@@ -180,46 +169,41 @@ async def test_a_prompt_sent_during_work_waits_above_the_box_and_up_withdraws_it
         await app.wait_for(lambda: "for later" in app.box)
         assert len(server.bodies) == 1
         await app.press("enter")
-        await app.wait_for("works again")
+        await app.wait_for("sent later")
         assert "for later" in said(server)
+
+        for count, keys, answer in ((2, ["ctrl+enter"], "replaced once"), (3, ["enter", "enter"], "replaced twice")):
+            await app.submit("go")
+            await app.wait_for(lambda count=count: app.text.count("a beginning") == count)
+            await app.type(f"no, this {count} instead")
+            await app.press(*keys)
+            await app.wait_for(answer)
+            assert len(server.closed_at) == count
+            assert f"no, this {count} instead" in said(server)
         assert await app.leave() == 0
 
 
-async def test_queued_prompts_are_sent_when_the_work_is_done(tmp_path: Path) -> None:
-    replies: Sequence[object] = (reply(call("Bash", command="sleep 0.5")), reply("seen together"))
+async def test_a_command_shows_live_output_takes_queued_prompts_and_ctrl_b_moves_it_to_the_background(
+    tmp_path: Path,
+) -> None:
+    command = "for n in 1 2 3; do echo tick-$((n * 10)); done; sleep 300"
+    replies = (
+        *(reply(call("Bash", command="until [ -e go ]; do sleep 0.02; done")), reply("seen together")),
+        *(reply(call("Bash", command=command)), reply("moved on")),
+    )
     async with app_with(tmp_path, *replies, arguments=["--allowedTools", "Bash"]) as (app, server):
         await app.ready()
         await app.submit("go")
         await app.wait_for(lambda: len(server.bodies) == 1)
         await app.submit("and consider this")
+        await app.wait_for(lambda: app.box != "and consider this" and "and consider this" in app.text)
+        (app.work / "go").touch()
         await app.wait_for("seen together")
         assert "and consider this" in said(server), "the loop takes it in with the results of the tools"
-        assert await app.leave() == 0
 
-
-@pytest.mark.parametrize("keys", [["ctrl+enter"], ["enter", "enter"]])
-async def test_ctrl_enter_or_a_second_enter_replaces_the_running_work(tmp_path: Path, keys: list[str]) -> None:
-    async with app_with(tmp_path, STALLS, reply("works again")) as (app, server):
-        await app.ready()
-        await app.submit("go")
-        await app.wait_for("a beginning")
-        await app.type("no, this instead")
-        await app.press(*keys)
-        await app.wait_for("works again")
-        assert server.closed_at
-        assert "no, this instead" in said(server)
-        assert await app.leave() == 0
-
-
-async def test_a_command_shows_live_output_and_ctrl_b_moves_it_to_the_background(tmp_path: Path) -> None:
-    command = "for n in 1 2 3; do echo tick-$((n * 10)); done; sleep 300"
-    async with app_with(
-        tmp_path, reply(call("Bash", command=command)), reply("moved on"), arguments=["--allowedTools", "Bash"]
-    ) as (app, server):
-        await app.ready()
-        await app.submit("go")
+        await app.submit("go on")
         await app.wait_for("tick-30")
-        assert len(server.bodies) == 1, "it still runs"
+        assert len(server.bodies) == 3, "it still runs"
         await app.press("ctrl+b")
         await app.wait_for("moved on")
         assert len(processes_in(app.work)) > 1, "and goes on"

@@ -39,9 +39,12 @@ async def test_a_denied_call_names_who_denied_it_and_the_model_gets_its_own_text
         assert await app.leave() == 0
 
 
-async def test_a_saved_rule_is_shown_at_the_call_that_asked(tmp_path: Path) -> None:
+async def test_a_saved_rule_is_shown_at_its_call_and_interruptions_speak_of_partial_output_if_there_is_some(
+    tmp_path: Path,
+) -> None:
     calls = [call("Bash", command="mkdir one"), call("Bash", command="mkdir two")]
-    async with app_with(tmp_path, reply(*calls), reply("Both are there.")) as (app, _server):
+    silent, talking = reply(pause(60), "never"), reply("A beginning.", pause(60), "never")
+    async with app_with(tmp_path, reply(*calls), reply("Both are there."), silent, talking) as (app, server):
         await app.ready()
         await app.submit("go")
         await app.wait_for("Run this command?")
@@ -53,15 +56,9 @@ async def test_a_saved_rule_is_shown_at_the_call_that_asked(tmp_path: Path) -> N
         place = next(number for number, line in enumerate(lines) if line.startswith("✓ Bash mkdir one"))
         assert lines[place + 1] == "│ Allowed from now on (for this session): Bash(mkdir one)"
         assert app.text.count("Allowed from now on") == 1
-        assert await app.leave() == 0
 
-
-async def test_an_interruption_speaks_of_partial_output_only_if_there_is_some(tmp_path: Path) -> None:
-    silent, talking = reply(pause(60), "never"), reply("A beginning.", pause(60), "never")
-    async with app_with(tmp_path, silent, talking) as (app, server):
-        await app.ready()
-        await app.submit("go")
-        await app.wait_for(lambda: len(server.requests) == 1)
+        await app.submit("on")
+        await app.wait_for(lambda: len(server.bodies) == 3)
         await app.press("escape")
         await app.wait_for("Interrupted. What should be done instead?")
         await app.submit("again")

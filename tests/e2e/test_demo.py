@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.demo import words
-from tests.e2e.program import Ended, Program
+from tests.e2e.program import PATH_WITH_PYTHON, Ended, Program
 from tests.support.terminal import TerminalProgram
 
 LONG = 120.0
@@ -20,7 +20,7 @@ def demo(folder: Path, *arguments: str, rows: int = 40) -> TerminalProgram:
     """No key and no server: whoever asked for one would fail."""
     temp = folder / "temp"
     temp.mkdir()
-    environ = {"TMPDIR": str(temp), "ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": ""}
+    environ = {"PATH": PATH_WITH_PYTHON, "TMPDIR": str(temp), "ANTHROPIC_API_KEY": "", "ANTHROPIC_BASE_URL": ""}
     return TerminalProgram(folder, "demo", *arguments, environ=environ, rows=rows)
 
 
@@ -83,9 +83,14 @@ async def test_pressing_enter_and_approving_leads_to_a_passing_test(tmp_path: Pa
 
 
 @pytest.mark.anyio
-async def test_esc_in_the_long_answer_accepts_any_prompt_next(tmp_path: Path) -> None:
-    async with demo(tmp_path, "--speed", "4") as app:
-        await app.wait_for(words.FIX)
+async def test_text_typed_during_startup_is_sent_and_after_esc_in_the_long_answer_any_prompt_is(
+    tmp_path: Path,
+) -> None:
+    async with demo(tmp_path) as app:
+        await app.submit("hello there")
+        await app.wait_for("I am a script, not a model", LONG)
+        assert "❯ hello there\n" in app.text
+        await app.wait_for(lambda: f"{words.FIX}  ↵" in app.text, LONG)
         await app.submit(words.TALK)
         await app.wait_for("One prompt, many turns", LONG)
         await app.press("escape")
@@ -93,7 +98,7 @@ async def test_esc_in_the_long_answer_accepts_any_prompt_next(tmp_path: Path) ->
         await app.wait_for(lambda: f"{words.FIX}  ↵" in app.text)
         await app.submit("be brief")
         await app.wait_for("You stopped me and said “be brief”", LONG)
-        await app.wait_for(lambda: "↵" in app.text)
+        await app.wait_for(lambda: "↵" in app.text, LONG)
         await app.press("ctrl+c", "ctrl+c")
         assert await ended(app) == 0
     assert left_behind(tmp_path) == []
@@ -101,20 +106,20 @@ async def test_esc_in_the_long_answer_accepts_any_prompt_next(tmp_path: Path) ->
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("flags", [(), ("--speed", "100")])
-async def test_enter_during_startup_begins_the_tour(tmp_path: Path, flags: tuple[str, ...]) -> None:
+async def test_enter_during_startup_begins_the_tour_and_a_signal_during_it_leaves_nothing(
+    tmp_path: Path, flags: tuple[str, ...]
+) -> None:
     async with demo(tmp_path, *flags) as app:
         await app.press("enter")
         await app.wait_for(lambda: f"❯ {words.FIX}\n" in app.text, LONG)
         # As soon as the scripted reply begins; the whole of it takes five seconds at the usual speed.
         await app.wait_for("the code, its test and the README", LONG)
-
-
-@pytest.mark.anyio
-async def test_text_typed_during_startup_is_sent_instead(tmp_path: Path) -> None:
-    async with demo(tmp_path) as app:
-        await app.submit("hello there")
-        await app.wait_for("I am a script, not a model", LONG)
-        assert "❯ hello there\n" in app.text
+        if flags:
+            await app.wait_for("Run this command?", LONG)
+        app.signal(signal.SIGTERM)
+        assert await ended(app) == 143
+        assert app._emulator.is_as_before
+    assert left_behind(tmp_path) == []
 
 
 @pytest.mark.anyio
@@ -128,24 +133,12 @@ async def test_quitting_during_startup_leaves_nothing(tmp_path: Path, flags: tup
     assert left_behind(tmp_path) == []
 
 
-@pytest.mark.anyio
-async def test_a_signal_during_the_tour_leaves_nothing(tmp_path: Path) -> None:
-    async with demo(tmp_path, "--speed", "100") as app:
-        await app.wait_for(words.FIX)
-        await app.press("enter")
-        await app.wait_for("Run this command?", LONG)
-        app.signal(signal.SIGTERM)
-        assert await ended(app) == 143
-        assert app._emulator.is_as_before
-    assert left_behind(tmp_path) == []
-
-
 @pytest.fixture
 def offline(program: Program) -> Program:
     temp = program.home.parent / "temp"
     temp.mkdir()
     del program.environ["ANTHROPIC_API_KEY"]
-    program.environ["TMPDIR"] = str(temp)
+    program.environ |= {"PATH": PATH_WITH_PYTHON, "TMPDIR": str(temp)}
     return program
 
 

@@ -44,7 +44,9 @@ def holders(*folders: Path) -> list[Path]:
     return [path for path in paths if KEY.encode() in path.read_bytes()]
 
 
-async def test_a_pasted_key_is_saved_only_as_a_key_and_the_waiting_prompt_is_sent(tmp_path: Path) -> None:
+async def test_a_pasted_key_is_saved_for_its_address_and_a_prompt_without_a_key_waits_or_returns_to_the_box(
+    tmp_path: Path,
+) -> None:
     async with (
         LoopbackServer(reply("hello from the model"), reply("hello again")) as server,
         program(tmp_path, public=server.url) as app,
@@ -75,11 +77,19 @@ async def test_a_pasted_key_is_saved_only_as_a_key_and_the_waiting_prompt_is_sen
         assert KEY.encode() not in app.raw
         assert holders(app.home, app.work) == [kept_in(app.home)]
 
-    async with LoopbackServer() as other, program(tmp_path, "hi", public=other.url) as app:
+    async with LoopbackServer() as other, program(tmp_path, public=other.url) as app:
+        await app.submit("sent blindly")
         await app.wait_for("Your prompt is sent once one")
         assert other.requests == [], "the key is for another address"
         await app.answer("escape")
         await app.wait_for("/login connects one")
+        assert app.box == "sent blindly"
+        assert "❯ sent blindly" not in app.text.rpartition("❯")[0]
+        await app.press("ctrl+u")
+        await app.submit("/todos")
+        await app.wait_for("❯ /todos")
+        await app.submit("!echo it still works")
+        await app.wait_for(lambda: app.text.count("it still works") >= 2)
         assert await app.leave() == 0
 
 
@@ -96,24 +106,10 @@ async def test_a_saved_key_is_used_by_the_next_start(tmp_path: Path) -> None:
         assert server.requests[-1].headers["authorization"] == f"Bearer {KEY}"
 
 
-async def test_a_prompt_sent_before_login_waits_and_esc_leaves_it_in_the_box(tmp_path: Path) -> None:
-    async with program(tmp_path) as app:
-        await app.submit("sent blindly")
-        await app.wait_for("Your prompt is sent once one")
-        await app.answer("escape")
-        await app.wait_for("/login connects one")
-        assert app.box == "sent blindly"
-        assert "❯ sent blindly" not in app.text.rpartition("❯")[0]
-        await app.press("ctrl+u")
-        await app.submit("/todos")
-        await app.wait_for("❯ /todos")
-        await app.submit("!echo it still works")
-        await app.wait_for(lambda: app.text.count("it still works") >= 2)
-        assert await app.leave() == 0
-
-
-async def test_a_key_sent_as_a_prompt_is_recognised(tmp_path: Path) -> None:
-    async with LoopbackServer(reply("hello")) as server, program(tmp_path, public=server.url) as app:
+async def test_a_key_sent_as_a_prompt_is_recognised_and_after_a_logout_the_next_prompt_asks_for_one(
+    tmp_path: Path,
+) -> None:
+    async with LoopbackServer(reply("hello"), fails(401)) as server, program(tmp_path, public=server.url) as app:
         await app.wait_for("Welcome: connect a model")
         await app.answer("escape")
         await app.wait_for("/login connects one")
@@ -131,9 +127,19 @@ async def test_a_key_sent_as_a_prompt_is_recognised(tmp_path: Path) -> None:
         await app.wait_for("•••••")
         await app.press("escape", "escape")
         await app.wait_for("•••••", gone=True)
-        assert await app.leave() == 0
-        assert len(server.bodies) == 1, "it is no prompt later either"
+        await app.submit("second")
+        await app.wait_for("did not accept the API key from agentcli login. Run")
+        assert len(server.bodies) == 2, "the key is no prompt later either"
+        assert KEY not in json.dumps(server.bodies)
         assert holders(app.home, app.work) == [kept_in(app.home)]
+        await app.submit("/logout")
+        await app.wait_for("was deleted. No model is connected now")
+        assert holders(app.home, app.work) == []
+        await app.submit("third")
+        await app.wait_for("Your prompt is sent once one")
+        await app.answer("escape")
+        await app.wait_for(lambda: app.box == "third")
+        assert await app.leave() == 0
 
 
 async def test_a_server_on_this_machine_is_found_and_answers_at_once(tmp_path: Path) -> None:
@@ -162,27 +168,6 @@ async def test_choosing_the_tour_replaces_the_app(tmp_path: Path) -> None:
         await app.press("ctrl+c", "ctrl+c")
         await app.end()
         assert app.is_restored
-
-
-async def test_after_a_logout_the_next_prompt_asks_for_a_key(tmp_path: Path) -> None:
-    async with LoopbackServer(reply("one"), fails(401)) as server, program(tmp_path, public=server.url) as app:
-        await app.wait_for("Welcome: connect a model")
-        await app.answer("k")
-        await app.paste(KEY)
-        await app.press("enter")
-        await app.wait_for("other address.")
-        await app.submit("first")
-        await app.wait_for("◆ one")
-        await app.submit("second")
-        await app.wait_for("did not accept the API key from agentcli login. Run")
-        await app.submit("/logout")
-        await app.wait_for("was deleted. No model is connected now")
-        assert holders(app.home, app.work) == []
-        await app.submit("third")
-        await app.wait_for("Your prompt is sent once one")
-        await app.answer("escape")
-        await app.wait_for(lambda: app.box == "third")
-        assert await app.leave() == 0
 
 
 class LocalModel(LoopbackServer):

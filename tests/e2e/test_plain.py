@@ -77,11 +77,29 @@ async def test_text_typed_during_startup_is_sent_once_the_engine_is_ready(tmp_pa
         assert await leave(app) == 0
 
 
-async def test_the_prompt_argument_is_sent_at_once_and_shown(tmp_path: Path) -> None:
-    async with app_with(tmp_path, reply("an answer"), arguments=[*PLAIN, "a question"]) as (app, _server):
+async def test_the_prompt_argument_is_sent_and_then_tab_completes_and_shift_tab_changes_the_mode(
+    tmp_path: Path,
+) -> None:
+    async with app_with(tmp_path, reply("an answer"), arguments=[*PLAIN, "a question"]) as (app, server):
+        (app.work / "a-rare-name.txt").write_text("")
         await app.wait_for("an answer")
         assert "> a question" in app.text
-        assert await leave(app) == 0
+        await app.wait_for("of the context")
+        await prompted(app)
+        await app.type("/stat\t")
+        await app.wait_for("❯ /status")
+        await app.press("ctrl+u")
+        await app.type("look at @rare\t")
+        await app.wait_for("❯ look at @a-rare-name.txt")
+        assert len(server.bodies) == 1
+        await app.press("ctrl+u")
+        await prompted(app)
+        await app.press("shift+tab")
+        await app.wait_for("accept edits ❯")
+        await app.press("shift+tab")
+        await app.wait_for("plan ❯")
+        await app.press("ctrl+d")
+        assert await app.end() == 0
 
 
 async def test_ctrl_j_alt_enter_or_a_backslash_start_a_new_line_and_a_paste_sends_nothing(
@@ -97,20 +115,6 @@ async def test_ctrl_j_alt_enter_or_a_backslash_start_a_new_line_and_a_paste_send
         await app.wait_for("an answer")
         assert "one\\nthe second\\nthree\\nfour\\nfive" in last_user_text(server)
         assert await leave(app) == 0
-
-
-async def test_app_and_plain_mode_share_one_history(tmp_path: Path) -> None:
-    async with app_with(tmp_path, reply("an answer"), arguments=PLAIN) as (app, _server):
-        await prompted(app)
-        await app.submit("said in lines")
-        await app.wait_for("an answer")
-        assert await leave(app) == 0
-    async with app_with(tmp_path) as (app, _server):
-        await app.ready()
-        await app.press("up")
-        await app.wait_for(lambda: app.box == "said in lines")
-        await app.press("ctrl+u")
-        assert await app.leave() == 0
 
 
 async def test_a_tool_is_one_line_with_the_end_of_its_output(tmp_path: Path) -> None:
@@ -141,11 +145,15 @@ async def test_the_limit_of_turns_ends_the_work_with_a_sentence(tmp_path: Path) 
 # ---------------------------------------------------------------------------------------------------------- permissions
 
 
-async def test_a_command_is_asked_about_and_allowed_denied_or_denied_with_text(tmp_path: Path) -> None:
+async def test_a_command_is_asked_about_and_allowed_denied_denied_with_text_stopped_or_always_allowed(
+    tmp_path: Path,
+) -> None:
     replies = [
-        step for name in ("one", "two", "three") for step in (reply(call("Bash", command=f"touch {name}")), name)
+        *(step for name in ("one", "two", "three") for step in (reply(call("Bash", command=f"touch {name}")), name)),
+        reply(call("Bash", command="touch four")),
+        *(reply(call("Bash", command="touch it")), reply(call("Bash", command="touch it")), reply("ready now")),
     ]
-    async with app_with(tmp_path, *replies, arguments=PLAIN, rows=50) as (app, server):
+    async with app_with(tmp_path, *replies, arguments=PLAIN, rows=80) as (app, server):
         for name, answer, exists, told in (
             ("one", "y", True, ""),
             ("two", "n", False, '"is_error": true'),
@@ -160,18 +168,17 @@ async def test_a_command_is_asked_about_and_allowed_denied_or_denied_with_text(t
             await app.wait_for(lambda count=count: len(server.bodies) == count + 2)
             assert (app.work / name).exists() == exists
             assert told in last_user_text(server)
-        assert await leave(app) == 0
 
-
-async def test_always_saves_the_rule_that_was_shown_in_the_file_that_was_named(tmp_path: Path) -> None:
-    async with app_with(
-        tmp_path,
-        reply(call("Bash", command="touch it")),
-        reply(call("Bash", command="touch it")),
-        reply("ready now"),
-        arguments=PLAIN,
-    ) as (app, _server):
         await prompted(app)
+        await app.submit("go")
+        await app.wait_for("$ touch four")
+        await asked(app)
+        await app.press("escape")
+        await app.wait_for("Interrupted.")
+        await prompted(app)
+        assert not (app.work / "four").exists()
+        assert len(server.bodies) == 7
+
         await app.submit("go")
         await app.wait_for("rule for always: Bash(touch it)")
         await app.wait_for("saved in .agentcli/settings.local.json of this project")
@@ -179,20 +186,8 @@ async def test_always_saves_the_rule_that_was_shown_in_the_file_that_was_named(t
         await app.submit("p")
         await app.wait_for("ready now")  # the second call was not asked about
         saved = json.loads((app.work / ".agentcli/settings.local.json").read_text())
-        assert saved["permissions"]["allow"] == ["Bash(touch it)"]
+        assert saved["permissions"]["allow"] == ["Bash(touch it)"], "the rule that was shown, in the file named"
         assert await leave(app) == 0
-
-
-async def test_esc_at_a_question_stops_the_work_and_nothing_is_run(tmp_path: Path) -> None:
-    async with app_with(tmp_path, reply(call("Bash", command="touch it")), arguments=PLAIN) as (app, server):
-        await prompted(app)
-        await app.submit("go")
-        await asked(app)
-        await app.press("escape")
-        await app.wait_for("Interrupted.")
-        assert await leave(app) == 0
-        assert not (app.work / "it").exists()
-        assert len(server.bodies) == 1
 
 
 async def test_a_change_is_shown_completely_before_it_is_made_and_not_again(tmp_path: Path) -> None:
@@ -251,22 +246,37 @@ async def test_a_folder_with_settings_is_asked_about_first(tmp_path: Path) -> No
 # --------------------------------------------------------------------------------------------------------- interrupting
 
 
-@pytest.mark.parametrize("key", ["escape", "ctrl+c"])
-async def test_esc_and_ctrl_c_close_the_connection_and_show_the_next_prompt_at_once(tmp_path: Path, key: str) -> None:
-    async with app_with(
-        tmp_path, reply(say("It begins.\n\nAnd then\n\n"), pause(60), say("never")), reply("second"), arguments=PLAIN
-    ) as (app, server):
+async def test_esc_and_ctrl_c_stop_the_work_and_ctrl_c_clears_the_prompt_and_twice_on_an_empty_one_quits(
+    tmp_path: Path,
+) -> None:
+    replies = [
+        step
+        for key in ("escape", "ctrl+c")
+        for step in (reply(say(f"Until {key}.\n\nAnd then\n\n"), pause(60), say("never")), reply(f"after {key}"))
+    ]
+    async with app_with(tmp_path, *replies, arguments=PLAIN, rows=50) as (app, server):
+        for times, key in ((1, "escape"), (2, "ctrl+c")):
+            await prompted(app)
+            await app.submit("go")
+            await app.wait_for(f"Until {key}.")
+            await app.press(key)
+            await app.wait_for(lambda times=times: app.text.count("Interrupted.") == times)
+            # The connection is closed, and the next prompt is shown, at once.
+            await app.wait_for(lambda times=times: len(server.closed_at) == times, seconds=5)
+            await prompted(app)
+            await app.submit("again")
+            await app.wait_for(f"after {key}")
+            assert f"Until {key}." in json.dumps(server.bodies[-1]["messages"])
         await prompted(app)
-        await app.submit("go")
-        await app.wait_for("It begins.")
-        await app.press(key)
-        await app.wait_for("Interrupted.")
-        await asyncio.wait_for(server.client_closed(), 5)
+        await app.type("something")
+        await app.wait_for("❯ something")
+        await app.press("ctrl+c")
         await prompted(app)
-        await app.submit("again")
-        await app.wait_for("second")
-        assert "It begins." in json.dumps(server.bodies[-1]["messages"])
-        assert await leave(app) == 0
+        await app.press("ctrl+c")
+        await app.wait_for("Ctrl+C again quits")
+        await app.press("ctrl+c")
+        assert await app.end() == 0
+        assert app.is_restored
     assert b"never" not in app.raw
 
 
@@ -289,20 +299,6 @@ async def test_text_typed_during_work_is_queued_joined_or_kept_for_the_next_prom
         await app.wait_for(lambda: app.text.rstrip().endswith("❯ a third"))
         await app.press("ctrl+u")
         assert await leave(app) == 0
-
-
-async def test_ctrl_c_clears_the_prompt_and_twice_on_an_empty_one_quits(tmp_path: Path) -> None:
-    async with app_with(tmp_path, arguments=PLAIN) as (app, _server):
-        await prompted(app)
-        await app.type("something")
-        await app.wait_for("❯ something")
-        await app.press("ctrl+c")
-        await prompted(app)
-        await app.press("ctrl+c")
-        await app.wait_for("Ctrl+C again quits")
-        await app.press("ctrl+c")
-        assert await app.end() == 0
-        assert app.is_restored
 
 
 async def test_a_signal_ends_the_program_with_its_code_and_restores_the_terminal(tmp_path: Path) -> None:
@@ -335,7 +331,9 @@ async def test_it_can_be_suspended_and_continued_at_the_prompt_and_during_work(t
 # ------------------------------------------------------------------------------------------------- commands, sessions
 
 
-async def test_slash_commands_and_screen_commands_work_in_plain_mode(tmp_path: Path) -> None:
+async def test_slash_commands_and_shell_lines_with_their_progress_work_in_plain_mode(tmp_path: Path) -> None:
+    wait = "until [ -e {} ]; do sleep 0.02; done"
+    progress = f"printf 'begun\\nfetch 7%%'; {wait.format('a')}; printf '\\rfetch 100%%\\nnext\\n'; {wait.format('b')}"
     async with app_with(tmp_path, reply("the answer"), arguments=PLAIN, rows=60) as (app, _server):
         await prompted(app)
         await app.submit("/help")
@@ -350,6 +348,14 @@ async def test_slash_commands_and_screen_commands_work_in_plain_mode(tmp_path: P
         await prompted(app)
         await app.submit("!echo from my $((40+2)) shell")
         await app.wait_for("from my 42 shell")
+        await prompted(app)
+        await app.submit(f"!{progress}")
+        await app.wait_for(lambda: "begun" in app.screen)
+        (app.work / "a").touch()
+        await app.wait_for(lambda: "next" in app.screen)
+        assert "fetch 100%" in app.screen, "progress is printed in its last state"
+        assert "fetch 7%" not in app.screen
+        (app.work / "b").touch()
         await prompted(app)
         await app.submit("hello")
         await app.wait_for("the answer")
@@ -379,52 +385,6 @@ async def test_a_shell_line_does_not_wait_for_the_working_model(tmp_path: Path) 
         await prompted(app)
         await app.submit("/exit")
         assert await app.end() == 0
-
-
-async def test_the_progress_of_a_shell_line_is_printed_in_its_last_state(tmp_path: Path) -> None:
-    wait = "until [ -e {} ]; do sleep 0.02; done"
-    command = f"printf 'begun\\nfetch 7%%'; {wait.format('a')}; printf '\\rfetch 100%%\\nnext\\n'; {wait.format('b')}"
-    async with app_with(tmp_path, arguments=PLAIN) as (app, _server):
-        await prompted(app)
-        await app.submit(f"!{command}")
-        await app.wait_for(lambda: "begun" in app.screen)
-        (app.work / "a").touch()
-        await app.wait_for(lambda: "next" in app.screen)
-        assert "fetch 100%" in app.screen
-        assert "fetch 7%" not in app.screen
-        (app.work / "b").touch()
-        await prompted(app)
-        await app.submit("/exit")
-        assert await app.end() == 0
-
-
-async def test_shift_tab_changes_the_mode_shown_before_the_prompt(tmp_path: Path) -> None:
-    async with app_with(tmp_path, reply("x"), arguments=[*PLAIN, "go"]) as (app, _server):
-        await app.wait_for("of the context")
-        await prompted(app)
-        await app.press("shift+tab")
-        await app.wait_for("accept edits ❯")
-        await app.press("shift+tab")
-        await app.wait_for("plan ❯")
-        await app.press("ctrl+d")
-        assert await app.end() == 0
-
-
-async def test_tab_completes_commands_and_files(tmp_path: Path) -> None:
-    async with app_with(tmp_path, reply("x"), arguments=PLAIN) as (app, server):
-        (app.work / "a-rare-name.txt").write_text("")
-        await prompted(app)
-        await app.submit("go")
-        await app.wait_for("of the context")
-        await prompted(app)
-        await app.type("/stat\t")
-        await app.wait_for("❯ /status")
-        await app.press("ctrl+u")
-        await app.type("look at @rare\t")
-        await app.wait_for("❯ look at @a-rare-name.txt")
-        assert len(server.bodies) == 1
-        await app.press("ctrl+u")
-        assert await leave(app) == 0
 
 
 async def test_continuing_shows_the_end_of_the_old_conversation(tmp_path: Path) -> None:
@@ -631,17 +591,21 @@ async def test_lines_that_were_sent_before_a_question_do_not_answer_it_on_a_dumb
         assert await leave(app) == 0
 
 
-async def test_the_setting_selects_plain_mode_without_showing_the_app(tmp_path: Path) -> None:
+async def test_the_setting_selects_plain_mode_or_the_app_which_share_one_history(tmp_path: Path) -> None:
     config = tmp_path / "home" / ".config" / "agentcli"
     config.mkdir(parents=True)
     (config / "settings.json").write_text('{"plain": true}')
-    async with app_with(tmp_path) as (app, _server):
+    async with app_with(tmp_path, reply("an answer")) as (app, _server):
         await prompted(app)
+        await app.submit("said in lines")
+        await app.wait_for("an answer")
         assert await leave(app) == 0
     assert b"\x1b[?1049h" not in app.raw
     (config / "settings.json").write_text('{"plain": false}')
     async with app_with(tmp_path) as (app, _server):
         await app.ready()
+        await app.press("up")
+        await app.wait_for(lambda: app.box == "said in lines")
         assert await app.leave() == 0
 
 

@@ -416,8 +416,8 @@ def take_streams(streams: Sequence[int]) -> None:
 
 
 async def _use_app_once() -> None:
-    """Open the app without a terminal, let it answer a prompt with tools and ask about a command: forked programs
-    inherit parsed stylesheets and filled caches."""
+    """Open the app without a terminal, let it answer a prompt with tools, ask about a command and show a page and a
+    list: forked programs inherit parsed stylesheets and filled caches."""
     import tempfile
 
     from agentcli.assemble import Options
@@ -459,6 +459,14 @@ async def _use_app_once() -> None:
             await pilot.press("escape")
             while app.chat.session.busy:
                 await pilot.pause(0.01)
+            for page in ("context", "model"):
+                app.chat.actions.run(page)
+                while not app.screen.is_modal:
+                    await pilot.pause(0.01)
+                await pilot.pause()
+                await pilot.press("escape")
+                while app.screen.is_modal:
+                    await pilot.pause(0.01)
             await app.chat.session.close()
     # Programs read it from their own environment.
     tempfile.tempdir = None

@@ -177,9 +177,13 @@ class TerminalProgram:
         return self.process.returncode
 
     async def leave(self) -> int:
-        """Quit, whatever runs and whatever stands in the box's line."""
+        """Quit, whatever runs and whatever stands in the box's line: in the app with keys, which paint less than the
+        menu of commands."""
         await self.press("ctrl+u")
-        await self.submit("/exit")
+        if 1004 in self.modes:
+            await self.press("ctrl+d", "ctrl+d")
+        else:
+            await self.submit("/exit")
         return await self.end()
 
     @property
