@@ -306,7 +306,7 @@ async def _read(address: WebAddress, response: httpx2.Response) -> FetchedPage |
 
 
 def _decoder(encoding: str) -> Callable[[bytes, int], bytes] | None:
-    """Decompress in limited steps: a small response may expand to gigabytes."""
+    """A function that decompresses in limited steps: a small response may expand to gigabytes."""
     if encoding in ("", "identity"):
         return lambda chunk, most: chunk[:most]
     if encoding in ("gzip", "x-gzip"):
