@@ -134,7 +134,7 @@ class StdioTransport:
         """The next chunk of stdout; empty at its end, when the link has ended with a reason."""
         chunk = await self._stdout.read(_CHUNK)
         if not chunk:
-            await self._find_out_why()
+            await self._end_link()
         return chunk
 
     async def _watch(self) -> None:
@@ -143,7 +143,7 @@ class StdioTransport:
         await asyncio.sleep(_LAST_WORDS_SECONDS)
         self._readers[0].close()
 
-    async def _find_out_why(self) -> None:
+    async def _end_link(self) -> None:
         if self._link.ended.is_set():
             return
         with contextlib.suppress(TimeoutError):
@@ -199,7 +199,7 @@ class StdioTransport:
         draining = loop.create_task(self._drain(), name="mcp drain")
         try:
             if self._process.returncode is not None or (self._stdin is not None and self._stdin.is_closing()):
-                await self._find_out_why()
+                await self._end_link()
             if self._stdin is not None and not self._stdin.get_write_buffer_size():
                 self._stdin.close()
             elif self._stdin is not None:

@@ -189,7 +189,7 @@ class _Search:
         hidden = any(part.startswith(".") for part in os.path.relpath(path, root).split("/"))
         if not hidden or any(map(_UNHIDES.match, self.arguments)) or os.environ.get("RIPGREP_CONFIG_PATH"):
             return True
-        return _brought_back(path)
+        return _may_be_unhidden(path)
 
 
 def _search(words: Words) -> _Search | None:
@@ -213,7 +213,7 @@ def _is_flag(name: str, arguments: Words) -> bool:
     return "--" not in arguments[:position] and (position == 0 or not arguments[position - 1].startswith("-"))
 
 
-def _brought_back(path: str) -> bool:
+def _may_be_unhidden(path: str) -> bool:
     """Whether an ignore file above a path has a `!` line, which makes ripgrep search hidden files too."""
     for folder in Path(path).parents:
         for name in _IGNORE_FILES:

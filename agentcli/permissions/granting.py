@@ -58,9 +58,9 @@ _SETTING_VERBS = {
 _WRITERS = frozenset(
     {"cp", "mv", "ln", "install", "mkdir", "rmdir", "touch", "tee", "rm", "sed", "truncate", "rsync", "chmod"}
 )
-_TO_THE_LAST = frozenset({"cp", "ln", "install", "rsync"})
+_WRITES_LAST_OPERAND = frozenset({"cp", "ln", "install", "rsync"})
 """Programs that only read all operands but the last one."""
-_IN_FOLDER = frozenset({"mv", "ln", "install", "mkdir", "rmdir", "rm", "sed", "rsync"})
+_CHANGES_ENTRIES = frozenset({"mv", "ln", "install", "mkdir", "rmdir", "rm", "sed", "rsync"})
 """Programs that create, replace or remove directory entries, so the folder must be writable, not only the file."""
 _REMOVING = frozenset({"rm", "rmdir", "mv"})
 
@@ -150,7 +150,7 @@ def written_paths(part: CommandPart) -> Iterable[Path]:
 def _opened(part: CommandPart) -> Iterable[Path]:
     """Paths that the sandbox must make writable: the file if the program writes into it, otherwise its folder."""
     recursive = any(re.fullmatch(r"-[a-zA-Z]*[rRa][a-zA-Z]*|--recursive|--archive", word) for word in part.inner[1:])
-    needs_folder = bool(part.inner) and (part.inner[0] in _IN_FOLDER or recursive)
+    needs_folder = bool(part.inner) and (part.inner[0] in _CHANGES_ENTRIES or recursive)
     for folder in part.folders:
         for redirection in part.command.redirections:
             if redirection.kind == "write":
@@ -171,7 +171,7 @@ def _operands(words: Sequence[str]) -> tuple[str, ...]:
     if words[0] == "sed":
         edits = any(word.startswith(("-i", "--in-place")) for word in words)
         return operands[1:] if edits else ()
-    if words[0] in _TO_THE_LAST:
+    if words[0] in _WRITES_LAST_OPERAND:
         return operands[-1:] if len(operands) > 1 else ()
     return operands
 

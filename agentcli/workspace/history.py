@@ -49,7 +49,7 @@ _PATH_FIELDS = ("file_path", "notebook_path")
 
 
 _Stretch = tuple[UserCommand | None, Roots, Roots]
-"""A period of a call: the user's command during it, and the folders before and after."""
+"""A period (stretch) of a call: the user's command during it, and the folders before and after."""
 
 
 @dataclass(slots=True)

@@ -109,7 +109,7 @@ class CommandPart:
 
 def analyse(command: str, place: CommandContext) -> tuple[CommandPart, ...] | NotPlain:
     steps = plain_steps(command)
-    return steps if isinstance(steps, NotPlain) else tuple(_Course(place).parts(steps))
+    return steps if isinstance(steps, NotPlain) else tuple(_CommandAnalysis(place).parts(steps))
 
 
 def runs_beside_others(command: str) -> bool:
@@ -142,7 +142,7 @@ def _takes_patterns(words: tuple[str, ...], globs: frozenset[int]) -> bool:
     return program in ANY_FILES or program == "find" or (program in ("unzip", "tar") and first > 1)
 
 
-class _Course:
+class _CommandAnalysis:
     """Analyses a command part by part, tracking the folder across `cd`."""
 
     def __init__(self, place: CommandContext) -> None:
@@ -488,7 +488,7 @@ def _word_objection(word: str, folder: str, place: CommandContext) -> str | None
     return None if place.may_read(path) else f"{value} is outside the working directories"
 
 
-_TRAPS = {
+_MISREAD_NAMES = {
     # Taken as a variable assignment, not a file.
     **dict.fromkeys(("awk", "gawk", "mawk"), re.compile(r"[A-Za-z_]\w*=")),
     # Taken as the name of a remote host.
@@ -507,7 +507,7 @@ def _pattern_objection(program: str, pattern: str, folder: str, place: CommandCo
     for match in matches:
         if match.startswith("-"):
             return f"the pattern {pattern} matches {match}, which would be read as an option"
-        if program in _TRAPS and _TRAPS[program].match(match):
+        if program in _MISREAD_NAMES and _MISREAD_NAMES[program].match(match):
             return f"the pattern {pattern} matches {match}, which is not a file name to {program}"
         path = os.path.join(folder, match)  # noqa: PTH118
         if not place.may_read(path):

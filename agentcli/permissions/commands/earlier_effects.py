@@ -20,7 +20,7 @@ _CHANGES_PLAIN_FILES = frozenset({"rm", "sed", "tee"})
 _COPIES = frozenset({"cp", "mv"})
 _MOVES = frozenset({"cp", "mv", "ln", "install", "rsync", "tar", "unzip"})
 """Programs that can create links and folder trees anywhere."""
-_LOOKS_AT_NO_FILE = frozenset({"echo", "printf", "true", "false", ":", "exit", "sleep", "date", "whoami", "seq"}) | {
+_USES_NO_FILES = frozenset({"echo", "printf", "true", "false", ":", "exit", "sleep", "date", "whoami", "seq"}) | {
     *("read", "export", "set")
 }
 
@@ -87,7 +87,7 @@ class EarlierEffects:
 
     def _still_proven(self, part: CommandPart, *, changes: bool) -> bool:
         program = part.inner[0]
-        if program in _LOOKS_AT_NO_FILE and not part.command.globs and not changes:
+        if program in _USES_NO_FILES and not part.command.globs and not changes:
             return True
         if part.command.globs or (part.extended and part.known is None):
             return False

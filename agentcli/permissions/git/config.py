@@ -240,7 +240,7 @@ def _judge(folder: Path, program: str | None, seen: dict[str, object]) -> str | 
         if (reason := _objection(found, program, seen)) is not None:
             return reason
         if answer == "":
-            answer = _asked(folder, program)
+            answer = _git_dir_in_use(folder, program)
         if isinstance(answer, str):
             return answer
         if answer is not None and answer == Path(os.path.realpath(found)):
@@ -286,7 +286,7 @@ def _submodule_objection(
     return None
 
 
-def _asked(folder: Path, program: str) -> Path | str | None:
+def _git_dir_in_use(folder: Path, program: str) -> Path | str | None:
     """The git directory that git uses in a folder; None: no repository; a text: why it is unknown."""
     try:
         code, output, errors = _run(program, ("rev-parse", "--absolute-git-dir"), str(folder), b"")

@@ -21,7 +21,7 @@ In the session's temp folder an earlier command could leave a link of this name,
 """
 
 
-_NEVER = 1_000_000_000
+_UNWRITTEN_TIME = 1_000_000_000
 """Modification time, in ns, set on a file created for a command, to detect whether the command has written it."""
 
 
@@ -86,7 +86,7 @@ class WritablePaths:
         except OSError:
             return False
         try:
-            os.utime(descriptor, ns=(_NEVER, _NEVER))
+            os.utime(descriptor, ns=(_UNWRITTEN_TIME, _UNWRITTEN_TIME))
         finally:
             os.close(descriptor)
         self._created.append(path)
@@ -97,5 +97,5 @@ class WritablePaths:
             with contextlib.suppress(OSError):
                 status = path.lstat()
                 # `touch` also leaves an empty file, but changes its time.
-                if status.st_size == 0 and status.st_mtime_ns == _NEVER:
+                if status.st_size == 0 and status.st_mtime_ns == _UNWRITTEN_TIME:
                     path.unlink()

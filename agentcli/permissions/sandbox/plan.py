@@ -124,7 +124,7 @@ class Masks:
 
 def find_masks(rules: SandboxRules, resolved: Resolved | None = None) -> Masks:
     """Find the paths to mask. `resolved`: cache of resolved paths for the same command."""
-    found = _look(rules, Resolved() if resolved is None else resolved)
+    found = _find_existing(rules, Resolved() if resolved is None else resolved)
     return _masks(found, rules.working_dirs, rules.deny_read, rules.home)
 
 
@@ -139,7 +139,7 @@ class _Found:
     opened: Existing
 
 
-def _look(rules: SandboxRules, resolved: Resolved) -> _Found:
+def _find_existing(rules: SandboxRules, resolved: Resolved) -> _Found:
     def existing(paths: Iterable[Path | str]) -> Existing:
         # Most paths do not exist, and checking that is ten times faster than resolving links.
         there = (str(path) for path in paths if os.path.exists(path))  # noqa: PTH110 - some dozens before a command

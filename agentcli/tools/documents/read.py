@@ -127,7 +127,7 @@ def _found_in_memory(wanted: Wanted, context: ToolContext) -> _Found | None:
     Resolving its path does not wait for a disk, because the permission decision has just done so. Only the approved
     file is read.
     """
-    decided = _decided(context)
+    decided = _approved_paths(context)
     try:
         real = decided[0] if len(decided) == 1 else os.path.realpath(wanted.path)
         data = load_from_memory(real, LARGEST_IN_MEMORY)
@@ -138,7 +138,7 @@ def _found_in_memory(wanted: Wanted, context: ToolContext) -> _Found | None:
     return _Found(real, len(data), data, _present(data, wanted))
 
 
-def _decided(context: ToolContext) -> list[str]:
+def _approved_paths(context: ToolContext) -> list[str]:
     """The files that were approved for this call, resolved."""
     return [need.real or need.target for need in context.needs if need.kind == "read"]
 
@@ -151,7 +151,7 @@ def _find(wanted: Wanted, context: ToolContext) -> _Found | Output:
     except OSError as error:
         # A link may disappear while it is resolved.
         return os_failure(error, f"{wanted.shown} cannot be found")
-    decided = _decided(context)
+    decided = _approved_paths(context)
     if decided and real not in decided:
         text = f"{wanted.shown} leads elsewhere now than when this was decided. Try again."
         return failure(text, summary="led elsewhere")
