@@ -1,9 +1,9 @@
-"""Read what servers answer, without trusting it.
+"""Read results of servers without trusting them.
 
-The `mcp` library validates whole results on the event loop, which takes a second for a large one, and refuses a list
-because of one bad entry. So results are taken out of the messages before the library sees them: `AnswerReader.take`
-converts a result to our own types, in a thread if it is large, and leaves a small one with a ticket in its place, for
-which `claim` gives the converted one.
+The `mcp` library validates whole results on the event loop, which takes a second for a large one, and rejects a list
+because of one bad entry. So results are removed from the messages before the library sees them: `AnswerReader.take`
+converts a result to our own types, in a thread if it is large, and puts a small stub with a ticket in its place;
+`claim` returns the converted result for the ticket.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from agentcli.mcp.result_reading import AnswerTooLargeError, read_call, read_mes
 
 TICKET = "agentcli/ticket"
 _LARGEST_OTHER = 1024 * 1024
-"""Bytes of an answer that goes to the library as it is."""
+"""Maximum bytes of a result that is passed to the library unchanged."""
 _LARGEST_REQUEST = 8 * 1024 * 1024
-"""Bytes of a request of the server, such as one for sampling with images."""
+"""Maximum bytes of a request from the server, such as one for sampling with images."""
 _LOG_LINES_A_SECOND = 50
 _PARSE_ERROR = -32700
 _MOST_UNCLAIMED = 64
@@ -38,19 +38,19 @@ _MOST_UNCLAIMED = 64
 
 @frozen
 class TakenResult:
-    """What was read from one result."""
+    """The converted content of one result."""
 
     value: Any
     cursor: str | None = None
     problem: str = ""
-    """Not empty: it cannot be used, for this reason."""
+    """Why it cannot be used; empty if it can."""
 
 
 @dataclass(slots=True)
 class _Asked:
     method: str
     reports_since: float = -math.inf
-    """When the progress reports began to be counted."""
+    """Start of the interval in which progress reports are counted."""
     reports: int = 0
 
 
@@ -73,7 +73,7 @@ class AnswerReader:
         self._pages: dict[str, TakenResult] = {}
         self._log_second, self._log_count = 0, 0
 
-    # -------------------------------------------------------------------------------------------------- what we send
+    # ---------------------------------------------------------------------------------------------- messages to servers
 
     @property
     def inline_bytes(self) -> int:
@@ -87,14 +87,14 @@ class AnswerReader:
             self._asked.pop(request, None)
 
     def claim(self, meta: Mapping[str, Any] | None) -> TakenResult | None:
-        """What was taken out of a result with this `_meta`. Once."""
+        """The converted result for the ticket in this `_meta`, removed from the store; None if there is none."""
         ticket = (meta or {}).get(TICKET)
         return self._pages.pop(ticket, None) if isinstance(ticket, str) else None
 
-    # ----------------------------------------------------------------------------------------------- what servers send
+    # -------------------------------------------------------------------------------------------- messages from servers
 
     async def parse(self, data: bytes) -> Json:
-        """One message, with its result taken out if it is large. Raises `ValueError`."""
+        """Parse one message; a large result is replaced by its stub. Raises `ValueError`."""
         if len(data) <= self._limits.inline_bytes:
             message = parse_json(data, deepest=DEEPEST_MESSAGE)
             if not isinstance(message, dict):
@@ -121,7 +121,8 @@ class AnswerReader:
         return message
 
     async def take(self, request: Any, result: Json, *, is_large: bool = False) -> Json:
-        """The result with its content replaced by a ticket; as it is if nobody asked or the library has to read it."""
+        """The result with its content replaced by a ticket; unchanged if there was no such request or the library must
+        read it."""
         asked = self._asked.pop(request, None) if isinstance(request, int | str) else None
         if asked is None or not _takes(asked.method, result):
             return result
@@ -132,7 +133,7 @@ class AnswerReader:
             page = _read_page(read, result, self._limits)
         ticket = secrets.token_hex(8)
         if len(self._pages) >= _MOST_UNCLAIMED:
-            # Of calls that ended while their answers were read.
+            # Drop the oldest: its call ended while the result was read.
             del self._pages[next(iter(self._pages))]
         self._pages[ticket] = page
         kept = {name: value for name, value in result.items() if isinstance(value, bool | int | float | None)}
@@ -141,7 +142,7 @@ class AnswerReader:
         return {**kept, key: rest, "_meta": {TICKET: ticket}}
 
     def admit(self, method: str, params: Any) -> bool:
-        """Whether a notification goes on to the library: log messages do not, nor more progress than can be shown."""
+        """Whether to pass a notification to the library: not log messages, nor more progress than can be shown."""
         details = params if isinstance(params, dict) else {}
         now = asyncio.get_running_loop().time()
         if method == "notifications/message":
@@ -171,7 +172,7 @@ class AnswerReader:
 
 
 def error_answer(request: Any, reason: str) -> Json:
-    """An answer in place of one that cannot be read."""
+    """An error response in place of one that cannot be read."""
     return {"jsonrpc": "2.0", "id": request, "error": {"code": _PARSE_ERROR, "message": reason}}
 
 
@@ -192,7 +193,7 @@ def _read_page(read: Callable[[Json, ServerLimits], Any], result: Json, limits: 
 
 
 def _tool_stubs(page: TakenResult) -> list[Json]:
-    """What the library needs of tools: their names, and the schemas whose arguments become HTTP headers."""
+    """The parts of tools that the library needs: names, and the schemas whose arguments become HTTP headers."""
     if page.value is None:
         return []
     schemas = {tool.name: tool.input_schema for tool in page.value[0]}

@@ -1,4 +1,4 @@
-"""Time limits of calls that stand still while a server waits for the user."""
+"""Timeouts of calls that pause while a server waits for the user."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from contextlib import asynccontextmanager, contextmanager
 
 
 class CallClock:
-    """Of one connection."""
+    """The timeouts of all calls of one connection."""
 
     def __init__(self) -> None:
         self._left: dict[asyncio.Timeout, float] = {}
-        """Seconds left of each limit, as of the last stop of the clock, or of its start."""
+        """Seconds left of each timeout when the clock last stopped, or when the timeout started."""
         self._questions = 0
 
     @asynccontextmanager
     async def limit(self, seconds: float) -> AsyncGenerator[None, None]:
-        """As `asyncio.timeout`, without the time in which questions are open."""
+        """Like `asyncio.timeout`, not counting the time while questions are open."""
         async with asyncio.timeout(None if self._questions else seconds) as limit:
             self._left[limit] = seconds
             try:

@@ -1,4 +1,4 @@
-"""Which servers and tools the user has switched on or off in a project. Kept in the state folder."""
+"""Which servers and tools the user has switched on or off in a project. Stored in the state folder."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _LARGEST = 4 * 1024 * 1024
 @frozen
 class SavedChoices:
     servers: Mapping[str, bool] = field(default_factory=dict)
-    """Whether a server is on, by its name; without an entry its configuration decides."""
+    """Whether a server is on, by name; without an entry its configuration decides."""
     disabled_tools: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """By the server's name."""
+    """Names of the disabled tools, by server name."""
 
 
 class ChoiceStore:
-    """The choices of one project; without a state folder nothing is kept."""
+    """The choices of one project; without a state folder nothing is stored."""
 
     def __init__(self, state_dir: Path | None = None, root: Path | None = None) -> None:
         self._path = state_dir / CHOICES_FILE if state_dir is not None and root is not None else None
         self._root = str(root)
         self.keeps = self._path is not None
-        """Whether anything is kept."""
+        """Whether choices are stored."""
 
     def load(self) -> SavedChoices:
-        """Empty if there is no file, or an unusable one."""
+        """The stored choices; empty if there is no usable file."""
         project = self._read().get(self._root, {})
         servers, tools = _mapping(project, "servers"), _mapping(project, "tools")
         return SavedChoices(
@@ -50,12 +50,12 @@ class ChoiceStore:
         )
 
     def save_server(self, name: str, on: bool) -> None:
-        """Raises `AgentError`."""
+        """Store whether a server is on. Raises `AgentError`."""
         with self._changing() as project:
             project["servers"] = {**_mapping(project, "servers"), name: on}
 
     def save_tools(self, server: str, disabled: frozenset[str]) -> None:
-        """Raises `AgentError`."""
+        """Store the disabled tools of a server. Raises `AgentError`."""
         with self._changing() as project:
             project["tools"] = {**_mapping(project, "tools"), server: sorted(disabled)}
 

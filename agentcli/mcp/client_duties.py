@@ -1,4 +1,4 @@
-"""What MCP servers may ask of the client: its folders, the user's input, a reply of the model."""
+"""Requests that MCP servers may make to the client: its folders, user input, a model reply."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ElicitAction = Literal["accept", "decline", "cancel"]
 
 @frozen
 class InputRequest:
-    """A server wants something from the user (elicitation)."""
+    """A server's request for user input (elicitation)."""
 
     server: str
     message: str
     schema: Json = field(default_factory=dict)
-    """Of the wanted object: flat, with primitive fields. Empty in url mode."""
+    """Schema of the requested object: flat, with primitive fields. Empty in url mode."""
     url: str = ""
-    """Not empty: the user shall open this address instead of filling a form."""
+    """If not empty, the user should open this URL instead of filling in a form."""
 
 
 @frozen
@@ -34,14 +34,14 @@ class InputAnswer:
 
 @frozen
 class SamplingRequest:
-    """A server wants a reply of the model."""
+    """A server's request for a model reply (sampling)."""
 
     server: str
     messages: tuple[PromptMessage, ...]
     system: str = ""
     max_tokens: int = 1024
     hints: tuple[str, ...] = ()
-    """Names of models, or parts of them, that the server would like, the best first."""
+    """Model names, or parts of them, that the server prefers, best first."""
 
 
 @frozen
@@ -50,20 +50,20 @@ class SamplingReply:
     model: str = ""
     stop_reason: str = "endTurn"
     refused: str = ""
-    """Not empty: there is no reply, for this reason."""
+    """Why there is no reply; empty if there is one."""
 
 
 class ClientDuties:
-    """Answers servers. This one has no folders and declines everything; nothing is claimed that it does not do."""
+    """Answers requests of servers. This base class has no folders, declines everything and claims no capability."""
 
     @property
     def elicits(self) -> bool:
-        """Whether a user can be asked for input."""
+        """Whether the user can be asked for input."""
         return False
 
     @property
     def samples(self) -> bool:
-        """Whether a model can be asked."""
+        """Whether a model can be used for sampling."""
         return False
 
     def roots(self) -> Sequence[Path]:

@@ -37,15 +37,15 @@ _OAUTH_KEYS = ("clientId", "clientSecret", "scopes", "callbackPort", "authServer
 
 @frozen
 class ServerProblem:
-    """A problem of a configuration, as one or two sentences for the user."""
+    """A problem in a configuration, as one or two sentences for the user."""
 
     text: str
     server: str = ""
-    """Name of the server that is left out; "": none is."""
+    """Name of the server that is left out; empty if none is."""
     unsupported: bool = False
-    """Valid elsewhere, but not supported here."""
+    """Whether the entry is valid elsewhere, but not supported here."""
     reason: str = ""
-    """Of a server that is left out: the sentence that says why, without the one that says so."""
+    """Why a server is left out: only the reason, without the sentence that says that it is."""
 
 
 @frozen
@@ -63,7 +63,7 @@ class _Invalid(Exception):
 
 
 def parse_servers(servers: object, source: ServerSource, origin: str, environ: Mapping[str, str]) -> ParsedServers:
-    """`servers`: the value of `mcpServers`. `origin`: the file or flag, for messages."""
+    """Parse servers. `servers`: the value of `mcpServers`. `origin`: the file or flag, for messages."""
     if not isinstance(servers, Mapping):
         return ParsedServers((), (ServerProblem(f"{origin}: 'mcpServers' must be an object."),))
     configs: list[ServerConfig] = []
@@ -87,9 +87,10 @@ def _fewer(problems: list[ServerProblem], origin: str) -> tuple[ServerProblem, .
 
 
 def name_problem(name: str) -> str:
-    """Why a server cannot have this name; "" if it can.
+    """Why a server cannot have this name; empty if it can.
 
-    Tools are called `mcp__<server>__<tool>`, so `__` inside a name would let one server look like another."""
+    Tools are called `mcp__<server>__<tool>`, so `__` inside a name would let one server look like another.
+    """
     if not _NAME.fullmatch(name):
         return "a name has 1 to 64 letters, digits, '-' and '_'"
     if "__" in name or name.endswith("_"):
@@ -268,7 +269,7 @@ class _Entry:
         )
 
     def _filled(self, text: str) -> str:
-        """The text with its variables filled in; one that is unset and has no default stays as it is."""
+        """The text with variables filled in; one that is unset and has no default is left unchanged."""
 
         def value(match: re.Match[str]) -> str:
             name, default = match.groups()
@@ -289,7 +290,7 @@ class _Entry:
 
 
 def url_problem(url: str) -> str:
-    """Why an address cannot be used, as the rest of a sentence; "" if it can."""
+    """Why a URL cannot be used, as the rest of a sentence; empty if it can."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname)

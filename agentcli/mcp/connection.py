@@ -1,7 +1,7 @@
-"""One connection to an MCP server, over the `mcp` library, in our own terms.
+"""One connection to an MCP server: wraps the `mcp` library with our own types.
 
-`McpConnection.open` is an async context manager that must be entered and left in the same task. The calls may come from
-any task.
+`McpConnection.open` is an async context manager that must be entered and left in the same task. Calls may come from any
+task.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MOST_COMPLETIONS = 100
 _LISTEN_TRIES = 5
 _REASON_SECONDS = 1.0
 FAILED_REQUEST = "Server returned an error response"
-"""The library's words for an HTTP status; ours name it."""
+"""The library's message for any HTTP error status. Ours name the status."""
 
 
 class McpFailure(Exception):
@@ -78,7 +78,8 @@ class McpConnection:
         on_list_changed: Callable[[str], None] = lambda _what: None,
         probes: bool = False,
     ) -> AsyncGenerator[McpConnection, None]:
-        """`on_list_changed` gets `tools`, `resources` or `prompts`. `probes`: ask for the stateless protocol first."""
+        """Connect. `on_list_changed` gets `tools`, `resources` or `prompts`. `probes`: try the stateless protocol
+        first."""
         from mcp import Client
         from mcp_types import Implementation
 
@@ -107,7 +108,7 @@ class McpConnection:
             await cancel_and_wait(connection._open)
 
     async def offers(self) -> ServerOffers:
-        """Ask for everything that the server claims to have."""
+        """Request all lists that the server claims to have."""
         client, claims = self._client, self._client.server_capabilities
         tools, refused = self._joined(await self._pages(client.list_tools) if claims.tools else [])
         resources = await self._all(client.list_resources) if claims.resources else []
@@ -147,7 +148,8 @@ class McpConnection:
         return tools, tuple(refused[:_MOST_REFUSED])
 
     async def ask_for_log(self) -> None:
-        """Have the server send its log from `info` on, if it has one. In the stateless protocol each request asks."""
+        """Make the server send log messages from `info` on, if it supports that. In the stateless protocol each request
+        asks."""
         import mcp_types as types
 
         if self._client.session.initialize_result is None or self._client.server_capabilities.logging is None:
@@ -166,7 +168,8 @@ class McpConnection:
         seconds: float,
         signal: AbortSignal | None = None,
     ) -> McpResult:
-        """Raises `McpFailure`; `Aborted` at once after an abort. The server is told of both, and of cancelling."""
+        """Call a tool. Raises `McpFailure`, or `Aborted` at once after an abort. The server is notified of timeouts,
+        aborts and cancellation."""
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
             on_progress(CallProgress(progress, total, plain_line(message or "")))
@@ -198,7 +201,7 @@ class McpConnection:
     async def complete(
         self, kind: str, name: str, argument: str, value: str, others: Mapping[str, str]
     ) -> tuple[str, ...]:
-        """Values for an argument. `kind`: `prompt`, or `resource` for a template, which `name` is then."""
+        """Completions for an argument. `kind`: `prompt`, or `resource` for a template; `name` is its name."""
         import mcp_types as types
 
         about = (
@@ -210,7 +213,7 @@ class McpConnection:
         answer = await self._ask(asked, self._limits.list_seconds)
         return tuple(clean_text(each, 1000) for each in answer.completion.values[:_MOST_COMPLETIONS])
 
-    # ---------------------------------------------------------------------------------------------------------- asking
+    # --------------------------------------------------------------------------------------------------------- requests
 
     async def _all(self, ask: Callable[..., Coroutine[Any, Any, Any]]) -> list[Any]:
         return [each for page in await self._pages(ask) for each in page][: self._limits.tools]
@@ -235,7 +238,8 @@ class McpConnection:
         return page
 
     async def _ask(self, asked: Coroutine[Any, Any, Any], seconds: float, signal: AbortSignal | None = None) -> Any:
-        """Wait for an answer, a timeout or an abort. Then the library tells the server, which nobody waits for."""
+        """Wait for a response, a timeout or an abort. After the latter two the library notifies the server, without
+        waiting."""
         loop = asyncio.get_running_loop()
         task = loop.create_task(asked)
         self._open.add(task)
@@ -261,7 +265,7 @@ class McpConnection:
         if signal is not None and signal.reason is not None and not task.done():
             raise Aborted(signal.reason)
         if _is_closed(task):
-            # What ended the connection may be known a moment later.
+            # The reason why the connection ended may arrive a moment later.
             await self._link.ends_within(_REASON_SECONDS)
         return self._answer(task)
 
@@ -295,7 +299,7 @@ class McpConnection:
             ) from None
 
     async def _listen(self, on_list_changed: Callable[[str], None]) -> None:
-        """Follow the lists in the stateless protocol, where changes come on a stream that has to be asked for."""
+        """Follow list changes in the stateless protocol, where they come on a stream that the client must request."""
         from mcp import MCPError
         from mcp.client.subscriptions import SubscriptionLost
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -329,7 +333,7 @@ def _is_closed(task: asyncio.Task[Any]) -> bool:
 
 
 class _Callbacks:
-    """What the library calls when the server asks or tells something."""
+    """Callbacks of the library for requests and notifications from the server."""
 
     def __init__(
         self,

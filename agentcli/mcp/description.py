@@ -1,4 +1,4 @@
-"""A server's configuration as text for people. Values that may be secrets are masked, variables stay unfilled."""
+"""A server's configuration as text for the user. Possible secrets are masked, variables are not filled in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _QUERY = re.compile(r"([?&][^=&#]+=)[^&#]+")
 
 
 def shown_target(config: ServerConfig) -> str:
-    """The command line or the address."""
+    """The command line or the URL."""
     if config.kind != "stdio":
         return _shown_url(str(config.entry.get("url", config.url)))
     command, args = config.entry.get("command", config.command), config.entry.get("args", config.args)
@@ -24,7 +24,7 @@ def shown_target(config: ServerConfig) -> str:
 
 
 def shown_fields(config: ServerConfig) -> Iterator[tuple[str, str]]:
-    """Everything that the configuration says, as names and texts."""
+    """All settings of the configuration, as names and texts."""
     yield ("command" if config.kind == "stdio" else "url"), shown_target(config)
     for name, value in _pairs(config.entry.get("env", config.env)):
         yield f"env {name}", _shown_value(value)

@@ -23,10 +23,10 @@ from agentcli.mcp.oauth.bearer import NoToken
 _CONNECT_SECONDS = 10.0
 _WRITE_SECONDS = 30.0
 _NOTIFICATION_SECONDS = 10.0
-"""For the answer to a message that has none: later messages wait for it."""
+"""Timeout of the response to a message that expects no answer: later messages wait for it."""
 _ERROR_BODY = 1024 * 1024
 _EXPIRY_DELAY = 0.05
-"""The request that was refused gets its answer before the link ends."""
+"""Delay before the link ends, so that the refused request gets its response first."""
 _SESSION_HEADER = "mcp-session-id"
 
 
@@ -42,7 +42,7 @@ class McpHttpClient(httpx2.AsyncClient):
         *,
         answers_elsewhere: bool,
     ) -> None:
-        """`answers_elsewhere`: answers come on another connection, so a POST that failed would never be answered."""
+        """`answers_elsewhere`: answers come on another connection, so a failed POST would never be answered."""
         is_local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
         super().__init__(
             headers=dict(headers),
@@ -71,7 +71,7 @@ class McpHttpClient(httpx2.AsyncClient):
             if is_post or self._answers_elsewhere:
                 self._link.end(_no_connection(request.url.netloc.decode(errors="replace"), error))
             raise
-        # Streamable HTTP works without the stream that a GET asks for, and servers refuse it in many ways.
+        # Streamable HTTP works without the stream that a GET requests, and servers refuse it in many ways.
         if response.status_code >= 400 and (is_post or self._answers_elsewhere):
             self._note_failure(request, response)
         return self._limited(request, response)
@@ -80,7 +80,7 @@ class McpHttpClient(httpx2.AsyncClient):
         status = self._link.http_status = response.status_code
         self._link.http_error = f"HTTP {status} {response.reason_phrase}".strip()
         challenge = response.headers.get("www-authenticate", "")
-        # For want of a scope only this request is refused.
+        # A missing scope refuses only this request.
         if status == 401 or (status == 403 and challenge and "insufficient_scope" not in challenge):
             self._link.end(f"sign-in required ({self._link.http_error})", "unauthorized")
         elif status == 404 and _SESSION_HEADER in request.headers:
@@ -122,7 +122,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 async def _document(response: httpx2.Response, reader: AnswerReader, most: int) -> AsyncIterator[bytes]:
-    """A JSON body as one piece, with its result taken out if it is large."""
+    """A JSON body in one piece; a large result is replaced by its stub."""
     pieces: list[bytes] = []
     size = 0
     async for piece in response.aiter_bytes():
@@ -134,7 +134,7 @@ async def _document(response: httpx2.Response, reader: AnswerReader, most: int) 
 
 
 async def _events(response: httpx2.Response, reader: AnswerReader, limits: ServerLimits) -> AsyncIterator[bytes]:
-    """The events of a stream; large ones with their results taken out."""
+    """The events of a stream; large results are replaced by their stubs."""
     rest = b""
     lines: list[bytes] = []
     size = 0

@@ -1,7 +1,7 @@
-"""Forms that MCP servers ask the user to fill in: their fields, values typed as text, and what is wrong with a value.
+"""Forms that MCP servers ask the user to fill in: their fields, parsing of typed values, and validation.
 
-A form is a flat object of texts, numbers, yes or no, and choices. Anything else is refused (`FormRefused`). Titles and
-descriptions are as the server sent them: untrusted. A `pattern` is shown and not checked: a server's regular expression
+A form is a flat object of texts, numbers, booleans and choices. Anything else is refused (`FormRefused`). Titles and
+descriptions are as the server sent them: untrusted. A `pattern` is shown but not checked: a server's regular expression
 could run for hours.
 """
 
@@ -27,7 +27,7 @@ MOST_OPTIONS = 10_000
 LONGEST_TEXT = 100_000
 _LONGEST_NUMBER = 40
 _MANY_CHARACTERS = 200
-"""A text that may be longer than this is edited in several lines."""
+"""A text that may be longer than this is edited in a multi-line field."""
 _EMAIL = re.compile(r"[^@\s]{1,64}@[^@\s.]+(?:\.[^@\s.]+)+")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _FORMATS = {
@@ -40,11 +40,11 @@ _SECRET_NAME = re.compile(r"passw|passphrase|secret|token|api.?key|credential|pr
 
 
 class FormRefused(Exception):
-    """A schema that is no form; the text says why."""
+    """A schema that is not a form; the text says why."""
 
 
 class ValueRefused(Exception):
-    """A typed text that is no value of its field; the text says why."""
+    """A typed text that is not a valid value of its field; the text says why."""
 
 
 @frozen
@@ -65,10 +65,10 @@ class FormField:
     format: str = ""
     pattern: str = ""
     at_least: float | None = None
-    """Of a number its minimum, of a text its least characters, of several choices the least number of them."""
+    """Minimum of a number, minimum length of a text, or minimum number of choices."""
     at_most: float | None = None
     above: float | None = None
-    """A number must be greater than this."""
+    """Exclusive minimum of a number."""
     below: float | None = None
 
     @property
@@ -77,19 +77,19 @@ class FormField:
 
     @property
     def is_long(self) -> bool:
-        """Whether its text may need several lines."""
+        """Whether the text may need several lines."""
         if self.kind != "text" or self.format:
             return False
         return (isinstance(self.default, str) and "\n" in self.default) or (self.at_most or 0) > _MANY_CHARACTERS
 
     @property
     def asks_for_secret(self) -> bool:
-        """Whether it seems to ask for a password or a key, which servers must not do with a form."""
+        """Whether the field seems to ask for a password or a key, which servers must not do with a form."""
         return self.kind == "text" and _SECRET_NAME.search(f"{self.name} {self.title}") is not None
 
     @property
     def hint(self) -> str:
-        """What its value should be like, in a few words."""
+        """A short description of valid values."""
         parts = [_FORMATS.get(self.format, self.format)] if self.format else []
         if self.kind in ("integer", "number"):
             parts.append("a whole number" if self.kind == "integer" else "a number")
@@ -107,7 +107,7 @@ class FormField:
         return [f"{word} {bound:,g}" for word, bound in named if bound is not None]
 
     def problem(self, value: FieldValue | None) -> str:
-        """What is wrong with a value, as a sentence; empty if it is right. None: no value."""
+        """What is wrong with a value, as a sentence; empty if it is valid. None: no value."""
         if value is None:
             return "Required." if self.required else ""
         match self.kind:
@@ -194,14 +194,14 @@ class InputForm:
     fields: tuple[FormField, ...]
 
     def problems(self, content: Mapping[str, Any]) -> dict[str, str]:
-        """What is wrong with an answer, by the name of the field. Empty: it fits the server's schema."""
+        """What is wrong with an answer, by field name; empty if it matches the server's schema."""
         found = {field.name: field.problem(content.get(field.name)) for field in self.fields}
         known = {field.name for field in self.fields}
         found |= {name: "Not asked for." for name in content if name not in known}
         return {name: problem for name, problem in found.items() if problem}
 
     def defaults(self) -> dict[str, FieldValue]:
-        """The server's suggestions, without those that do not fit its own schema."""
+        """The server's default values, without those that do not match its own schema."""
         return {
             field.name: field.default
             for field in self.fields
@@ -250,7 +250,7 @@ def _field(name: str, described: Any, required: bool) -> FormField:
 
 
 def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Libraries describe an optional field as "this or null"; leaving it out says the same."""
+    """Simplify "this or null", which libraries write for an optional field; omitting the field means the same."""
     kind, several = schema.get("type"), schema.get("anyOf")
     if isinstance(kind, list) and len(others := [each for each in kind if each != "null"]) == 1:
         return {**schema, "type": others[0]}

@@ -23,15 +23,15 @@ _LONG = 64 * 1024
 _PART = 1_000
 _SMALL = 100
 _TAKEN_APART = 2
-"""Levels of containers that are taken apart, however small they are."""
+"""Levels of containers that are always processed in Python, however small they are."""
 _PIECES = re.compile(
     r'(?>(?>[^\\"]{1,4096}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|\\u[0-9a-fA-F]{4}|\\[^u]){1,512})'
 )
-"""A part of a string that ends neither within an escape nor between the two of a surrogate pair."""
+"""A part of a string that ends neither inside an escape nor between the halves of a surrogate pair."""
 
 
 def parse_large_json(data: bytes) -> Any:
-    """Raises `ValueError`."""
+    """Parse JSON. Raises `ValueError`."""
     decode = codecs.getincrementaldecoder("utf-8")()
     text = joined(decode.decode(data[start : start + _PIECE]) for start in range(0, len(data), _PIECE))
     text += decode.decode(b"", True)
@@ -45,12 +45,12 @@ def parse_large_json(data: bytes) -> Any:
 
 
 def dump_large_json(value: Any) -> str:
-    """As `json.dumps` with `ensure_ascii=False`."""
+    """Like `json.dumps` with `ensure_ascii=False`."""
     return joined(_dumped(value))
 
 
 def _dumped(value: Any, depth: int = 0) -> Iterator[str]:
-    """Containers that are large, or contain others that may be, are taken apart; the rest is written in C."""
+    """The JSON in pieces. Containers that are large, or may contain large ones, are split; the rest is written in C."""
     if isinstance(value, str) and len(value) > _LONG:
         yield '"'
         for start in range(0, len(value), _LONG):
@@ -75,7 +75,7 @@ def _dumped(value: Any, depth: int = 0) -> Iterator[str]:
 
 
 def take_apart(value: Any) -> None:
-    """Free a large value piece by piece: freeing all of it at once would stop the other threads."""
+    """Free a large value piece by piece: freeing it at once would stop the other threads."""
     waiting = [value]
     while waiting:
         container = waiting.pop()
@@ -99,7 +99,7 @@ class _Decoder(json.JSONDecoder):
 
 
 def _string(text: str, start: int, strict: bool = True) -> tuple[str, int]:
-    """The string whose first character is at `start`, and where the text goes on after its closing quote."""
+    """The string that begins at `start`, and the index after its closing quote."""
     end = text.find('"', start, start + _LONG)
     if end >= 0:
         short: tuple[str, int] = decoder.scanstring(text, start, strict)  # type: ignore[attr-defined]

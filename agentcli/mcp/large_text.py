@@ -1,7 +1,7 @@
-"""Texts of tens of megabytes, handled in a thread without stopping the event loop.
+"""Process texts of tens of megabytes in a thread without stopping the event loop.
 
 A single operation on such a text holds the interpreter's lock for tens of milliseconds, up to seconds. Here it is
-split, so that other threads have a turn in between.
+split, so that other threads can run in between.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from agentcli.core.plaintext import ControlStripper, plain_text
 
 PIECE = 64 * 1024
-"""Characters that are handled at once; a longer text is large."""
+"""Characters that are processed at once; a longer text counts as large."""
 _BLOCK = 1024 * 1024
 
 
@@ -35,7 +35,7 @@ def joined(pieces: Iterable[str]) -> str:
 
 
 def plain_large_text(text: str) -> str:
-    """As `plain_text`."""
+    """Like `plain_text`, in pieces."""
     if len(text) <= PIECE:
         return plain_text(text)
     stripper = ControlStripper()

@@ -1,4 +1,4 @@
-"""The state that the parts of one connection share: whether it has ended, and why."""
+"""Shared state of the parts of one connection: whether it has ended, and why."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Literal
 from agentcli.core.plaintext import plain_line
 
 LinkEnd = Literal["lost", "refused", "expired", "unauthorized"]
-"""`lost`: connecting again may help. `refused`: it will not. `expired`: the server forgot the session.
-`unauthorized`: the user has to sign in."""
+"""`lost`: reconnecting may help. `refused`: it will not. `expired`: the server forgot the session. `unauthorized`: the
+user has to sign in."""
 
 _LOG_LINE = 500
 
 
 class ServerLink:
-    """The first reason for the end is kept."""
+    """End of a connection, with the first reason given, and its last HTTP error."""
 
     def __init__(self, log: Callable[[str], None] = lambda _line: None) -> None:
         self.ended = asyncio.Event()
         self.stirred = asyncio.Event()
-        """Set at the end, and when the lists of the server have changed."""
+        """Set at the end, and when the server's lists have changed."""
         self.reason = ""
         self.kind: LinkEnd = "lost"
         self.http_status = 0
         self.http_error = ""
-        """The last HTTP status that was an error, in words such as `HTTP 503 Service Unavailable`."""
+        """The last HTTP error status as text, e.g. `HTTP 503 Service Unavailable`."""
         self._log = log
 
     @property
     def is_temporary(self) -> bool:
-        """Whether the last HTTP error may pass."""
+        """Whether the last HTTP error may be temporary."""
         return self.http_status == 429 or self.http_status >= 500
 
     def end(self, reason: str, kind: LinkEnd = "lost") -> None:
@@ -41,7 +41,7 @@ class ServerLink:
             self.stirred.set()
 
     async def ends_within(self, seconds: float) -> bool:
-        """Wait for the end, at most so long."""
+        """Wait for the end, at most `seconds`; return whether it came."""
         try:
             async with asyncio.timeout(seconds):
                 await self.ended.wait()

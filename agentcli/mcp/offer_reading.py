@@ -1,4 +1,4 @@
-"""Convert the lists of a server to our own types: cleaned, limited, unusable tools refused by name."""
+"""Convert the lists of a server to our own types: cleaned and limited; unusable tools are refused by name."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LONGEST_URI = 4096
 _MOST_REFUSED = 100
 _PARAMETER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _ALL_SCHEMAS = 16 * MOST_SCHEMA_CHARS
-"""Characters of all schemas in one answer."""
+"""Maximum characters of all schemas in one response."""
 T = TypeVar("T")
 
 
 def clean_text(value: Any, limit: int) -> str:
-    """A text of a server without control characters, hidden ones spelled out, cut at `limit`; "" if it is none."""
+    """A server's text without control characters, with hidden ones spelled out, cut at `limit`; empty if not a text."""
     if not isinstance(value, str):
         return ""
     text = spell_hidden(plain_text(value[: limit * 2]))
@@ -71,7 +71,7 @@ def _bad_name(name: Any) -> str:
 
 
 def _tool(raw: Json, most_chars: int) -> tuple[ToolOffer, int]:
-    """The tool, and about how many characters its schemas have."""
+    """The tool, and the approximate number of characters in its schemas."""
     given = raw.get("inputSchema")
     try:
         schema = clean_schema({} if given is None else given, most_chars)
@@ -121,7 +121,7 @@ def _template(raw: Json) -> ResourceTemplateOffer | None:
 
 
 def _described(raw: Json) -> dict[str, Any]:
-    """What a resource and a template say about themselves."""
+    """The common descriptive fields of resources and templates."""
     named = {"name": raw.get("name"), "title": raw.get("title"), "mime_type": raw.get("mimeType")}
     lines = {field: _line(value) for field, value in named.items()}
     return {**lines, "description": clean_text(raw.get("description"), _LONGEST_DESCRIPTION)}
@@ -132,7 +132,7 @@ def _prompt(raw: Json) -> PromptOffer | None:
         return None
     given = raw.get("arguments")
     arguments = [_argument(each) for each in (given[:100] if isinstance(given, list) else ())]
-    # An argument that cannot be named cannot be filled in, so the prompt cannot be used.
+    # An argument without a name cannot be filled in, so the prompt cannot be used.
     if any(argument is None for argument in arguments):
         return None
     return PromptOffer(
@@ -151,7 +151,7 @@ def _argument(raw: Any) -> PromptArgument | None:
 
 
 def _read(key: str, convert: Callable[[Json], T | None], result: Json, limits: ServerLimits) -> tuple[T, ...]:
-    """Entries that cannot be used are left out."""
+    """Convert the entries of a list. Unusable ones are left out."""
     found: Iterable[T | None] = (convert(raw) for raw in _entries(result, key)[: limits.tools] if isinstance(raw, dict))
     return tuple(each for each in found if each is not None)
 

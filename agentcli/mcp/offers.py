@@ -1,4 +1,4 @@
-"""What MCP servers offer, and what their calls return. Texts are as the server sent them: untrusted."""
+"""What MCP servers offer, and the results of their calls. Texts are as the server sent them: untrusted."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ REFUSED_AT_TOP = ("anyOf", "oneOf", "allOf", "enum", "not")
 @frozen
 class ToolOffer:
     name: str
-    """As the server knows it."""
+    """The tool's name on the server."""
     description: str = ""
     title: str = ""
     input_schema: Json = field(default_factory=lambda: {"type": "object"})
     output_schema: Json | None = None
     read_only: bool = False
-    """The server says that it changes nothing."""
+    """The server claims that it changes nothing."""
     destructive: bool = False
-    """The server says that it may remove or overwrite something."""
+    """The server claims that it may remove or overwrite something."""
     open_world: bool = False
-    """The server says that it reaches beyond this machine."""
+    """The server claims that it reaches beyond this machine."""
     max_result_chars: int | None = None
-    """A limit of its own, from its `_meta`."""
+    """The tool's own limit, from its `_meta`."""
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Keywords of its schema that the API refuses there: the model does not see them."""
+        """Top-level keywords of its schema that the API refuses; they are not sent to the model."""
         return tuple(key for key in REFUSED_AT_TOP if key in self.input_schema)
 
     def is_defined_as(self, other: ToolOffer) -> bool:
-        """Whether the model is told the same about both."""
+        """Whether the model gets the same definition of both."""
         return (self.description, self.title, self.input_schema) == (other.description, other.title, other.input_schema)
 
 
@@ -79,9 +79,9 @@ class McpContent:
 
     kind: Literal["text", "image", "audio", "resource", "link"]
     text: str = ""
-    """Of a text, or of a resource that is text; the description of a link."""
+    """The text, or the text of a resource, or the description of a link."""
     data: str = ""
-    """Base64: an image, a sound, a resource that is not text."""
+    """Base64 of an image, a sound or a binary resource."""
     mime_type: str = ""
     uri: str = ""
     name: str = ""
@@ -89,7 +89,7 @@ class McpContent:
 
 @frozen
 class McpResult:
-    """Of a tool call."""
+    """Result of a tool call."""
 
     content: tuple[McpContent, ...] = ()
     structured: Any = None
@@ -114,11 +114,11 @@ class ServerOffers:
     """Everything that a connected server offers."""
 
     name: str = ""
-    """What it calls itself."""
+    """The name that the server gives itself."""
     version: str = ""
     protocol: str = ""
     instructions: str = ""
-    """For the model."""
+    """The server's instructions for the model."""
     tools: tuple[ToolOffer, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
     """Tools that cannot be used, and why."""
@@ -126,4 +126,4 @@ class ServerOffers:
     templates: tuple[ResourceTemplateOffer, ...] = ()
     prompts: tuple[PromptOffer, ...] = ()
     completes: bool = False
-    """Whether it completes arguments."""
+    """Whether the server can complete arguments."""

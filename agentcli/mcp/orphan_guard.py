@@ -1,4 +1,4 @@
-"""Ends the program of an MCP server if agentcli is killed and cannot do so itself."""
+"""Stop the program of an MCP server if agentcli is killed and cannot do so itself."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ sleep 1
 kill -s KILL -- "-$leader"
 ) &
 """
-"""Gets the process group, then waits for a line, or for the end of its input, which comes when agentcli is gone. Then
-it gives the program a second to notice the end of its own input. It is not a child of agentcli, whose forced exit kills
-all children."""
+"""Shell script that reads the process group, then waits for a line or for the end of its input, which comes when
+agentcli has ended. Then it gives the program a second to notice the end of its own input. It is not a child of
+agentcli, whose forced exit kills all children."""
 
 
 class OrphanGuard:
-    """Started before the program, so that no moment is unguarded. Call `dismiss` when the program's group is gone."""
+    """Guard of one program, started before it, so that it is always guarded. Call `dismiss` when the program's group is
+    gone."""
 
     def __init__(self, pipe: int | None) -> None:
         self._pipe = pipe
 
     @classmethod
     async def start(cls) -> OrphanGuard:
-        """A guard that does nothing if it cannot be started."""
+        """Start a guard; returns one that does nothing if it cannot be started."""
         read, write = os.pipe()
         try:
             shell = await start_program_async(

@@ -1,4 +1,4 @@
-"""Recognise usual JSON schemas as valid, a hundred times faster than by checking them against the metaschema."""
+"""Recognise common JSON schemas as valid, a hundred times faster than a check against the metaschema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DIALECTS = frozenset(
 
 
 def is_plain_schema(schema: Any) -> bool:
-    """Whether it is certainly valid. If not, it may still be: it has a keyword that is not known here."""
+    """Whether a schema is certainly valid. If False, it may still be valid: it has a keyword unknown here."""
     if isinstance(schema, bool):
         return True
     return isinstance(schema, dict) and all(_is_valid(key, value) for key, value in schema.items())

@@ -18,7 +18,7 @@ _LINE = 4096
 
 
 class AnswerTooLargeError(ValueError):
-    """More text and base64 than a result may have."""
+    """A result has more text and base64 than allowed."""
 
 
 def read_call(result: Json, limits: ServerLimits) -> McpResult:
@@ -43,12 +43,12 @@ def read_messages(result: Json, limits: ServerLimits) -> tuple[PromptMessage, ..
 
 
 def read_content(raw: Json) -> McpContent:
-    """One part that the library has already parsed."""
+    """Convert one part that the library has already parsed."""
     return _content(raw, _Room(ServerLimits().result_chars))
 
 
 class _Room:
-    """Counts characters, and cleans texts."""
+    """Cleans texts and counts their characters against the limit."""
 
     def __init__(self, chars: int) -> None:
         self._most = chars
@@ -61,7 +61,7 @@ class _Room:
         return plain_large_text(value)
 
     def base64(self, value: Any) -> str:
-        """Raises `ValueError` if it is none."""
+        """Check base64 data. Raises `ValueError` if it is invalid."""
         if not isinstance(value, str):
             raise ValueError("no base64")
         self._take(len(value))

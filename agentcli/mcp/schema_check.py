@@ -1,7 +1,7 @@
 """Check the JSON schemas that servers send, and structured results against them.
 
-Servers are untrusted, so a check may cost only so much: schemas are limited in size, depth and list length, references
-must be local, and patterns are not evaluated (one can take years for one text). Runs in a thread, in Python code.
+Servers are untrusted, so the cost of a check is limited: schemas are limited in size, depth and list length, references
+must be local, and patterns are not evaluated (a single one can take years). Runs in a thread, in Python code.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _DEEPEST = 48
 _LONGEST_LIST = 2000
 _MOST_STEPS = 20_000
 _DEEPEST_RULES = 120
-"""Rules within rules. Each takes about five frames of Python's stack; where that ends, a library written in Rust
-panics with an exception that is not an `Exception`."""
+"""Maximum nesting of rules. Each takes about five frames of Python's stack; when the stack is exhausted, a library
+written in Rust panics with an exception that is not an `Exception`."""
 _NODE_CHARS = 4
-"""What each value counts besides its text."""
+"""Characters that each value counts in addition to its text."""
 
 
 class SchemaRefused(ValueError):
@@ -30,7 +30,7 @@ class SchemaRefused(ValueError):
 
 
 def clean_schema(schema: Any, most_chars: int = MOST_SCHEMA_CHARS) -> Json:
-    """A copy of the schema without control characters. Raises `SchemaRefused` if it is not one for an object."""
+    """A copy of the schema without control characters. Raises `SchemaRefused` if it does not describe an object."""
     if not isinstance(schema, dict):
         raise SchemaRefused("is not an object")
     copy: Json = _Copier(most_chars).copy(schema, 0)
@@ -91,7 +91,7 @@ def _against_metaschema(schema: Json) -> str:
 
 
 def output_mismatch(schema: Json, value: Any) -> str:
-    """Why a structured result does not match the tool's output schema; "" if it does, or if checking takes too long."""
+    """Why a structured result does not match the output schema; empty if it does, or if checking takes too long."""
     if _has_key(schema, "patternProperties"):
         return ""
     try:
@@ -115,7 +115,7 @@ def _worded(error: Any) -> str:
 
 
 class _TooManyStepsError(Exception):
-    """The check was given up: schemas may ask for more steps than there are atoms."""
+    """The check was abandoned: schemas may require more steps than there are atoms."""
 
 
 def _validator(schema: Json) -> Any:
@@ -131,7 +131,7 @@ def _validator(schema: Json) -> Any:
 
 
 class _Effort:
-    """What one check has cost so far."""
+    """Counts the steps of one check."""
 
     def __init__(self) -> None:
         self._steps = self._depth = 0

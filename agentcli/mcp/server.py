@@ -25,12 +25,12 @@ from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.transport import ServerSurroundings, transport_for
 
 ServerState = Literal["waiting", "connecting", "connected", "failed", "needs-auth", "disabled", "unapproved"]
-"""`waiting`: not started. `failed`: also between two tries. `unapproved`: of a repository that is not trusted.
+"""`waiting`: not started. `failed`: also between two attempts. `unapproved`: from an untrusted repository.
 `needs-auth`: the user has to sign in."""
 
 _LOG_LINES = 200
 _STATUS_TEXTS = (FAILED_REQUEST, "Not Found")
-"""The library's words for an HTTP status; ours name it."""
+"""The library's messages for an HTTP error status. Ours name the status."""
 T = TypeVar("T")
 
 
@@ -41,11 +41,11 @@ class _End:
     reason: str
     kind: LinkEnd
     lasted: float | None = None
-    """Seconds since it was connected; None: it never was."""
+    """Seconds that it was connected; None if it never was."""
 
 
 class McpServer:
-    """Its connection lives in a task of its own; everything else may be called from any task."""
+    """One server. Its connection runs in a separate task; all methods may be called from any task."""
 
     def __init__(
         self,
@@ -60,14 +60,14 @@ class McpServer:
         self.config = config
         self.state: ServerState = state
         self.error = ""
+        """Why it failed: one or more lines, as reported by the server or the system."""
         self.retry_seconds: float | None = None
-        """How long after its failure it is started again; None if it is not."""
-        """Why it failed; one line or more, as the server or the system said it."""
+        """Seconds from its failure to the next start; None if it is not started again."""
         self._offers = ServerOffers()
         self.predecessor: McpServer | None = None
         """The same server of an earlier session, which is being closed: its program may have locked a file or port."""
         self._first_tools: dict[str, ToolOffer] = {}
-        """Each tool as this session has seen it first, of as many as a server may have at once."""
+        """Definition of each tool when this session first saw it, up to the maximum number of tools."""
         self.log: deque[str] = deque(maxlen=_LOG_LINES)
         """The last lines of its stderr and of its log messages."""
         self.disabled_tools: frozenset[str] = frozenset()
@@ -90,7 +90,7 @@ class McpServer:
 
     @property
     def offers(self) -> ServerOffers:
-        """Empty while it is not connected."""
+        """The server's offers; empty while it is not connected."""
         return self._offers
 
     @offers.setter
@@ -101,16 +101,16 @@ class McpServer:
                 self._first_tools.setdefault(tool.name, tool)
 
     def has_changed(self, tool: ToolOffer) -> bool:
-        """Whether a tool's description or arguments are others than when this session saw it first."""
+        """Whether a tool's description or arguments differ from when this session first saw it."""
         return not tool.is_defined_as(self._first_tools.get(tool.name, tool))
 
     @property
     def settled(self) -> bool:
-        """Whether its start has ended, one way or the other."""
+        """Whether it is neither waiting nor connecting."""
         return self.state not in ("waiting", "connecting")
 
     async def settle(self, seconds: float) -> None:
-        """Wait until its start has ended, at most so long; not at all if it was not started."""
+        """Wait at most `seconds` until its start has succeeded or failed; returns at once if it was not started."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.state == "connecting":
@@ -118,7 +118,7 @@ class McpServer:
                     await self._changed.wait()
 
     def start(self) -> None:
-        """Begin to connect; returns at once. Does nothing unless it waits or has failed."""
+        """Start connecting; returns at once. Does nothing unless it is `waiting` or `failed`."""
         if self._task is not None:
             self._retry_now.set()
         elif self._is_closed or self._stopping.locked():
@@ -128,8 +128,8 @@ class McpServer:
             self._task = asyncio.get_running_loop().create_task(self._run(), name=f"mcp {self.name}")
 
     async def stop(self, state: ServerState = "waiting") -> None:
-        """Disconnect, and wait until nothing is left of it."""
-        # One after the other: a second stop must not return, nor a start begin, while a program is still ending.
+        """Disconnect, and wait until everything is cleaned up."""
+        # Serialised: a second stop must not return, nor a start begin, while a program is still ending.
         async with self._stopping:
             task, self._task = self._task, None
             if task is not None:
@@ -138,7 +138,7 @@ class McpServer:
                 self._set(state)
 
     async def close(self) -> None:
-        """Disconnect for good: nothing starts it again."""
+        """Disconnect permanently: nothing starts it again."""
         self._is_closed = True
         await self.stop()
 
@@ -171,7 +171,7 @@ class McpServer:
         return self._authorization is not None
 
     async def sign_in(self, show: Callable[[str], None]) -> None:
-        """Let the user sign in in the browser, then connect again; `show` gets the address. Raises `McpFailure`."""
+        """Let the user sign in with the browser, then reconnect; `show` gets the URL. Raises `McpFailure`."""
         if self.state == "unapproved":
             raise McpFailure(f"The MCP server {self.name} is not approved yet.")
         await self._signing_in().sign_in(show)
@@ -179,7 +179,7 @@ class McpServer:
             await self.reconnect()
 
     def paste(self, text: str) -> None:
-        """Complete a sign-in with the address that the browser was sent to, or its code. Raises `McpFailure`."""
+        """Complete a sign-in with the URL that the browser was redirected to, or its code. Raises `McpFailure`."""
         self._signing_in().paste(text)
 
     async def sign_out(self) -> None:
@@ -204,7 +204,7 @@ class McpServer:
         on_progress: OnProgress = lambda _progress: None,
         signal: AbortSignal | None = None,
     ) -> McpResult:
-        """Raises `McpFailure`; `Aborted` when the signal aborts, after the server was told."""
+        """Call a tool. Raises `McpFailure`, or `Aborted` after an abort, of which the server is notified."""
         seconds = self.config.timeout or self._limits.call_seconds
         return await self._again_if_expired(
             lambda connection: connection.call(tool, arguments, on_progress, seconds, signal), signal
@@ -221,11 +221,11 @@ class McpServer:
     async def complete(
         self, kind: str, name: str, argument: str, value: str, others: Mapping[str, str]
     ) -> tuple[str, ...]:
-        """As `McpConnection.complete`; empty if the server does not complete."""
+        """Like `McpConnection.complete`; empty if the server does not support completion."""
         return await self._connected().complete(kind, name, argument, value, others) if self.offers.completes else ()
 
     async def _again_if_expired(self, work: Callable[[McpConnection], Awaitable[T]], signal: AbortSignal | None) -> T:
-        """A server that forgot the session has not executed the call, so it is repeated in a new one."""
+        """Repeat a call in a new session if the server forgot the old one, because then it was not executed."""
         connection = self._connected()
         try:
             return await work(connection)
@@ -243,7 +243,7 @@ class McpServer:
             raise
 
     async def _next_connection(self, old: McpConnection) -> None:
-        """Return when there is another connection, or will be none."""
+        """Wait until there is another connection, or none will come."""
         while self._task is not None and (self._connection is None or self._connection is old):
             self._changed.clear()
             await self._changed.wait()
@@ -287,12 +287,12 @@ class McpServer:
     def _may_retry(self, end: _End, failures: int) -> bool:
         if end.kind not in ("lost", "expired"):
             return False
-        # A program that ends at its start will most likely do so again.
+        # A program that exits at its start will most likely do so again.
         once = self.config.kind == "stdio" and end.lasted is None
         return failures <= (min(1, self._limits.restarts) if once else self._limits.restarts)
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, but not longer than until the user wants to try again."""
+        """Wait, or return early if the user wants to try again."""
         self._retry_now.clear()
         try:
             async with asyncio.timeout(seconds):
@@ -301,7 +301,7 @@ class McpServer:
             return
 
     async def _live(self) -> _End:
-        """One connection, from its start to its end."""
+        """Run one connection, from its start to its end."""
         loop = asyncio.get_running_loop()
         link = ServerLink(self.log.append)
         connected_at: float | None = None
@@ -312,7 +312,7 @@ class McpServer:
             await in_thread(_import_library)
             reader = AnswerReader(link, self._limits)
             async with asyncio.timeout(self._limits.start_seconds) as starting:
-                # Stopping it takes some seconds more, which nothing has to wait for.
+                # Stopping it takes some more seconds, which nothing needs to wait for.
                 given_up = loop.call_later(self._limits.start_seconds, self._set, "failed", late)
                 transport = await transport_for(self.config, self._around, reader, link, self._limits)
                 opened = McpConnection.open(

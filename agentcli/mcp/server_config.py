@@ -1,4 +1,4 @@
-"""One configured MCP server."""
+"""Configuration of one MCP server."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from agentcli.core.frozen import frozen
 
 TransportKind = Literal["stdio", "http", "sse"]
 ServerSource = Literal["caller", "flag", "local", "project", "user"]
-"""Where a server comes from, the strongest first: a program that uses agentcli, `--mcp-config`, the user's own servers
-for one project, the project's `.mcp.json`, the user's servers for all projects."""
+"""Where a server is configured, highest precedence first: a program that uses agentcli, `--mcp-config`, the user's own
+servers for one project, the project's `.mcp.json`, the user's servers for all projects."""
 
 
 @frozen
 class OAuthConfig:
-    """What a configuration says about signing in. Everything empty: all of it is discovered."""
+    """Settings for signing in. Empty ones are discovered."""
 
     client_id: str = ""
-    """Of a client that was registered beforehand."""
+    """Id of a client that was registered beforehand."""
     client_secret: str = field(default="", repr=False)
     scopes: tuple[str, ...] = ()
     callback_port: int = 0
-    """Port of the redirect on this machine; 0: any."""
+    """Port of the redirect listener on this machine; 0: any."""
     metadata_url: str = ""
-    """The authorization server's metadata; "": discovered."""
+    """URL of the authorization server's metadata; empty: discovered."""
     client_metadata_url: str = ""
-    """Address of a client ID metadata document, which is the client's ID where servers accept that."""
+    """URL of a client ID metadata document, which serves as the client id where servers accept that."""
 
 
 @frozen
 class ServerConfig:
-    """With variables filled in."""
+    """One server, with variables filled in."""
 
     name: str
     kind: TransportKind
     source: ServerSource = "user"
     origin: str = ""
-    """The file, for people."""
+    """The configuration file, for display."""
     command: str = ""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     headers_helper: str = ""
-    """A shell command that prints further headers as a JSON object."""
+    """A shell command that prints additional headers as a JSON object."""
     timeout: float | None = None
-    """Seconds for one call; None: the session's."""
+    """Seconds for one call; None: the session's default."""
     always_load: bool = False
-    """Never defer its tools."""
+    """Whether its tools are never deferred."""
     oauth: OAuthConfig = OAuthConfig()
     disabled: bool = False
-    """Not started unless the user enables it."""
+    """Whether it is not started unless the user enables it."""
     entry: Mapping[str, object] = field(default_factory=dict)
-    """As written, before variables were filled in: for showing it without the secrets of the environment. Empty for a
-    caller's server."""
+    """The entry as written, before variables were filled in, to show it without secrets. Empty for a caller's
+    server."""
     variables: tuple[str, ...] = ()
     """Names of the environment variables that the entry refers to."""

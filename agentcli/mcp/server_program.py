@@ -1,4 +1,4 @@
-"""Which program a stdio server is, and the environment that it gets."""
+"""The program of a stdio server, and its environment."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _PROXY = re.compile(r"(?:http|https|all)_proxy", re.IGNORECASE)
 def server_environment(
     environ: Mapping[str, str], given: Mapping[str, str], working_dirs: Iterable[Path]
 ) -> dict[str, str]:
-    """The part of the user's environment that programs need to run, without secrets, and the configuration's own.
+    """The environment of a server: variables that programs need to run, without secrets, and the configuration's own.
 
-    PATH has no folder of the working directories: a sandboxed command could put a `node` there for a server to run.
+    PATH contains no folder of the working directories: a sandboxed command could put a `node` there for a server to
+    run.
     """
     kept: dict[str, str] = {}
     for name, value in environ.items():
@@ -50,7 +51,7 @@ def server_command(
 ) -> list[str]:
     """The command with an absolute path. Raises `FileNotFoundError`, whose text says what to do.
 
-    A name is looked up in PATH, but never in a working directory; a path was approved with the configuration.
+    A name is searched in PATH, but never in a working directory; a path was approved with the configuration.
     """
     if "/" not in command:
         found = find_program(command, given.get("PATH", environ.get("PATH")), working_dirs)

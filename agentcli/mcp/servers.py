@@ -16,7 +16,7 @@ from agentcli.mcp.tool_names import server_parts, tool_names
 from agentcli.mcp.transport import ServerSurroundings
 
 _REPORTED = {"waiting": "pending", "connecting": "pending", "unapproved": "disabled"}
-"""States in the words of stream-json, where they differ."""
+"""Names of states in stream-json, where they differ."""
 
 
 class McpServers:
@@ -31,10 +31,13 @@ class McpServers:
         unapproved: Collection[str] = (),
         store: ChoiceStore | None = None,
     ) -> None:
-        """`disabled`, `unapproved`: names of servers that are not started. `store`: keeps what the user switches on and
-        off, which overrides `disabled`; None: nothing is kept."""
+        """`disabled`, `unapproved`: names of servers that are not started.
+
+        `store`: stores servers and tools that the user switches on or off, which overrides `disabled`; None: nothing is
+        stored.
+        """
         self.version = 0
-        """Higher after each change of a state or a list."""
+        """Increases with each change of a state or a list."""
         self.duties = duties
         self.limits = limits
         self._around = around
@@ -70,23 +73,23 @@ class McpServers:
         return self._servers.get(name)
 
     def note(self, name: str, line: str) -> None:
-        """Add a line of ours to the log of a server."""
+        """Add a line from agentcli to the log of a server."""
         if (server := self.get(name)) is not None:
             server.log.append(line)
 
     def start(self) -> None:
-        """Begin to connect to all; returns at once."""
+        """Start connecting to all servers; returns at once."""
         for server in self:
             server.start()
 
     def follow(self, before: McpServers) -> None:
-        """Start no program before the one of the same name of an earlier session has ended. To be called before
+        """Delay the start of each program until the one of the same name of an earlier session has ended. Call before
         `start`."""
         for server in self:
             server.predecessor = before.get(server.name)
 
     async def settle(self, seconds: float) -> None:
-        """Wait until no server is connecting any more, at most so long."""
+        """Wait at most `seconds` until no server is connecting."""
         try:
             async with asyncio.timeout(seconds):
                 while not all(server.settled for server in self):
@@ -95,7 +98,7 @@ class McpServers:
             return
 
     async def wait_for_change(self, version: int) -> None:
-        """Return when `version` is not the current one any more. Cancel it."""
+        """Return when the current version is no longer `version`. Cancel it to stop waiting."""
         while self.version == version:
             self._changed.clear()
             await self._changed.wait()
@@ -120,7 +123,7 @@ class McpServers:
     async def replace(
         self, configs: Iterable[ServerConfig], *, disabled: Collection[str] = (), unapproved: Collection[str] = ()
     ) -> None:
-        """Use these servers from now on. Unchanged ones stay connected, the others are stopped; new ones start."""
+        """Use these servers from now on. Unchanged ones stay connected, others are stopped, new ones are started."""
         wanted = {config.name: config for config in configs}
         gone = [
             server
@@ -138,8 +141,8 @@ class McpServers:
             self._servers[config.name].start()
 
     async def set_enabled(self, name: str, on: bool) -> None:
-        """Switch a server on or off, for this project's later sessions too. Raises `AgentError` if that cannot be
-        saved."""
+        """Switch a server on or off, also for later sessions of this project. Raises `AgentError` if that cannot be
+        stored."""
         server = self._servers[name]
         if server.state != "unapproved":
             await (server.enable() if on else server.disable())
@@ -147,8 +150,8 @@ class McpServers:
             await in_thread(self._store.save_server, name, on)
 
     async def set_tool_enabled(self, server: str, tool: str, on: bool) -> None:
-        """Switch one tool on or off, for this project's later sessions too. Raises `AgentError` if that cannot be
-        saved."""
+        """Switch one tool on or off, also for later sessions of this project. Raises `AgentError` if that cannot be
+        stored."""
         found = self._servers[server]
         found.disabled_tools = found.disabled_tools - {tool} if on else found.disabled_tools | {tool}
         self._note_change()
@@ -156,7 +159,7 @@ class McpServers:
             await in_thread(self._store.save_tools, server, found.disabled_tools)
 
     async def aclose(self) -> None:
-        """Disconnect from all of them for good, in parallel."""
+        """Disconnect from all servers permanently, in parallel."""
         await asyncio.gather(*(server.close() for server in self), return_exceptions=True)
 
 

@@ -1,6 +1,6 @@
-"""Our own tools as an MCP server over stdin and stdout (`agentcli mcp serve`).
+"""agentcli's own tools as an MCP server over stdin and stdout (`agentcli mcp serve`).
 
-The protocol only; a `ToolHost` knows the tools and runs them.
+Only the protocol; a `ToolHost` knows the tools and runs them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ToolHost(Protocol):
     def tools(self) -> Sequence[ServedTool]: ...
 
     async def call(self, name: str, arguments: Json, client: ServedClient) -> McpResult:
-        """Cancelling it stops the tool."""
+        """Run a tool. Cancellation stops it."""
         ...
 
 
@@ -90,7 +90,7 @@ class ServedClient:
 
     @property
     def can_ask(self) -> bool:
-        """Whether its user can be asked."""
+        """Whether the client's user can be asked."""
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         # The stateless protocol has no requests from the server.
@@ -100,12 +100,12 @@ class ServedClient:
 
     async def report(self, text: str) -> None:
         """Report progress."""
-        # The library sends nothing if the client did not ask for progress.
+        # The library sends nothing if the client did not request progress.
         self._reports += 1
         await self._context.session.report_progress(self._reports, None, text)
 
     async def choose(self, message: str, choices: Sequence[str]) -> str | None:
-        """Let its user choose; None: they gave no answer."""
+        """Let the client's user choose; None if they gave no answer."""
         field = {"type": "string", "title": "Answer", "enum": list(choices), "default": choices[-1]}
         schema = {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
         answer = await self._context.session.elicit_form(message, schema, self._context.request_id)

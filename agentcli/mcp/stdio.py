@@ -1,10 +1,10 @@
-"""Reach an MCP server that is a program: messages are lines on its stdin and stdout.
+"""Transport for an MCP server that is a program: messages are lines on its stdin and stdout.
 
-Nothing of the program is left when the transport was closed, also if closing is cancelled: its stdin is closed, then
-its process group gets SIGTERM, then SIGKILL. If agentcli itself ends, the group is killed at once; if agentcli is
+No process of the program is left when the transport is closed, even if closing is cancelled: its stdin is closed, then
+its process group gets SIGTERM, then SIGKILL. If agentcli itself exits, the group is killed at once; if agentcli is
 killed, a second later.
 
-Pipes are our own, not asyncio's: its `Process.wait` would wait for all of them to be closed, also by children of the
+Pipes are our own, not asyncio's, whose `Process.wait` would wait until all of them are closed, also by children of the
 program.
 """
 
@@ -38,16 +38,16 @@ _STDERR_LINES = 200
 """Lines of one chunk of stderr that are kept; the log has no room for more."""
 _STDERR_LINE = 4096
 _LAST_WORDS_SECONDS = 0.5
-"""For the exit code after the end of stdout, and for the rest of the output after the exit."""
+"""Timeout for the exit code after the end of stdout, and for the remaining output after the exit."""
 
 
 _ANSWER_ID = re.compile(rb'"id": ?(\d{1,15})\b')
 _ENDS = 100
-"""Bytes at the beginning and at the end of a broken line in which its id is looked for."""
+"""Bytes at the beginning and end of a malformed line that are searched for its id."""
 
 
 class StdioTransport:
-    """A transport for the library: entered, it gives the streams. Once."""
+    """A transport for the library: entering it returns the streams. For one use."""
 
     def __init__(
         self,
@@ -131,10 +131,10 @@ class StdioTransport:
     # ---------------------------------------------------------------------------------------------------------- output
 
     async def read(self) -> bytes:
-        """The next piece of stdout; empty at its end, when the link has ended with a reason."""
+        """The next chunk of stdout; empty at its end, when the link has ended with a reason."""
         chunk = await self._stdout.read(_CHUNK)
         if not chunk:
-            await self._find_out_why()
+            await self._end_link()
         return chunk
 
     async def _watch(self) -> None:
@@ -143,7 +143,7 @@ class StdioTransport:
         await asyncio.sleep(_LAST_WORDS_SECONDS)
         self._readers[0].close()
 
-    async def _find_out_why(self) -> None:
+    async def _end_link(self) -> None:
         if self._link.ended.is_set():
             return
         with contextlib.suppress(TimeoutError):
@@ -152,7 +152,7 @@ class StdioTransport:
                 await asyncio.shield(self._tasks[0])
         code = self._process.returncode
         what = "closed its output" if code is None else exit_text(code)
-        # The last line of a server that was killed, or ended in good order, is no reason.
+        # The last stderr line of a server that was killed, or exited successfully, is not the reason.
         is_reason = self._last_error and (code is None or code > 0)
         self._link.end(f"{what}: {self._last_error}" if is_reason else what)
 
@@ -175,7 +175,7 @@ class StdioTransport:
     # ----------------------------------------------------------------------------------------------------------- input
 
     def write(self, data: bytes) -> None:
-        """Never waits. A program that does not read is disconnected when too much waits for it."""
+        """Queue data; never waits. A program that does not read is disconnected when too much is queued."""
         import anyio
 
         if self._stdin is None or self._stdin.is_closing():
@@ -199,7 +199,7 @@ class StdioTransport:
         draining = loop.create_task(self._drain(), name="mcp drain")
         try:
             if self._process.returncode is not None or (self._stdin is not None and self._stdin.is_closing()):
-                await self._find_out_why()
+                await self._end_link()
             if self._stdin is not None and not self._stdin.get_write_buffer_size():
                 self._stdin.close()
             elif self._stdin is not None:
@@ -207,10 +207,10 @@ class StdioTransport:
             if not await self._has_exited(self._limits.grace_seconds):
                 signal_group(self._process.pid, signal.SIGTERM)
                 if not await self._has_exited(self._limits.grace_seconds):
-                    # Children that left the group are found only as long as it runs.
+                    # Children that left the group can be found only while it runs.
                     await in_thread(kill_descendants, self._process.pid)
         finally:
-            # Also its children that are left, and if this is cancelled because the event loop ends.
+            # Also kills remaining children, and runs if this is cancelled because the event loop ends.
             kill_group(self._process.pid)
             self._forget()
             self._guard.dismiss()
@@ -230,7 +230,7 @@ class StdioTransport:
         return True
 
     async def _drain(self) -> None:
-        """A program that waits to write cannot end."""
+        """Read and discard stdout: a program that blocks on writing cannot exit."""
         while await self._stdout.read(_CHUNK):
             pass
 
@@ -267,7 +267,7 @@ class _Lines:
                 raise StopAsyncIteration
 
     async def _next_line(self) -> bytes | None:
-        # Others have their turn between two messages of a flood.
+        # Let other tasks run between two messages of a flood.
         await asyncio.sleep(0)
         while not self._ready:
             chunk = await self._transport.read()
@@ -299,12 +299,12 @@ class _Lines:
         answered = _ANSWER_ID.search(line[:_ENDS]) or _ANSWER_ID.search(line[-_ENDS:])
         if answered is None or not line.startswith(b"{"):
             return None
-        # Whoever waits for this answer need not wait for its timeout.
+        # The request fails now instead of waiting for its timeout.
         error = error_answer(int(answered[1]), "the answer is malformed")
         return SessionMessage(jsonrpc_message_adapter.validate_python(error))
 
     async def aclose(self) -> None:
-        """The transport closes stdout."""
+        """Does nothing: the transport closes stdout."""
 
 
 class _Input:
@@ -319,11 +319,11 @@ class _Input:
         await asyncio.sleep(0)
 
     async def aclose(self) -> None:
-        """The transport closes stdin."""
+        """Does nothing: the transport closes stdin."""
 
 
 def exit_text(code: int) -> str:
-    """Words for an exit code."""
+    """Describe an exit code."""
     if code >= 0:
         return f"exited with code {code}"
     try:

@@ -1,4 +1,4 @@
-"""The two message streams between a transport and the `mcp` library, with answers read by an `AnswerReader`."""
+"""The two message streams between a transport and the `mcp` library, with results read by an `AnswerReader`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Stream:
 
 
 class IncomingMessages(_Stream):
-    """Messages of a server. Its end is the end of the link."""
+    """Messages from a server. The end of the stream ends the link."""
 
     def __init__(self, inner: Any, reader: AnswerReader, link: ServerLink) -> None:
         super().__init__(inner, reader)
@@ -68,7 +68,7 @@ class IncomingMessages(_Stream):
 
 
 class OutgoingMessages(_Stream):
-    """Messages to a server. Requests are noted, so that their answers can be read."""
+    """Messages to a server. Requests are recorded, so that their results can be read."""
 
     async def send(self, item: SessionMessage) -> None:
         from mcp_types import JSONRPCNotification, JSONRPCRequest
@@ -82,7 +82,7 @@ class OutgoingMessages(_Stream):
 
 
 class ReadTransport:
-    """A transport of the library, with its answers read by us."""
+    """Wraps a transport of the library, so that an `AnswerReader` reads the results."""
 
     def __init__(self, inner: Any, reader: AnswerReader, link: ServerLink) -> None:
         self._inner = inner

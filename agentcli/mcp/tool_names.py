@@ -1,6 +1,6 @@
 """Names of MCP servers' tools and prompts for the model, for rules and for commands: `mcp__server__tool`.
 
-The server's part has no `__`, so that the first one after the prefix always separates the two.
+The server's part contains no `__`, so that the first one after the prefix always separates the two.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ _UNDERSCORES = re.compile(r"__+")
 
 
 def server_part(server: str) -> str:
-    """A server's name as it stands in the names of its tools."""
+    """A server's name as it is written in the names of its tools."""
     cleaned = _UNDERSCORES.sub("_", _OTHER.sub("_", server)).strip("_")
     return _shortened(cleaned, _LONGEST_SERVER, server) or "server"
 
 
 def tool_name(server: str, tool: str) -> str:
-    """The name of a server's tool, if no other tool has the same; see `tool_names`."""
+    """The name of a server's tool, unless another tool has the same; see `tool_names`."""
     return _named(server_part(server), tool)
 
 
 def split_name(name: str) -> tuple[str, str] | None:
-    """The server's part and the tool's part; None if it is no such name. The tool's part of `mcp__server` is empty."""
+    """The server's part and the tool's part; None if it is not such a name. The tool's part of `mcp__server` is
+    empty."""
     if not name.startswith(PREFIX):
         return None
     server, _, tool = name.removeprefix(PREFIX).partition("__")
@@ -37,14 +38,15 @@ def split_name(name: str) -> tuple[str, str] | None:
 
 
 def server_parts(servers: Iterable[str], known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Each server's part, all different. Given all configured servers, it does not matter which ones are connected.
+    """Each server's part, all distinct. Pass all configured servers, so that it does not depend on which are connected.
 
-    `known`: parts of servers that keep them."""
+    `known`: parts of servers that keep them.
+    """
     return _distinct(servers, server_part, known)
 
 
 def tool_names(part: str, tools: Iterable[str]) -> dict[str, str]:
-    """The name of each tool of one server (`part`: see `server_parts`), all different, whatever their order."""
+    """The name of each tool of one server (`part`: see `server_parts`), all distinct, regardless of their order."""
     return _distinct(tools, lambda tool: _named(part, tool))
 
 
@@ -63,8 +65,8 @@ def _shortened(cleaned: str, longest: int, original: str) -> str:
 def _distinct(
     originals: Iterable[str], name_of: Callable[[str], str], known: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Of originals with one name, the one that needs no change has it, else the first in sorted order; the others get a
-    number."""
+    """Make names distinct. Among originals with the same name, the one that needs no change keeps it, else the first in
+    sorted order; the others get a number."""
     known = known or {}
     names = {original: name_of(original) for original in originals if original not in known}
     taken = {name: original for original, name in known.items()}

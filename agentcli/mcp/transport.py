@@ -1,4 +1,4 @@
-"""The ways to reach an MCP server."""
+"""Create the transport for an MCP server: stdio, HTTP or SSE."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
 @frozen
 class ServerSurroundings:
-    """What servers get of the session."""
+    """The parts of the session that servers use."""
 
     cwd: Path
     environ: Mapping[str, str] = field(default_factory=dict)
-    """The user's; a server gets a safe part of it."""
+    """The user's environment; a server gets a safe part of it."""
     working_dirs: tuple[Path, ...] = ()
     state_dir: Path | None = None
-    """For tokens and logs; None: nothing is kept."""
+    """Folder for tokens and logs; None: nothing is stored."""
     opens_browser: bool = False
-    """Whether a person is there who can sign in."""
+    """Whether the session is interactive, so that the user can sign in."""
     auth: Callable[[ServerConfig], httpx2.Auth | None] = lambda _config: None
-    """How requests to an HTTP server are authorized; called for each connection."""
+    """Returns the authorization of requests to an HTTP server; called for each connection."""
 
 
 async def transport_for(
     config: ServerConfig, around: ServerSurroundings, reader: AnswerReader, link: ServerLink, limits: ServerLimits
 ) -> Transport:
-    """Not entered yet. Raises `ValueError` or `OSError`."""
+    """The transport, not entered yet. Raises `ValueError` or `OSError`."""
     inner: Any
     if config.kind == "stdio":
         dirs = around.working_dirs or (around.cwd,)
@@ -98,9 +98,9 @@ async def _http_transport(
 async def helper_headers(
     command: str, *, environ: Mapping[str, str], working_dirs: Iterable[Path], seconds: float
 ) -> dict[str, str]:
-    """Headers that a command of the configuration prints, such as a token that is valid for an hour.
+    """Headers printed by a command of the configuration, such as a token that is valid for an hour.
 
-    Raises `ValueError`, whose text never has its output.
+    Raises `ValueError`, whose text never contains the output.
     """
     try:
         done = await run_helper(command, environ=environ, working_dirs=working_dirs, seconds=seconds)
@@ -120,8 +120,8 @@ async def helper_headers(
 
 
 def _helper_environment(config: ServerConfig, environ: Mapping[str, str], dirs: Sequence[Path]) -> Mapping[str, str]:
-    """The user's own helper gets everything; a repository's gets no secret but those that its text names as `${NAME}`,
-    which the trust question shows."""
+    """Environment of a headers helper. The user's own helper gets everything; a repository's gets no secrets except
+    those that its text names as `${NAME}`, which the trust question shows."""
     if config.source != "project":
         return environ
     named = {name: environ[name] for name in variables_in(config.headers_helper) if name in environ}

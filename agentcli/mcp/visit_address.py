@@ -1,4 +1,4 @@
-"""Addresses that MCP servers ask the user to open: which may be opened, and what a user must notice about them."""
+"""URLs that MCP servers ask the user to open: which may be opened, and warnings to show about them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from agentcli.core.plaintext import spell_hidden
 
 LONGEST_ADDRESS = 8_000
 _UNFIT = re.compile(r"[\x00-\x20\x7f-\xa0\\<>\"`{}|^]")
-"""Characters that no address has, or that browsers read differently than it is shown."""
+"""Characters that are invalid in a URL, or that browsers interpret differently from how it is shown."""
 
 
 class AddressRefused(Exception):
-    """An address that is never opened; the text says why."""
+    """A URL that is never opened; the text says why."""
 
 
 @frozen
 class VisitAddress:
     text: str
-    """The whole address, which is what is opened."""
+    """The complete URL, exactly as it is opened."""
     host_start: int
     host_end: int
-    """Where its host stands in the text."""
+    """`text[host_start:host_end]` is the host."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -33,7 +33,7 @@ class VisitAddress:
 
 
 def parse_address(text: str) -> VisitAddress:
-    """Raises `AddressRefused` for anything but https, or http to this machine."""
+    """Parse a URL. Raises `AddressRefused` for anything but https, or http to this machine."""
     if len(text) > LONGEST_ADDRESS:
         raise AddressRefused(f"the address is longer than {LONGEST_ADDRESS:,} characters")
     if _UNFIT.search(text) or spell_hidden(text) != text:

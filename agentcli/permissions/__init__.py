@@ -1,4 +1,5 @@
-"""Layer 2: what may be done. Nothing here runs or asks.
+"""Layer 2: permission decisions. Nothing here runs a command or asks the user.
 
-`rules/` reads and matches rules, `shell/` and `commands/` analyse commands, `policy` decides.
+`rules/` parses and matches rules, `shell/` and `commands/` analyse commands, `policy` decides, `sandbox/` contains
+commands.
 """

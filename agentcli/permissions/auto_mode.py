@@ -26,7 +26,7 @@ MOST_REMOVED = 10
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
 _LEADS_AWAY = lazy_pattern(r"(?:\$\{?(?:TMPDIR|TMP|TEMP|HOME)\}?|~)(?:/|$)")
 _RUN_FROM = lazy_pattern(r"(?:^|/)(?:bin|Scripts|\.bin)(?:/|$)|(?:^|/)(?:site|dist)-packages(?:/|$)")
-"""Folders from which the project's programs are started: naming one is the usual way to run it."""
+"""Folders that hold the project's executables. A command usually names one to run a program in it, not to write it."""
 _REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (why, lazy_pattern(pattern))
     for why, pattern in (
@@ -55,15 +55,15 @@ _REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 @frozen
 class Objection:
-    """Why a contained command needs approval all the same."""
+    """Reason why a sandboxed command still needs approval."""
 
     clause: str
     part: str = ""
-    """The part of the command, where there is more than one."""
+    """The part of the command that needs approval, if the command has several."""
 
 
 def objection(command: str, cwd: Path, rebuildable: Rebuildable) -> Objection | None:
-    """Why a contained command needs approval; None when it may run."""
+    """Return the reason why a sandboxed command needs approval; None if it may run."""
     for segment in loose_segments(command):
         words = segment.text.split(" ")
         starts = range(len(words)) if segment.anywhere else range(1)
@@ -95,8 +95,10 @@ def objection(command: str, cwd: Path, rebuildable: Rebuildable) -> Objection | 
 
 
 def obeyed_name(words: Iterable[str]) -> str | None:
-    """A clause when a command names a file that hooks, editors, builds or package managers obey: a sandboxed command
-    may write those unnoticed."""
+    """Return a reason if a command names a file that hooks, editors, builds or package managers obey.
+
+    A sandboxed command could write such a file without approval.
+    """
     for word in words:
         components = [component for component in word.lower().split("/") if component not in ("", ".", "..")]
         if components and needs_asking(components) and not _RUN_FROM.search(word):
@@ -130,7 +132,7 @@ def _removal(words: Sequence[str], cwd: Path, rebuildable: Rebuildable) -> str |
 
 
 def _moved_away(words: Sequence[str], cwd: Path) -> str | None:
-    """A move out of the project is a removal: the temp folder ends with the session."""
+    """Treat a move out of the project as a removal: the temp folder is deleted at the end of the session."""
     operands = [word for word in words if word and not word.startswith("-")]
     target = operands[-1] if len(operands) > 1 else ""
     inside = os.path.normpath(os.path.join(cwd, target))  # noqa: PTH118

@@ -1,7 +1,7 @@
-"""Chooses the sandbox of a session and its warning. It is never silently weaker than requested.
+"""Choose the sandbox of a session. It is never silently weaker than requested.
 
-off: none. on: the best that works, with a warning if none does. strict: no network and less of
-the kernel; if that is not available the session does not start.
+off: none. on: the strongest available, with a warning if there is none. strict: no network and fewer kernel interfaces;
+if that is not available, the session does not start.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _DETAILS = "Run `agentcli doctor` for details, or use --sandbox off to hide this
 class SandboxChoice:
     launcher: Launcher
     problem: str = ""
-    """What is not protected, and how to change that."""
+    """Warning: what is not protected, and how to change that."""
     advice: str = ""
-    """What to do about it in a session."""
+    """What the user can do about the problem during a session."""
 
 
 @frozen(kw_only=True)

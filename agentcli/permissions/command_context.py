@@ -18,14 +18,14 @@ class CommandContext:
     cwd: str
     working_dirs: tuple[str, ...]
     readable: tuple[Path, ...] = ()
-    """Folders elsewhere; resolved when a path outside of the working directories is checked."""
+    """More readable folders; resolved only when a path outside the working directories is checked."""
     hides: Callable[[str], bool] | None = None
     """Whether a rule restricts reading this file; None without such rules."""
     resolve: Callable[[str], str] = real_path
     search_path: str = ""
     """Search path of the shell (PATH). Empty: not checked."""
     home: str = ""
-    """Value of `$HOME` for commands; empty: as in this process."""
+    """Value of `$HOME` for commands; empty: same as in this process."""
     temp: str = ""
     """Value of `$TMPDIR` for commands; empty if unknown."""
     trusted: bool = True
@@ -43,7 +43,8 @@ class CommandContext:
         return cls(str(cwd), tuple(real_path(str(folder)) for folder in working_dirs))
 
     def locate(self, path: str) -> str:
-        """Where a path of the command lies outside of the sandbox, also if `..` or a link leads to its `/tmp`."""
+        """Map a path of the command to the path outside the sandbox, also if `..` or a link leads to the private
+        `/tmp`."""
         found = self.relocate(path)
         if found != path or self.relocate is str:
             return found
@@ -52,7 +53,7 @@ class CommandContext:
         return path if moved == real else moved
 
     def in_scratch(self, folder: str) -> bool:
-        """Whether a folder of the command is the session's temp folder or below it, reached through no link."""
+        """Whether a folder of the command is the session's temp folder or below it, without passing through a link."""
         located = os.path.normpath(self.locate(folder))
         for own in self.scratch:
             if is_below(located, (own,)):
@@ -61,12 +62,12 @@ class CommandContext:
 
     @property
     def has_visible_restricted_files(self) -> bool:
-        """Whether a command that takes names from another could show a file that a rule restricts."""
+        """Whether a command that receives file names from another one could show a restricted file."""
         exposure = self.exposure
         return exposure is not None and any(exposure.below(folder) for folder in self.working_dirs)
 
     def holds(self, path: str) -> bool:
-        """Whether a path leads into the working directories."""
+        """Whether a path resolves into the working directories."""
         return is_below(self.resolve(path), self.working_dirs)
 
     def may_read(self, path: str) -> bool:

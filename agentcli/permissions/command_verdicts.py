@@ -1,4 +1,4 @@
-"""Verdicts of the rules and the mode on each part of a command; `policy` decides with them."""
+"""Verdicts of the rules and the mode on each part of a command; `policy` combines them into a decision."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class CommandJudge:
         return any(is_below(real, [folder]) or is_below(folder, [real, literal]) for folder in folders)
 
     def _judge_part(self, part: CommandPart, feeding: Rule | None = None) -> PartVerdict:
-        """`feeding`: the rule that allows a command whose output is piped into this part."""
+        """Judge one part. `feeding`: the rule that allows the command whose output is piped into this part."""
         text, rule, clause = part.command.text, None, "it is read-only"
         if part.objection is not None:
             rule = self.rule_for(part)
@@ -172,7 +172,7 @@ class CommandJudge:
         """The allow rule that matches a part or the command inside its wrappers. Assignments are never covered."""
         if part.objection is not None and part.objection.startswith(ASSIGNMENT):
             return None
-        # Files in the temp folder were written without approval.
+        # Files in the temp folder were written without approval, so a rule must not run them.
         if self.policy.scratch and any(self.in_scratch(self.located(folder, part)) for folder in part.folders):
             return None
         # `Bash(python3)` would run any program that is piped into it.
@@ -196,7 +196,7 @@ class CommandJudge:
         given = [os.path.join(folder, program) for folder in part.folders]  # noqa: PTH118
         paths = {os.path.normpath(path) for path in given}
         path = paths.pop()
-        # Behind a link `..` is another folder.
+        # `..` behind a link leads to another folder.
         parents = {self.call.resolve(os.path.dirname(each)) for each in (path, *given)}  # noqa: PTH120
         if paths or len(parents) != 1 or not is_below(path, (start,)) or not self.call.is_inside(parents.pop()):
             return []
@@ -217,7 +217,7 @@ class CommandJudge:
         if part.known in _NEW_TEMP_FILE:
             return self.in_scratch(str(self.policy.temp or ""))
         for folder in part.folders:
-            # The matches of a pattern in that folder are not visible from here.
+            # The folder differs outside the sandbox, so the matches of the pattern are unknown here.
             if part.command.globs and self.located(folder, part) != folder:
                 return False
             changes = part_changes(part, folder)
@@ -239,7 +239,7 @@ class CommandJudge:
         return True
 
     def located(self, path: str, part: CommandPart) -> str:
-        """Path of a file that a part names: in a sandbox, `/tmp` is another folder."""
+        """Path of a file that a part names, as seen outside the sandbox: inside, `/tmp` is another folder."""
         return self.policy.locate(part.command.text, os.path.normpath(path)) if self.policy.scratch else path
 
     def in_scratch(self, path: str) -> bool:
@@ -265,8 +265,10 @@ class CommandJudge:
         return is_plain_removal([path for path in changes.moved if not self.in_scratch(self.located(path, part))])
 
     def _may_take_tree(self, changes: CommandChanges, part: CommandPart) -> bool:
-        """Whether a folder may be copied to the temp folder: all of it is readable, no program obeys files in it, and
-        no link in the target leads the copies elsewhere."""
+        """Whether a folder may be copied to the temp folder.
+
+        All of it must be readable, no program may obey files in it, and no link in the target may redirect the copies.
+        """
         tree = self.located(changes.tree, part)
         if not all(self.in_scratch(self.located(path, part)) for path in changes.writes):
             return False
@@ -326,10 +328,10 @@ def tee_targets(part: CommandPart) -> tuple[str, ...]:
 
 
 def may_be_saved(path: str, call: PermissionCall, temp: Path | None) -> bool:
-    """Whether output may go to this file without a rule for the file; protected names and rules are not looked at."""
+    """Whether output may be saved to this file without a rule for it. Does not check protected names and rules."""
     real = call.resolve(path)
     if temp is not None and is_below(real, (call.resolve(str(temp)),)):
-        # A working directory below the temp folder is still one.
+        # A working directory below the temp folder still counts as a working directory.
         return not call.is_inside(path) or _is_new_output(path, call)
     return call.is_inside(path) and _is_new_output(path, call)
 

@@ -1,8 +1,8 @@
-"""Restricted files that a read-only command could show without naming them: through folder searches or git.
+"""Restricted files that a read-only command could show without naming them, through folder searches or git.
 
-A rule such as `Read(.env)` must hold for `grep -r` and `git log -p` as well, and must not make `git status` or a search
-of another folder ask. So folders and the repository's index and history are checked; where that takes too long, the
-command needs approval. Files hidden by the sandbox do not count, except in git, which has its own copies.
+A rule such as `Read(.env)` must also apply to `grep -r` and `git log -p`, but must not make `git status` or a search of
+another folder need approval. So the folders and the repository's index and history are checked; if that takes too long,
+the command needs approval. Files hidden by the sandbox do not count, except in git, which has its own copies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Restriction:
     rule_for: Callable[[str], str | None]
     """The text of the rule that restricts a path; None if none does."""
     specs: tuple[str, ...]
-    """The texts in parentheses of these rules."""
+    """The patterns in parentheses of these rules."""
 
     def hides(self, path: str) -> bool:
         return self.rule_for(path) is not None
@@ -41,19 +41,19 @@ class Restriction:
 @frozen
 class FileExposure:
     visible: Restriction | None
-    """Restricted files that commands could open on disk, without those a sandbox hides. None: no such rule."""
+    """Restricted files that commands could open on disk, except those the sandbox hides. None: no such rule."""
     stored: Restriction
-    """Restricted files of which git may have copies."""
+    """Restricted files that git may hold copies of."""
     files: RestrictedFiles
     tracked: TrackedFiles
     working_dirs: tuple[str, ...]
     scope: tuple[str, ...]
-    """The folders that relative rules start from."""
+    """Base folders of relative rules."""
     search_path: str | None = None
     resolve: Callable[[str], str] = os.path.realpath
 
     def objection(self, words: Words, globs: frozenset[int], folder: str) -> str | None:
-        """Why a read-only command may show restricted contents that it does not name; None if it cannot."""
+        """Reason why a read-only command may show restricted contents that it does not name; None if it cannot."""
         if words[0] == "git":
             return self._git(words[1:], folder)
         search = _search(words)
@@ -66,7 +66,7 @@ class FileExposure:
         return None
 
     def below(self, folder: str) -> str | None:
-        """The same for a command that may read every file below a folder, such as `find … -exec cat {} +`."""
+        """Like `objection`, for a command that may read every file below a folder, such as `find … -exec cat {} +`."""
         return self._first_below(folder, None)
 
     def _first_below(self, root: str, search: _Search | None) -> str | None:
@@ -109,7 +109,7 @@ class FileExposure:
         return None
 
     def _objects(self, names: list[str], folder: str) -> str | None:
-        """`REV:path` is relative to the top of the repository, unless it begins with a dot."""
+        """Reason for `REV:path` arguments. The path is relative to the repository root, unless it begins with a dot."""
         bases = [folder, *(str(parent) for parent in Path(folder).parents)]
         for name in names:
             for base in bases:
@@ -127,9 +127,9 @@ _VALUES = {"rg": "efgtTABCmjMrEd", "grep": "efmABCdD"}
 _LONG_VALUES = lazy_pattern(
     r"--(?:regexp|file|i?glob|type|type-not|after-context|before-context|context|max-count|include|exclude|exclude-dir)"
 )
-"""Long flags that take the next word as their value, in both programs that know them."""
+"""Long flags that take the next word as their value, in each program that has them."""
 _UNHIDES = lazy_pattern(r"-[A-Za-z0-9]*[.u]|--hidden|--unrestricted|-[gtT]|--i?glob|--type|--(?:no-)?ignore|--pre")
-"""Flags of ripgrep after which hidden files may be searched: by themselves, or because a glob or a type matches."""
+"""Flags that make ripgrep search hidden files, directly or because a glob or type matches them."""
 _IGNORE_FILES = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 _MOST_IGNORE_BYTES = 65_536
 
@@ -140,7 +140,7 @@ class _Search:
     arguments: Words
 
     def roots(self, words: Words, globs: frozenset[int], folder: str) -> list[str]:
-        """The searched folders and files; errs towards too many."""
+        """The folders and files that are searched; possibly too many."""
         positions, certain = self._positions(words)
         names: list[str] = [] if certain else [folder]
         for index in positions:
@@ -149,7 +149,8 @@ class _Search:
         return [os.path.join(folder, name) for name in names] or [folder]  # noqa: PTH118
 
     def _positions(self, words: Words) -> tuple[list[int], bool]:
-        """The indexes of the words that name what is searched, and whether that is certain. None: the folder itself."""
+        """Indexes of the words that name search roots, and whether they are certain. No index: the current folder is
+        searched."""
         name = "rg" if self.program == "rg" else "grep"
         known = PROGRAMS[name].long
         positions: list[int] = []
@@ -188,7 +189,7 @@ class _Search:
         hidden = any(part.startswith(".") for part in os.path.relpath(path, root).split("/"))
         if not hidden or any(map(_UNHIDES.match, self.arguments)) or os.environ.get("RIPGREP_CONFIG_PATH"):
             return True
-        return _brought_back(path)
+        return _may_be_unhidden(path)
 
 
 def _search(words: Words) -> _Search | None:
@@ -205,15 +206,15 @@ def _search(words: Words) -> _Search | None:
 
 
 def _is_flag(name: str, arguments: Words) -> bool:
-    """Whether a flag is given for certain: not as the value of the flag before it, nor behind `--`."""
+    """Whether a flag is certainly given: not the value of the preceding flag, and not after `--`."""
     if name not in arguments:
         return False
     position = arguments.index(name)
     return "--" not in arguments[:position] and (position == 0 or not arguments[position - 1].startswith("-"))
 
 
-def _brought_back(path: str) -> bool:
-    """Whether an ignore file above a path has a line with `!`, by which ripgrep also searches hidden files."""
+def _may_be_unhidden(path: str) -> bool:
+    """Whether an ignore file above a path has a `!` line, which makes ripgrep search hidden files too."""
     for folder in Path(path).parents:
         for name in _IGNORE_FILES:
             text = _text(folder / name)
@@ -223,7 +224,7 @@ def _brought_back(path: str) -> bool:
 
 
 def _text(path: Path) -> bytes | None:
-    """Empty if there is no such file; None if it is too long or no plain file."""
+    """Contents of an ignore file: empty if there is none, None if it is too long or not a regular file."""
     data = read_bounded(path, _MOST_IGNORE_BYTES)
     if isinstance(data, Unread):
         return b"" if data.reason is Reason.MISSING and not os.path.lexists(path) else None
@@ -235,7 +236,7 @@ def _text(path: Path) -> bytes | None:
 _NO_CONTENTS = lazy_pattern(
     r"branch|tag|remote|rev-parse|ls-files|ls-tree|describe|worktree|merge-base|rev-list|name-rev|for-each-ref|show-ref"
     r"|show-branch|cherry|version|config|count-objects|check-ignore|shortlog|--version|clean|apply|symbolic-ref|check-attr"
-    # Of a file that is named, which rules see.
+    # It shows a named file, which the rules check.
     r"|blame"
 )
 _QUIET = lazy_pattern(
@@ -247,7 +248,7 @@ _QUIET = lazy_pattern(
     r"|stat-width|diff-filter|dirstat|branches|tags|remotes|find-renames|min-parents|max-parents)=.*)"
     r"|-\d+|-n\d*|-[isqzgFEPM]|--"
 )
-"""Flags of git log, diff and show with which nothing of a file comes out but its name."""
+"""Flags with which git log, diff and show print file names at most, no file contents."""
 _NAMES_ONLY = lazy_pattern(r"--(?:stat|shortstat|numstat|summary|name-only|name-status|dirstat|no-patch)(?:=.*)?|-s|-q")
 
 
@@ -262,7 +263,7 @@ def _without_global_flags(arguments: Words) -> Words:
 
 
 def _git_shows_contents(arguments: Words) -> bool:
-    """Whether contents of files may come out, rather too often. The read-only check has seen the flags already."""
+    """Whether git may print file contents; errs towards yes. The read-only check has already accepted the flags."""
     command, flags = arguments[0] if arguments else "", [word for word in arguments[1:] if word.startswith("-")]
     if _NO_CONTENTS.fullmatch(command):
         return False
@@ -272,7 +273,7 @@ def _git_shows_contents(arguments: Words) -> bool:
     if command in ("log", "reflog", "rev-list", "whatchanged") or arguments[:2] == ("stash", "list"):
         return not quiet
     if command == "show" and any(_MAYBE_A_FILE.search(word) or MARKED.search(word) for word in arguments[1:]):
-        # Of a single file the contents are shown, whatever the flags say.
+        # A single blob is printed whatever the flags say.
         return True
     if command in ("diff", "show", "diff-tree") or arguments[:2] == ("stash", "show"):
         return not (quiet and any(map(_NAMES_ONLY.fullmatch, flags)))
@@ -280,7 +281,7 @@ def _git_shows_contents(arguments: Words) -> bool:
 
 
 def _named_objects(arguments: Words) -> list[str] | None:
-    """The paths, when the command shows nothing but `REV:path`."""
+    """The paths, if all arguments are `REV:path`; otherwise None."""
     if arguments[0] not in ("show", "cat-file"):
         return None
     named = [re.fullmatch(r"[\w./^~-]*:([^:/][^:]*)", word) for word in arguments[1:] if not word.startswith("-")]
@@ -288,15 +289,15 @@ def _named_objects(arguments: Words) -> list[str] | None:
 
 
 def _limits(arguments: Words, folder: str) -> list[str] | None:
-    """The files and folders behind `--` that the output is limited to; None when there is no such limit."""
+    """The files and folders after `--` that limit the output; None if there is no such limit."""
     if "--" not in arguments or "--follow" in arguments:
         return None
     position = arguments.index("--")
     names, before = arguments[position + 1 :], arguments[position - 1]
-    # Behind a flag that takes a value it is that value, and the names may be anything.
+    # After a flag that takes a value, `--` is that value, and the names could be anything.
     if before.startswith("-") and (before in ("-n", "--") or not _NO_VALUE.fullmatch(before)):
         return None
-    # A name that is not known may be that of a folder.
+    # An unknown name could be a folder.
     if not names or any(re.search(r"[*?\[\\]|^:", name) or MARKED.search(name) for name in names):
         return None
     return [os.path.normpath(os.path.join(os.path.realpath(folder), name)) for name in names]  # noqa: PTH118

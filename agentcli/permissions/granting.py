@@ -1,7 +1,7 @@
-"""What an approved command may do beyond the limits of its sandbox, derived from rules, mode and its words.
+"""What an approved command may do beyond the limits of its sandbox, derived from the rules, the mode and its words.
 
-Never more than was approved: a path that was asked about, hosts that a rule names, variables that a rule gives to this
-very program.
+Never more than was approved: a path named in the permission question, hosts named by a rule, variables that a rule
+passes to exactly this program.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from agentcli.permissions.commands.command_parts import CommandPart
 
 NETWORK = "Network"
-"""`Network(registry.npmjs.org)`: sandboxed commands without network may reach this host."""
+"""Tool name of host rules. `Network(registry.npmjs.org)`: sandboxed commands without network may reach this host."""
 CREDENTIALS = "Env"
-"""`Env(gh:GH_TOKEN)`: the command `gh` gets this variable."""
+"""Tool name of credential rules. `Env(gh:GH_TOKEN)`: the command `gh` gets this variable."""
 
 CREDENTIAL_VARIABLES: dict[str, tuple[str, ...]] = {
     "gh": ("GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN"),
@@ -49,7 +49,7 @@ CREDENTIAL_VARIABLES: dict[str, tuple[str, ...]] = {
     "sentry-cli": ("SENTRY_AUTH_TOKEN",),
     "huggingface-cli": ("HF_TOKEN",),
 }
-"""Variables that a program signs in with. Offered in the question about it, never given without an answer."""
+"""Variables that a program signs in with. Offered in the permission question, never passed without an answer."""
 _CHANGES_SETTINGS = frozenset({"config", "remote", "submodule"})
 _SETTING_VERBS = {
     "remote": ("add", "set-url", "rename", "remove", "rm", "set-head", "set-branches"),
@@ -58,10 +58,10 @@ _SETTING_VERBS = {
 _WRITERS = frozenset(
     {"cp", "mv", "ln", "install", "mkdir", "rmdir", "touch", "tee", "rm", "sed", "truncate", "rsync", "chmod"}
 )
-_TO_THE_LAST = frozenset({"cp", "ln", "install", "rsync"})
-"""Programs that read all operands but the last."""
-_IN_FOLDER = frozenset({"mv", "ln", "install", "mkdir", "rmdir", "rm", "sed", "rsync"})
-"""Programs that create, replace or remove names, for which a file alone is not enough."""
+_WRITES_LAST_OPERAND = frozenset({"cp", "ln", "install", "rsync"})
+"""Programs that only read all operands but the last one."""
+_CHANGES_ENTRIES = frozenset({"mv", "ln", "install", "mkdir", "rmdir", "rm", "sed", "rsync"})
+"""Programs that create, replace or remove directory entries, so the folder must be writable, not only the file."""
 _REMOVING = frozenset({"rm", "rmdir", "mv"})
 
 
@@ -72,7 +72,7 @@ GrantRules = tuple[Sequence[Rule], Sequence[Rule]]
 def grant_for(
     parts: Sequence[CommandPart], mode: PermissionMode, rules: GrantRules, *, approved: bool, only_reads: bool
 ) -> Grant:
-    """`approved`: by a rule or an answer, not by the mode alone. No parts: the command could not be taken apart."""
+    """Build the grant. `approved`: by a rule or an answer, not by the mode alone. No parts: parsing failed."""
     allow, deny = rules
     hosts = tuple(rule.spec for rule in allow if rule.tool == NETWORK and rule.spec)
     hosts += tuple(f"!{rule.spec}" for rule in deny if rule.tool == NETWORK and rule.spec) if hosts else ()
@@ -93,7 +93,7 @@ def grant_for(
 
 
 def _only_changes_settings(parts: Sequence[CommandPart]) -> bool:
-    """Whether one part changes git's settings and all others are read-only: what else ran could change them, too."""
+    """Whether some parts change git's settings and all others are read-only, so that nothing else uses the grant."""
     changing = [part for part in parts if _changes_settings(part.inner)]
     return bool(changing) and all(part in changing or part.only_reads for part in parts)
 
@@ -108,7 +108,7 @@ def _changes_settings(words: Sequence[str]) -> bool:
 
 
 def names_git_settings(rule: Rule) -> bool:
-    """Whether a rule allows changes of git's settings by name: `Bash(git config *)`, not `Bash(git *)`."""
+    """Whether a rule explicitly allows changing git's settings: `Bash(git config *)`, not `Bash(git *)`."""
     words = (rule.spec or "").replace(":", " ").split()
     return words[:1] == ["git"] and len(words) > 1 and words[1] in _CHANGES_SETTINGS
 
@@ -118,8 +118,10 @@ def known_credentials(environ: Iterable[str]) -> frozenset[str]:
 
 
 def credential_variables(parts: Sequence[CommandPart], environ: Iterable[str]) -> tuple[str, ...]:
-    """The variables that the command's one program could sign in with, of those that are set. A command of several
-    parts gets none: another part would see them, too."""
+    """The set variables that the command's single program could sign in with.
+
+    A command of several parts gets none, because the other parts would see them, too.
+    """
     if len(parts) != 1 or parts[0].extended:
         return ()
     known = set(environ)
@@ -136,7 +138,7 @@ def _variables(parts: Sequence[CommandPart], allow: Iterable[Rule]) -> tuple[str
 
 
 def written_paths(part: CommandPart) -> Iterable[Path]:
-    """The files and folders that a part plainly creates, changes or removes, as far as its words tell."""
+    """The files and folders that a part creates, changes or removes, as far as its words show."""
     for folder in part.folders:
         for redirection in part.command.redirections:
             if redirection.kind == "write":
@@ -146,9 +148,9 @@ def written_paths(part: CommandPart) -> Iterable[Path]:
 
 
 def _opened(part: CommandPart) -> Iterable[Path]:
-    """Paths that the sandbox has to make writable: the file if the program writes into it, else its folder."""
+    """Paths that the sandbox must make writable: the file if the program writes into it, otherwise its folder."""
     recursive = any(re.fullmatch(r"-[a-zA-Z]*[rRa][a-zA-Z]*|--recursive|--archive", word) for word in part.inner[1:])
-    needs_folder = bool(part.inner) and (part.inner[0] in _IN_FOLDER or recursive)
+    needs_folder = bool(part.inner) and (part.inner[0] in _CHANGES_ENTRIES or recursive)
     for folder in part.folders:
         for redirection in part.command.redirections:
             if redirection.kind == "write":
@@ -169,7 +171,7 @@ def _operands(words: Sequence[str]) -> tuple[str, ...]:
     if words[0] == "sed":
         edits = any(word.startswith(("-i", "--in-place")) for word in words)
         return operands[1:] if edits else ()
-    if words[0] in _TO_THE_LAST:
+    if words[0] in _WRITES_LAST_OPERAND:
         return operands[-1:] if len(operands) > 1 else ()
     return operands
 

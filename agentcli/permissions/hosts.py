@@ -1,4 +1,4 @@
-"""Hosts of addresses as permissions see them. Nothing is looked up."""
+"""Host names in URLs, for permission checks. Nothing is resolved."""
 
 from __future__ import annotations
 

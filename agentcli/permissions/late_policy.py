@@ -1,7 +1,7 @@
-"""A policy as a session starts with it: what applies, without the code that decides.
+"""The data of a policy, without the code that decides.
 
-Deciding about a call takes two dozen modules: the grammar of the shell, tables of programs, what git obeys. The first
-request needs none of them, so they are imported while its reply is under way, or by the first decision.
+Deciding takes two dozen modules: the shell grammar, tables of programs, the files that git obeys. The first request
+needs none of them, so they are imported while its reply streams, or by the first decision.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agentcli.permissions.rules.suggest import Suggestions
 
 EVALUATORS = "agentcli.permissions.policy"
-"""The module that imports all that deciding needs."""
+"""The module whose import loads everything that a decision needs."""
 
 
 def _not_hidden(_command: str) -> bool:
@@ -46,15 +46,15 @@ class LatePolicy:
     readable: tuple[Path, ...] = ()
     """More folders that may be read without approval, such as the session's stored results."""
     search_path: str | None = None
-    """Where commands look for programs; None: where this process does."""
+    """PATH of commands; None: the PATH of this process."""
     temp: Path | None = None
-    """The folder that `$TMPDIR` names for commands; None: not known."""
+    """The folder that `$TMPDIR` names for commands; None if unknown."""
     scratch: tuple[Path, ...] = ()
     """The session's temp folder, readable and writable without approval."""
     memory: tuple[Path, ...] = ()
     """The project's memory folder: file tools read and write it without approval, commands only read it."""
     skill_folders: Callable[[], tuple[Path, ...]] = tuple
-    """The folders of skills, which may be read without approval. Writing them needs it: a skill can bring rights."""
+    """The folders of skills, readable without approval. Writing needs approval: a skill can bring permission rules."""
     locate: Callable[[str, str], str] = _same_place
     """Maps a command and a path it names to the path as other tools see it."""
     writable: tuple[Path, ...] = ()
@@ -79,7 +79,7 @@ class LatePolicy:
     """The files that run agentcli (`core.installation`), resolved: writing them needs approval in every mode."""
 
     def ready(self) -> Policy:
-        """The same policy, which decides."""
+        """Import the evaluators and return the same policy as a `Policy`, which can decide."""
         from agentcli.permissions.policy import Policy
 
         return Policy(**{each.name: getattr(self, each.name) for each in fields(self)})
@@ -90,7 +90,7 @@ class LatePolicy:
     def with_rules(self, *, allow: Iterable[Rule] = (), ask: Iterable[Rule] = (), deny: Iterable[Rule] = ()) -> Self:
         deny = tuple(deny)
         changed = replace(self, allow=(*self.allow, *allow), ask=(*self.ask, *ask), deny=(*self.deny, *deny))
-        # A sandbox that already runs does not hide files of a new deny rule.
+        # A running sandbox does not hide the files of a new deny rule.
         return replace(changed, hidden_from_commands=_not_hidden) if deny else changed
 
     def with_allowed(self, texts: Iterable[str], source: str) -> Self:

@@ -24,12 +24,12 @@ def real_path(path: str) -> str:
     try:
         return links.real_path(path)
     except ValueError:
-        # No file can have such a name (NUL, lone surrogate); words of a command may.
+        # No file can have such a name (NUL, lone surrogate), but words of a command can.
         return path
 
 
 def has_other_names(path: str) -> bool:
-    """Whether a file has hard links: a write through one name changes all of them, also those outside."""
+    """Whether a file has several hard links: a write through one name changes the others, including those outside."""
     try:
         found = Path(path).stat()
     except (OSError, ValueError):
@@ -51,7 +51,7 @@ _MOST_BELOW = 4_000
 
 
 def paths_below(root: str) -> list[str] | None:
-    """A file or folder and all that is in it, links not followed; None if that is too much or cannot be listed."""
+    """A file or folder and everything below it, without following links; None if too large or unreadable."""
     found = [root]
     waiting = [root]
     while waiting:
@@ -71,16 +71,16 @@ def paths_below(root: str) -> list[str] | None:
 
 
 def is_protected(path: str, *, scripts: bool = True) -> bool:
-    """Files that something else later runs or obeys (S5); by name, so also while they do not exist.
+    """Whether another program later runs or obeys this file (S5). Decided by name, so it also covers missing files.
 
-    `scripts=False` leaves out the asking tier of `protected_names`, which commands name to read or run it.
+    `scripts=False` excludes the asking tier of `protected_names`, which commands name in order to read or run it.
     """
     components = [component for component in path.lower().split("/") if component]
     return bool(components) and (is_fixed(components) or (scripts and needs_asking(components)))
 
 
 _DEEPEST = 60
-"""Deepest path that is resolved folder by folder; a deeper one is resolved as a whole."""
+"""Paths with more components than this are resolved as a whole instead of folder by folder."""
 
 
 class Resolved(dict[str, str]):
@@ -92,7 +92,7 @@ class Resolved(dict[str, str]):
             found = real_path(path)
         else:
             known = None if folder in self else _existing(path)
-            # What the folder leads to is the same for all that is in it.
+            # Resolve the folder once for all of its entries.
             found = known or os.path.join(self[folder], name)  # noqa: PTH118
             if known is None and _is_link(found):
                 found = real_path(found)
@@ -116,21 +116,21 @@ def _is_link(path: str) -> bool:
 
 @functools.lru_cache(maxsize=1_024)
 def _expression(base: str, pattern: str, *, ignore_case: bool) -> re.Pattern[str]:
-    # Where a deny rule's pattern is too large to be matched as it is meant, it matches all below its folder.
+    # A deny pattern that exceeds the matching limits matches everything below its folder.
     everything = pattern == "**" or (ignore_case and not is_within_limits(pattern))
     body = "(?:/.*)?" if everything else f"/{glob_regex(pattern)}(?:/.*)?"
     return re.compile(re.escape(base.rstrip("/")) + body, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
 
 
 LONGEST_PATH = 8_192
-"""Characters: twice what Linux opens. Bounds what matching costs."""
+"""In characters: twice what Linux can open. Bounds the cost of matching."""
 
 
 @frozen
 class PathPattern:
     """A gitignore-like pattern: `//absolute`, `~/home`, `/from-the-settings-root`, or relative to `cwd`.
 
-    A pattern without a slash matches at any depth; one that matches a folder matches all that is in it.
+    A pattern without a slash matches at any depth; one that matches a folder matches everything below it.
     """
 
     spec: str
@@ -182,9 +182,9 @@ _MOST_MATCHES = 2_000
 
 
 def expanded_pattern(pattern: str, folder: str) -> list[str] | None:
-    """Every name to which a shell might expand a pattern, possibly too many; None if there are too many to list.
+    """Every name that a shell might expand a pattern to, possibly too many; None if there are too many to list.
 
-    A bracket stands for any character here: what it holds depends on the locale.
+    A bracket expression matches any character here, because its meaning depends on the locale.
     """
     loosened = re.sub(r"\[(?:[!^]?\]?[^\]/]*)\]", "?", pattern)
     if "**" in loosened or "[" in loosened or len(loosened) > LONGEST_PATH:
@@ -202,7 +202,8 @@ def expanded_pattern(pattern: str, folder: str) -> list[str] | None:
             names = _names(os.path.join(folder, prefix))  # noqa: PTH118
             if names is None:
                 return None
-            # Not in the list of a folder, but before version 5.2 bash finds these two with a pattern such as .*
+            # No directory listing contains these two, but before version 5.2 bash matches them with a pattern such as
+            # .*
             fitting = (name for name in (*names, ".", "..") if expression.fullmatch(name))
             matches += [os.path.join(prefix, n) for n in fitting if component[0] == "." or n[0] != "."]  # noqa: PTH118
             if len(matches) > _MOST_MATCHES:

@@ -1,8 +1,8 @@
-"""The decision: may this call run, must the user be asked, or is it refused, and why.
+"""The permission decision: whether a call may run, needs approval or is denied, and why.
 
-`Policy` is immutable and decides in one fixed order: deny rules, what is asked about in every mode, ask rules, plan
-mode, protected paths, allow rules, the mode. It looks at links on disk but changes nothing, runs nothing and asks
-nobody; a caller that cannot ask treats "ask" as "deny".
+`Policy` is immutable and decides in one fixed order: deny rules, checks that apply in every mode, ask rules, plan mode,
+protected paths, allow rules, the mode. It reads links on disk but changes nothing, runs nothing and asks nobody; a
+non-interactive caller treats "ask" as "deny".
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PLANNING = (
 
 
 _BUILT_IN = ("always asks", "agentcli")
-"""Rule and source of built-in questions: no rule and no hook may answer them."""
+"""Rule and source of built-in questions: no rule and no hook can answer them."""
 _MOST_MATCHED = 100_000
 """Characters of an overlong command that are still checked against deny rules."""
 
@@ -73,7 +73,7 @@ class Policy(LatePolicy):
         )
 
     def is_protected(self, path: str, call: PermissionCall, *, scripts: bool = True) -> bool:
-        """Whether other programs, or agentcli itself, run or obey what is at a path."""
+        """Whether other programs, or agentcli itself, run or obey the file at a path."""
         if call.is_protected(path, scripts=scripts):
             return True
         real = call.resolve(path)
@@ -127,7 +127,7 @@ class Policy(LatePolicy):
         return None
 
     def _by_length(self, call: PermissionCall) -> Decision | None:
-        """Decide about a command that is too long to parse: ask, or apply deny and ask rules only."""
+        """Decide on a command too long to parse: deny rules apply, otherwise ask. None: the other checks decide."""
         if not any(need.kind == "execute" and too_long(need.target) for need in call.needs):
             return None
         about = [rule for rule in (*self.deny, *self.ask) if rule.names(call.tool_name) or rule.spec is not None]
@@ -154,7 +154,7 @@ class Policy(LatePolicy):
                 if self._names_path(rule, need.target, call):
                     return True
             elif need.kind in ("read", "write"):
-                # What may not be read may not be written either: an edit shows what it replaces.
+                # A rule against reading also forbids writing: an edit shows the text that it replaces.
                 about = rule.covers_path(need) or rule.tool in READING_TOOLS
                 if about and call.restricted_by(rule, need.target):
                     return True
@@ -225,7 +225,7 @@ class Policy(LatePolicy):
                 where = f"{need.target}, which leads to {need.real}," if need.real else need.target
                 return replace(_asked(f"{where} is a protected path that other programs run or obey"), protected=True)
             if need.kind == "execute" and not self._reads_only(need.target, call):
-                # A command in such a folder names nothing but file names.
+                # A command that runs inside a protected folder may name its files without a path.
                 named = call.paths_of(self._counted_words(need.target, call), need.target)
                 for word, path in (*sorted(named), (str(call.cwd), str(call.cwd))):
                     if self.is_protected(path, call, scripts=False):
@@ -318,7 +318,7 @@ class Policy(LatePolicy):
         return by_sandbox or Decision("allow", f"allowed because {accepted}", findings=self._findings(call))
 
     def _accepted(self, need: Need, call: PermissionCall) -> bool:
-        """Whether the mode accepts this edit: of a file, or by a simple file command (see `file_commands`)."""
+        """Whether the mode accepts this edit, made by a file tool or by a simple file command (see `file_commands`)."""
         if need.kind == "write" and is_inside(real_path(need.target), self.scratch):
             return True
         if need.kind == "write" and self._is_note(need.target):
@@ -332,7 +332,7 @@ class Policy(LatePolicy):
         if need.kind != "read" or self.mode is not PermissionMode.AUTO or not self.contains(""):
             return False
         real = call.resolve(need.target)
-        # A search of a folder could show files in it that a rule asks about.
+        # Searching a folder could show files in it that an ask rule matches.
         asking = any(rule.spec is not None and rule.tool in READING_TOOLS for rule in self.ask)
         return self.commands_can_read(real) and not (asking and os.path.isdir(real))  # noqa: PTH112
 
@@ -369,7 +369,7 @@ class Policy(LatePolicy):
         return None
 
     def grant(self, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path], *, approved: Approval) -> Grant:
-        """What an allowed call may do beyond its sandbox's limits."""
+        """What an allowed call may do beyond the limits of its sandbox."""
         command = next((need.target for need in needs if need.kind == "execute"), None)
         if command is None:
             return ORDINARY
@@ -394,7 +394,7 @@ class Policy(LatePolicy):
         return replace(grant, write=tuple(covered), git_settings=grant.git_settings and named)
 
     def credential_rules(self, needs: Sequence[Need], cwd: Path, working_dirs: Sequence[Path]) -> tuple[str, ...]:
-        """Rules that would pass the set credential variables of its program to a command."""
+        """Rules that would pass the credential variables that are set to the command's program."""
         call = PermissionCall.of("Bash", needs, cwd, working_dirs, self.home)
         commands = [need.target for need in needs if need.kind == "execute"]
         verdicts = self.verdicts(commands[0], call) if len(commands) == 1 else []
@@ -412,7 +412,7 @@ class Policy(LatePolicy):
         commands = (need.target for need in call.needs if need.kind == "execute")
         return tuple(verdict.finding for command in commands for verdict in self.verdicts(command, call))
 
-    # --------------------------------------------------------------------------------------------- what is harmless
+    # -------------------------------------------------------------------------------------- calls without approval
 
     def _harmless(self, need: Need, call: PermissionCall) -> bool:
         if need.kind in ("none", "agent"):
@@ -424,7 +424,7 @@ class Policy(LatePolicy):
         return need.kind == "execute" and self._reads_only(need.target, call)
 
     def _reads_only(self, command: str, call: PermissionCall) -> bool:
-        """Whether it is read-only and every file it names may be read without approval."""
+        """Whether a command is read-only and every file it names may be read without approval."""
         parts = [verdict.part for verdict in self.verdicts(command, call)]
         return bool(parts) and all(part is not None and part.only_reads for part in parts)
 
@@ -433,7 +433,7 @@ class Policy(LatePolicy):
         return CommandJudge(self, call).verdicts(command)
 
     def runs_agentcli(self, path: str, call: PermissionCall) -> bool:
-        # Some file systems ignore case; asking too often is harmless.
+        # Some file systems ignore case; asking too often does no harm.
         return is_below(call.resolve(path).lower(), (str(part).lower() for part in self.installation))
 
 
@@ -442,7 +442,7 @@ def _denied_by(rule: Rule) -> Decision:
 
 
 def _asked(clause: str, part: str = "") -> Decision:
-    """The question about a call, with the part of its command that it is about, where there are several."""
+    """The permission question for a call; `part`: the part of its command that needs approval, if there are several."""
     where = f" (in `{part}`)" if part else ""
     cause = shown_command(f"{clause}{where}")
     return Decision("ask", f"Needs approval: {cause}", cause=cause, part=shown_command(part))

@@ -1,12 +1,12 @@
-"""Names of files and folders that other programs run or obey (S5). The one table for permissions and the sandbox.
+"""Names of files and folders that other programs run or obey (S5). The only table, for permissions and the sandbox.
 
 | tier   | file tools and file commands | commands in the sandbox         | examples                      |
 |--------|------------------------------|---------------------------------|-------------------------------|
-| fixed  | ask in every mode but bypass | cannot change what is there     | `.git`, `.vscode`, `.envrc`   |
+| fixed  | ask in every mode but bypass | cannot change existing ones     | `.git`, `.vscode`, `.envrc`   |
 | asking | the same                     | may: installing packages has to | `node_modules/.bin`, `.npmrc` |
 
-A command that only names a path of the asking tier does not ask for that reason: `.venv/bin/pytest` is how tests are
-run. All names are in lower case and compared so: some file systems do not tell `.GIT` from `.git`.
+A command that only names a path of the asking tier does not need approval for that: `.venv/bin/pytest` is how tests are
+run. All names are lower case and compared in lower case: some file systems do not distinguish `.GIT` and `.git`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 from agentcli.core.lazy_pattern import lazy_pattern
 
 FIXED_FOLDERS: tuple[str, ...] = (".agentcli", ".claude", ".agents", ".vscode", ".idea", ".husky")
-"""Besides `.git`, of which the sandbox knows the parts."""
+"""In addition to `.git`, whose contents the sandbox protects one by one."""
 FIXED_FILES: tuple[str, ...] = (".mcp.json", ".envrc")
 
 _FIXED_ANYWHERE = frozenset({".git", *FIXED_FOLDERS})
@@ -28,11 +28,11 @@ _FIXED_NAMES = frozenset(
 )
 
 ASKING_FOLDERS: frozenset[str] = frozenset(
-    # Editors and agents: tasks, servers to start, commands that need no question.
+    # Editors and agents: tasks, servers to start, commands that run without approval.
     {".cursor", ".devcontainer", ".zed", ".windsurf", ".fleet", ".nova", ".continue", ".roo", ".clinerules", ".kiro"}
     | {".junie", ".trae", ".augment", ".amazonq", ".opencode", ".gemini", ".codex", ".aider", ".kilocode", ".theia"}
     | {".vs", ".mise"}
-    # Hooks, builds on servers, and what package managers load.
+    # Hooks, CI builds, and files that package managers load.
     | {".githooks", ".git-hooks", ".lefthook", ".lefthook-local", ".circleci", ".buildkite", ".woodpecker", ".mvn"}
     | {"site-packages", "dist-packages"}
 )
@@ -42,7 +42,7 @@ ASKING_PATHS: frozenset[tuple[str, str]] = frozenset(
     | {(".cargo", "config"), (".cargo", "config.toml")}
     | {(env, scripts) for env in (".venv", "venv", "env", ".env", "virtualenv") for scripts in ("bin", "scripts")}
 )
-"""Two components, one after the other."""
+"""Two consecutive path components."""
 ASKING_FILES: frozenset[str] = frozenset(
     {".npmrc", ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", "pnpmfile.js", "bunfig.toml", ".pypirc", "pip.conf"}
     | {".condarc", ".gemrc", ".bazelrc", ".curlrc", ".wgetrc", ".netrc", ".mise.toml", "mise.toml", ".direnvrc"}
@@ -69,17 +69,17 @@ OBEYED_AT_THE_TOP: tuple[str, ...] = tuple(
         | {"/".join(path) for path in ASKING_PATHS if path[0] not in _INSTALLED_IN}
     )
 )
-"""Names of the asking tier that no command has to write to do its work: in auto mode commands cannot."""
+"""Names of the asking tier that no command needs to write for its work: in auto mode commands cannot."""
 _ACTIVATE = lazy_pattern(r"(?:activate(?:\.\w+)?|activate_this\.py)")
 
 
 def is_fixed(components: list[str]) -> bool:
-    """Whether a path belongs to the fixed tier. `components`: in lower case, not empty."""
+    """Whether a path belongs to the fixed tier. `components`: lower case, not empty."""
     return components[-1] in _FIXED_NAMES or not _FIXED_ANYWHERE.isdisjoint(components)
 
 
 def needs_asking(components: list[str]) -> bool:
-    """Whether a path belongs to the asking tier. `components`: in lower case, not empty."""
+    """Whether a path belongs to the asking tier. `components`: lower case, not empty."""
     name = components[-1]
     if name in ASKING_FILES or not ASKING_FOLDERS.isdisjoint(components) or _ASKING_NAMES.fullmatch(name):
         return True

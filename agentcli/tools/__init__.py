@@ -1,1 +1,2 @@
-"""Layer 2: the tools of the model. Each tool has a module and a .md file (its description); `registry` lists them."""
+"""Layer 2: tools that the model can call. Each tool has a module and a .md file (its description); `registry` lists
+them."""

@@ -1,4 +1,4 @@
-"""The contract of a tool, and the context it runs in.
+"""The interface of a tool, and the context it runs in.
 
 A tool declares what it needs (`needs`) and never asks the user. It yields progress and then exactly one `Output`. A
 failure in the outside world (missing file, failing command) is an `Output` with `is_error`, never an exception. An
@@ -31,7 +31,7 @@ Content = str | tuple[TextBlock | ImageBlock | UnknownBlock, ...]
 class SmallReply:
     text: str
     error: str = ""
-    """Why there is no text."""
+    """Why there is no text; empty if there is."""
     blocks: tuple[Block, ...] = ()
     """All blocks of the reply, including server tool results and citations."""
 
@@ -46,27 +46,27 @@ class SmallModel(Protocol):
 
 @frozen
 class AgentTask:
-    """What a sub-agent is started with."""
+    """The task of a sub-agent and its options."""
 
     call_id: str
     agent: str
-    """The name of its definition."""
+    """Name of the agent definition."""
     description: str
     prompt: str
     model: str = ""
-    """"": the definition's, else the session's."""
+    """Model name; empty: the definition's, else the session's."""
     background: bool = False
     worktree: bool = False
-    """Work in a git worktree of its own."""
+    """Whether the agent works in its own git worktree."""
     is_planned: bool = False
-    """Plan mode is on."""
+    """Whether plan mode is on."""
 
 
 class AgentStarter(Protocol):
-    """Starts sub-agents for one call, whose events go where the call's own go."""
+    """Starts sub-agents for one call; their events are reported with the call's own."""
 
     def problem(self, task: AgentTask) -> str | None:
-        """Why the task cannot be started; None if it can."""
+        """Reason why the task cannot be started; None if it can."""
         ...
 
     async def start(self, task: AgentTask, signal: AbortSignal) -> Output:
@@ -74,7 +74,7 @@ class AgentStarter(Protocol):
         ...
 
     def has_background(self, agent_id: str) -> bool:
-        """Whether there is a background agent of this id."""
+        """Whether there is a background agent with this id."""
         ...
 
     async def stop(self, agent_id: str) -> str:
@@ -95,14 +95,16 @@ class ToolContext:
     environ: Mapping[str, str] = field(default_factory=dict)
     """Environment of child processes, without keys and tokens (S11)."""
     passed: PassedVariables = NO_FURTHER
-    """Variables that the settings pass on to child processes."""
+    """Additional variables that the settings pass to child processes."""
     proxies: Mapping[str, str] = field(default_factory=dict)
     """Proxy variables with their credentials, for requests that tools make themselves."""
     read_cache: ReadCache = field(default_factory=ReadCache)
     """Which file contents the model has seen. Shared by all calls of a conversation."""
     hides: Callable[[str], bool] | None = None
-    """Whether a file (absolute path) must not appear in search results; None: nothing is hidden. A search is allowed
-    for a folder as a whole, so rules against single files in it apply here (S7)."""
+    """Whether a file (absolute path) must not appear in search results; None: nothing is hidden.
+
+    A search is allowed for a folder as a whole, so rules against single files in it apply here (S7).
+    """
     launcher: Launcher = Launcher()
     shells: Shells | None = None
     """The background commands of the session; None if they are not available."""
@@ -110,21 +112,21 @@ class ToolContext:
     small_model: SmallModel | None = None
     """None if no model is available, e.g. in tests of a single tool."""
     agents: AgentStarter | None = None
-    """None where no sub-agents can be started."""
+    """None if sub-agents cannot be started."""
     mode: PermissionMode = PermissionMode.DEFAULT
     """The permission mode when the call begins."""
     reaches: Callable[[str], bool] | None = None
     """Whether a rule allows fetching from a host although its name resolves to a private address; None: no host."""
     by_user: bool = False
-    """The user typed this command: it gets their whole environment."""
+    """Whether the user typed this command; it then gets their whole environment."""
     credentials: Mapping[str, str] = field(default_factory=dict)
-    """Variables with credentials, of which a grant may name some for one command."""
+    """Variables with credentials. A grant may pass some of them to one command."""
     grant: Grant = ORDINARY
     """Permissions of this call's command beyond the usual sandbox limits."""
     needs: tuple[Need, ...] = ()
-    """The needs that were approved for this call; empty if there was no decision, e.g. in tests of a single tool."""
+    """The needs approved for this call; empty if there was no decision, e.g. in tests of a single tool."""
     also_writable: tuple[Path, ...] = ()
-    """Further folders that sandboxed commands may write (`sandbox.allowWrite`)."""
+    """More folders that sandboxed commands may write (`sandbox.allowWrite`)."""
 
     @property
     def root(self) -> Path:
@@ -132,7 +134,7 @@ class ToolContext:
         return self.working_dirs[0] if self.working_dirs else self.cwd
 
     def folder_of(self, needs: Sequence[Need]) -> Path:
-        """The folder that relative paths of a call start from: the shell's directory for commands, else the root."""
+        """The base of relative paths in a call: the shell's directory for commands, else the root."""
         return self.cwd if any(need.kind == "execute" for need in needs) else self.root
 
 
@@ -152,15 +154,15 @@ class Output:
     """For the model."""
     is_error: bool = False
     is_exit_code: bool = False
-    """The error is the exit code of a command that ran to its end; the call itself did not fail."""
+    """Whether the error is only the exit code of a command that ran to its end; the call itself did not fail."""
     summary: str = ""
     """One line for the user, e.g. `214 lines`, `exit 1`."""
     display: Json = field(default_factory=dict)
     """For the user: `{"kind": "diff" | "code" | "text" | "image" | "matches", ...}`; unknown kinds are ignored."""
     structured: Any = None
-    """For programs: `tool_use_result` in stream-json."""
+    """Value for programs: `tool_use_result` in stream-json."""
     data: Json = field(default_factory=dict)
-    """Kept with the result in the log, for later steps: see `core.messages.RESULT_DATA`."""
+    """Stored with the result in the log, for later steps: see `core.messages.RESULT_DATA`."""
     new_cwd: Path | None = None
     """New working directory of shell commands, if this call changed it."""
     mode: Literal["plan", "previous"] | None = None
@@ -168,17 +170,17 @@ class Output:
     todos: list[Json] | None = None
     """The complete task list, if the call changed it."""
     wanted_hosts: tuple[str, ...] | None = None
-    """Not None: a command failed without network access, to these hosts as far as known; it may be run again."""
+    """If not None, a command failed for lack of network access, to these hosts as far as known; it may be run again."""
     allows: tuple[str, ...] = ()
     """Allow rules that apply until the submission ends, from a skill that the user trusts."""
     allows_from: str = ""
-    """The file that they come from."""
+    """The file that these rules come from."""
     cancel_siblings: bool = False
-    """This failure makes the parallel calls pointless (T6)."""
+    """Whether this failure makes the parallel calls pointless (T6)."""
     notices: tuple[str, ...] = ()
     """Warnings for the user, each shown as a separate notice."""
     final: Any = None
-    """Not None: the submission ends with this value (structured output)."""
+    """If not None, the submission ends with this value (structured output)."""
 
 
 ToolRun = AsyncGenerator[Progress | Output, None]
@@ -186,7 +188,7 @@ ToolRun = AsyncGenerator[Progress | Output, None]
 
 
 class Tool(Protocol):
-    """Input is a plain dictionary that has passed `input_schema`.
+    """A tool. Its input is a plain dictionary that has passed `input_schema`.
 
     A tool may also have `runs_beside(input) -> bool`: whether a call that is not safe may still run in parallel with
     others; and `preview(input, context) -> Json | Output | None`: what a call would do, in the form of
@@ -212,7 +214,7 @@ class Tool(Protocol):
         ...
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        """What permission must cover. Cheap, no side effects, never asks."""
+        """The needs that permissions must cover. Cheap, no side effects, never asks."""
         ...
 
     def check(self, input: Json, context: ToolContext) -> str | None:

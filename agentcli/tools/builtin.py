@@ -1,4 +1,4 @@
-"""Shared by the built-in tools: descriptions from .md files, and paths."""
+"""Base classes and path helpers of the built-in tools. Descriptions come from .md files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BuiltinTool:
     name: str
     input_schema: Json
     subject: str
-    """The input field that names the object of a call, e.g. its file."""
+    """The input field that identifies the target of a call, e.g. its file."""
 
     @cached_property
     def description(self) -> str:
@@ -42,8 +42,10 @@ class BuiltinTool:
 
 @cache
 def _description_beside(modules: tuple[str, ...], name: str) -> str:
-    """The text of the file beside the first of these modules that has one. Read once per process: a session's
-    sub-agents have tools of their own."""
+    """The description file beside the first of these modules that has one.
+
+    Cached per process, because each sub-agent creates its own tools.
+    """
     beside = (Path(str(sys.modules[module].__file__)).with_name(f"{name.lower()}.md") for module in modules)
     return next(path for path in beside if path.is_file()).read_text(encoding="utf-8").strip()
 
@@ -63,17 +65,20 @@ def object_schema(required: list[str], properties: dict[str, Any]) -> Json:
 
 
 LONGEST_PATH = 4_096
-"""Characters, the limit of Linux."""
+"""In characters, the limit of Linux."""
 
 
 def absolute_path(given: object, context: ToolContext) -> str:
-    """The path without `..` and `~`, relative to the project's root. The same text is approved and opened. A path in
-    the temp folder of sandboxed commands is mapped to its real location."""
+    """An absolute path without `..` and `~`; relative paths start at the project's root.
+
+    The approved text and the opened path are the same. A path in the temp folder of sandboxed commands is mapped to its
+    real location.
+    """
     text = given if isinstance(given, str) else ""
     home = context.environ.get("HOME")
     if home and (text == "~" or text.startswith("~/")):
         text = home + text[1:]
-    # Without a `Path`: a resumed session asks for each of its calls.
+    # Without a `Path`, for speed: a resumed session calls this for each of its calls.
     return context.launcher.outside(os.path.normpath(os.path.join(context.root, text)))  # noqa: PTH118
 
 
@@ -107,6 +112,6 @@ def failure(text: str, summary: str = "failed") -> Output:
 
 
 def os_failure(error: OSError, what: str) -> Output:
-    """A failure message for an error of the operating system."""
+    """An error output for an error of the operating system."""
     reason = (error.strerror or str(error) or type(error).__name__).lower()
     return failure(f"{what}: {reason}.", summary=reason)

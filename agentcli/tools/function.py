@@ -119,7 +119,7 @@ def _hints(function: Function) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function, include_extras=True)
     except NameError as error:
-        # Annotations are strings here, and can only name what the function's module defines.
+        # Annotations are strings here, and can only name things defined in the function's module.
         raise TypeError(
             f"an annotation of {function.__name__} cannot be resolved: {error}; define it in the module"
         ) from None

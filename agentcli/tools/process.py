@@ -1,8 +1,8 @@
-"""A child process and its descendants: in a new session, and stopped as a process group.
+"""A child process and its descendants, in a new session and stopped as a process group.
 
 The output uses its own pipes, not asyncio's: with those `wait()` may wait for a grandchild that holds the pipe open.
-Its end is seen through a descriptor on the event loop, where asyncio would need a thread for each process.
-Always call `aclose` on a `Child`; after that nothing of the group runs and no descriptor is open. A process that
+The end of the process is detected through a descriptor on the event loop; asyncio would need a thread per process.
+Always call `aclose` on a `Child`: afterwards no process of the group runs and no descriptor is open. A process that
 created its own session escapes this; see `orphan_processes`.
 """
 
@@ -23,7 +23,7 @@ CHUNK = 65_536
 GRACE = 2.0
 """Seconds from SIGTERM to SIGKILL for the process itself."""
 SHUTDOWN_GRACE = 0.5
-"""The same when agentcli itself is being terminated and has little time."""
+"""Like `GRACE`, while agentcli itself is being terminated and has little time."""
 REST_GRACE = 0.2
 """Seconds for the rest of the group after the process has ended."""
 _POLL = 0.01
@@ -37,8 +37,8 @@ class Pipe:
         os.set_blocking(descriptor, False)
 
     async def read(self) -> bytes:
-        """Available data, waiting for some; empty at the end."""
-        # A pipe that is never empty would block everything else on the loop.
+        """Wait for data and return it; empty at the end."""
+        # Yield first: reading a pipe that is never empty would block everything else on the loop.
         await asyncio.sleep(0)
         while True:
             try:
@@ -69,7 +69,7 @@ class Pipe:
 class Child:
     def __init__(self, process: StartedProgram, output: Pipe, errors: Pipe | None) -> None:
         self.terminate: Callable[[], bool] | None = None
-        """`Launch.terminate`, if there is one."""
+        """`Launch.terminate`, if the launch has one."""
         self._process = process
         self.output = output
         self.errors = errors
@@ -85,7 +85,7 @@ class Child:
         separate_errors: bool = False,
         pass_descriptors: tuple[int, ...] = (),
     ) -> Child:
-        """Call it on the event loop. Raises OSError if the program or the folder does not exist."""
+        """Start a process. Call it on the event loop. Raises OSError if the program or the folder does not exist."""
         reading, writing = os.pipe()
         error_reading, error_writing = os.pipe() if separate_errors else (-1, writing)
         try:
@@ -114,12 +114,12 @@ class Child:
         return self._process.returncode
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Whether the process itself has ended; ignores its descendants and the pipe."""
+        """Wait for the process itself, ignoring its descendants and the pipe; return whether it has ended."""
         done, _pending = await asyncio.wait({self._exit}, timeout=seconds)
         return bool(done)
 
     def signal_group(self, number: int) -> bool:
-        """Send a signal to the group; False if nothing of it is left. Synchronous, for abort callbacks."""
+        """Send a signal to the group; False if the group is empty. Synchronous, for abort callbacks."""
         if number == signal.SIGTERM and self.terminate is not None:
             if self.terminate():
                 return True
@@ -135,9 +135,9 @@ class Child:
         return True
 
     async def end(self, grace: float = GRACE) -> bool:
-        """SIGTERM to the group, then SIGKILL: after `grace` for the process, soon after its end for the rest.
+        """Send SIGTERM to the group, then SIGKILL: after `grace` to the process, soon after its end to the rest.
 
-        True if there was anything left to stop. Output so far and data in the pipe stay readable.
+        Returns whether anything was left to stop. Output so far and data in the pipe stay readable.
         """
         if not self.signal_group(signal.SIGTERM):
             await asyncio.wait({self._exit})
@@ -157,7 +157,7 @@ class Child:
             await asyncio.sleep(_POLL)
 
     async def aclose(self) -> None:
-        """Kill the rest, reap, close. Safe during a cancellation."""
+        """Kill the group, reap the process and close descriptors. Safe during a cancellation."""
         self.signal_group(signal.SIGKILL)
         try:
             # SIGKILL cannot be ignored, so this ends soon: wait even if cancelled.
@@ -169,7 +169,7 @@ class Child:
 
 
 def _exit_of(process: StartedProgram) -> asyncio.Future[None]:
-    """Done when the process has ended and is reaped."""
+    """A future that is done when the process has ended and is reaped."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
 

@@ -1,6 +1,6 @@
 """The tools of a conversation: found by name or alias, listed in a fixed order.
 
-The order is part of the request's prefix: it must be the same in every process to keep the prompt cache.
+The order is part of the request's prefix: it must be identical in every process to keep the prompt cache.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _INSTEAD = {
     "create": ("Write",),
     "terminal": ("Bash",),
 }
-"""Replacements for tools of other programs."""
+"""Our replacements for tool names of other programs."""
 _MOST_NAMED = 30
 _OF_SERVERS = "mcp__"
 _SEARCH = "ToolSearch"
-"""Finds tools of MCP servers."""
+"""Name of the tool that finds tools of MCP servers."""
 
 
 class Registry:
-    """Immutable. Built-in tools first, in fixed order, then all others by name."""
+    """The tools of a conversation. Immutable. Built-in tools come first, in fixed order, then all others by name."""
 
     def __init__(self, tools: Iterable[Tool], deferred: Collection[str] = ()) -> None:
-        """`deferred`: names of tools that can be called but are not part of each request."""
+        """`deferred`: names of tools that can be called but are not sent with each request."""
         builtin = {name: index for index, name in enumerate(BUILTIN_NAMES)}
         self._tools: dict[str, Tool] = {}
         for tool in sorted(tools, key=lambda tool: (builtin.get(tool.name, len(builtin)), tool.name)):
@@ -79,7 +79,7 @@ class Registry:
         return [folded[match] for match in difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.6)]
 
     def hint(self, name: str) -> str:
-        """What to use instead of an unknown tool; empty if there are no tools."""
+        """A suggestion for an unknown tool name; empty if there are no tools."""
         near = self.near(name)
         if name.startswith(_OF_SERVERS) and _SEARCH in self._tools:
             server, _, tool = name.removeprefix(_OF_SERVERS).partition("__")
@@ -96,7 +96,8 @@ class Registry:
         return f"The tools are: {', '.join(names[:_MOST_NAMED])}{more}." if names else ""
 
     def schemas(self) -> tuple[Json, ...]:
-        """For the request, without deferred tools. Always the same objects, so that they encode to the same bytes."""
+        """Schemas for the request, without deferred tools. Always the same objects, so that they encode to the same
+        bytes."""
         if self._schemas is None:
             self._schemas = tuple(
                 {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
@@ -106,7 +107,7 @@ class Registry:
         return self._schemas
 
     def selected(self, names: Iterable[str]) -> Registry:
-        """Only these tools. An unknown name is a `UsageError`: a typo must not widen anything."""
+        """A registry with only these tools. An unknown name is a `UsageError`: a typo must not widen anything."""
         chosen: list[Tool] = []
         for name in dict.fromkeys(names):
             tool = self.get(name)

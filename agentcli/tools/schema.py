@@ -1,4 +1,4 @@
-"""The part of JSON Schema that tool inputs need: readable problems, and coercion of harmless mistakes.
+"""The subset of JSON Schema that tool inputs need: readable problems, and coercion of harmless mistakes.
 
 Not `jsonschema`: it takes a tenth of a second to import, and its messages do not help a model. Unknown keywords never
 make a value invalid.
@@ -31,7 +31,7 @@ _OF_PLAIN_VALUES = frozenset(("type", "description", "minimum"))
 def problems(schema: Mapping[str, Any], value: object, path: str = "") -> list[str]:
     """Messages such as `limit: must be an integer`; empty if the value is valid."""
     if not isinstance(schema, Mapping):
-        return []  # `true` is a schema too
+        return []  # `true` is a valid schema
     options = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(options, list):
         if any(not problems(option, value, path) for option in options):
@@ -94,8 +94,10 @@ def checked(schema: Mapping[str, Any], value: Json) -> tuple[Json, list[str]]:
 
 
 def _fits(schema: Mapping[str, Any], value: Json) -> bool:
-    """Whether all members are plain values as the schema wants them, which those of most calls are. False: look closer,
-    which takes five times as long."""
+    """Fast check that all members are plain values of the right type, as in most calls.
+
+    False: the full check, which takes five times as long, must decide.
+    """
     known = schema.get("properties") if isinstance(schema, dict) and schema.keys() <= _OF_OBJECTS else None
     if not isinstance(known, dict) or schema.get("type") != "object" or not isinstance(value, dict):
         return False

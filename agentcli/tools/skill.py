@@ -15,7 +15,7 @@ from agentcli.tools.builtin import BuiltinTool, failure, object_schema
 
 NAME = "Skill"
 USED_SKILL = "skill"
-"""In `Output.data`: the name of the skill that was loaded."""
+"""Key in `Output.data`: the name of the loaded skill."""
 
 
 @frozen
@@ -23,9 +23,9 @@ class LoadedSkill:
     name: str
     text: str
     source: str
-    """Its file, for people."""
+    """Its file, for display."""
     allows: tuple[str, ...] = ()
-    """Allow rules that apply while it is used."""
+    """Allow rules that apply while the skill is used."""
     notice: str = ""
     """For the user: why rules of its file do not apply."""
 

@@ -1,4 +1,4 @@
-"""StructuredOutput: ends a submission with an object that fits a JSON schema.
+"""StructuredOutput: end a submission with an object that conforms to a JSON schema.
 
 Needs all of JSON Schema, so this is the only module that uses the `jsonschema` package, imported with the first object.
 """
@@ -24,7 +24,7 @@ class StructuredOutput:
         "schema; the answer in words is not read."
     )
     validates_itself = True
-    """The caller does not check the input against `input_schema`; this tool reports problems itself."""
+    """Tells the caller not to check the input against `input_schema`; this tool reports problems itself."""
 
     def __init__(self, schema: Json) -> None:
         # The API accepts only objects as input; any other type is wrapped in one.

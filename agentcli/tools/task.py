@@ -1,4 +1,4 @@
-"""Task: hands a piece of work to a sub-agent with a context of its own."""
+"""Task: delegate work to a sub-agent with its own context."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Task(BuiltinTool):
         return plain_line(f"{_agent(input)}: {input.get('description', '')}")
 
     def is_safe(self, input: Json) -> bool:
-        # It costs money and may change files, so it must not be discarded and repeated.
+        # A sub-agent costs money and may change files, so the call must not be discarded and repeated.
         return False
 
     def runs_beside(self, input: Json) -> bool:

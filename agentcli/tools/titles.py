@@ -11,7 +11,8 @@ _PATHS = ("file_path", "notebook_path", "path")
 
 
 def title_of(tool: Tool, input: Json, root: Path) -> str:
-    """`root`: where the session started, not the current directory: a title must stay true after a `cd`."""
+    """The title. `root`: where the session started, not the current directory: a title must stay correct after a
+    `cd`."""
     title, folder = tool.title(input), f"{root}/"
     for name in _PATHS:
         path = input.get(name)

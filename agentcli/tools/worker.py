@@ -1,4 +1,4 @@
-"""Run a parser of untrusted documents in a process of its own, which can be ended and has bounded memory."""
+"""Run a parser of untrusted documents in a separate process that can be killed and has bounded memory."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ sys.stdout.write(json.dumps(names["work"](sys.stdin.buffer.read(), *sys.argv[1:]
 
 
 async def run_worker(module: Path, data: bytes, *arguments: str, seconds: float, signal: AbortSignal) -> dict[str, Any]:
-    """What `work(data, *arguments)` of the module returns, or {"error": reason}. Raises `Aborted`.
+    """Run `work(data, *arguments)` of the module and return its result, or {"error": reason}. Raises `Aborted`.
 
-    The module imports nothing of this package.
+    The module must not import anything of this package.
     """
-    # More than the timeout, which has a message of its own: the limit is for a process that nobody waits for any more.
+    # Above the timeout, which has its own message: this limit stops a process that nothing waits for any more.
     code = _RUN.format(cpu_seconds=int(seconds) + 1, source=await in_thread(module.read_text, "utf-8"))
     command = isolated_python(f"exec({code!r})", *arguments, libraries=library_folders())
     process = await start_program_async(command, cwd="/", environ={}, stdin=PIPE, stdout=PIPE)

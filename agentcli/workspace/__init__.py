@@ -1,1 +1,1 @@
-"""Snapshots of files, so that the agent's changes can be shown and undone."""
+"""Snapshots of files, used to show and undo the agent's changes."""

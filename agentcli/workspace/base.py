@@ -12,31 +12,31 @@ from agentcli.core.messages import Json
 
 ChangeKind = Literal["added", "modified", "deleted"]
 ConflictChoice = Literal["keep", "replace"]
-"""For lines that both the user and the submission changed: keep them as they are now, or replace them."""
+"""For lines that both the user and the submission changed: keep the current ones, or replace them."""
 DiffScope = Literal["session", "prompt", "all"]
-"""What the agent changed in this session, what the last prompt changed, or how the work tree differs from HEAD."""
+"""Changes of the agent in this session, changes of the last prompt, or the work tree compared with HEAD."""
 
 
 @frozen
 class FileChange:
     path: str
-    """Absolute."""
+    """Absolute path."""
     kind: ChangeKind
     added: int | None
-    """Number of lines; None if the file is not text."""
+    """Number of added lines; None if the file is not text."""
     removed: int | None
     note: str = ""
     """Remark shown instead of line counts, as half a sentence."""
     certain: bool = True
-    """False: no snapshot could confirm the change; `note` explains why."""
+    """Whether a snapshot confirms the change; if not, `note` explains why."""
 
 
 @frozen
 class FolderDiff:
-    """The changes in one folder as a unified diff that git wrote."""
+    """The changes in one folder as a unified diff made by git."""
 
     root: str
-    """Absolute; the names in `text` are relative to it."""
+    """Absolute path of the folder; the names in `text` are relative to it."""
     text: str
     notes: tuple[FileChange, ...] = ()
     """Files that the diff cannot show, mainly those without a stored copy."""
@@ -48,7 +48,7 @@ class FolderDiff:
 class WorkspaceDiff:
     folders: tuple[FolderDiff, ...] = ()
     problem: str = ""
-    """Why there is no diff, as a sentence."""
+    """Why there is no diff, as a sentence; empty if there is one."""
 
 
 @frozen
@@ -68,7 +68,7 @@ class LineClash:
     """Lines that both the user and the submission changed. Text is decoded, with replacement characters."""
 
     line: int
-    """Number of the first one in the file as it is now; 0 if the whole file clashes."""
+    """Number of the first line in the current file; 0 if the whole file clashes."""
     now: str
     replaced: str
     """The lines that `ConflictChoice` "replace" would restore."""
@@ -76,30 +76,30 @@ class LineClash:
 
 @frozen
 class Conflict:
-    """A file that cannot be restored without a choice of the user."""
+    """A file that cannot be restored without a choice by the user."""
 
     path: str
     clashes: tuple[LineClash, ...]
     """Empty for links and binary files."""
     exists: bool = True
-    """Whether the file would be there after "replace"."""
+    """Whether the file would exist after "replace"."""
 
 
 @frozen
 class UndoPlan:
-    """The questions of an undo or redo. `prompt_id` is the message that began the submission."""
+    """The questions that an undo or redo has. `prompt_id` is the message that began the submission."""
 
     prompt_id: str = ""
     conflicts: tuple[Conflict, ...] = ()
     doubtful: tuple[str, ...] = ()
-    """Files that changed while a command ran, by the command or by the user: absolute paths."""
+    """Absolute paths of files that changed while a command ran, either by the command or by the user."""
     commands: tuple[str, ...] = ()
     """The commands that ran at that time, if known."""
 
 
 @frozen
 class UndoChoices:
-    """How to resolve conflicts: by absolute path, and for all other files. None: leave such a file alone."""
+    """How to resolve conflicts: by absolute path, and for all other files. None: do not touch such a file."""
 
     by_path: Mapping[str, ConflictChoice] = field(default_factory=dict)
     otherwise: ConflictChoice | None = None
@@ -113,10 +113,10 @@ class UndoReport:
     """The result of an undo or redo. Paths are absolute."""
 
     done: bool
-    """False if nothing was or could be restored; `text` explains why."""
+    """Whether anything was restored; if not, `text` explains why."""
     text: str = ""
     prompt_id: str = ""
-    """The message that began the submission."""
+    """Id of the message that began the submission."""
     restored: tuple[str, ...] = ()
     """Files whose old content was restored."""
     recreated: tuple[str, ...] = ()
@@ -138,7 +138,7 @@ class UndoNews:
 
     prompt_id: str
     again: bool
-    """True for a redo."""
+    """Whether it is a redo."""
     restored: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ class UndoNews:
 
 @frozen
 class Snapshot:
-    """One folder at one moment. Paths are relative to it, as the file system spells them."""
+    """One folder at one moment. Paths are relative to it, spelled as in the file system."""
 
     tree: str
     """The id of a tree in the shadow repository."""
@@ -170,37 +170,43 @@ class TooManyFiles(SnapshotError):
 
 
 class Workspace:
-    """Keeps files as they were before a call that may change them. This one keeps nothing; `reason` says why."""
+    """Keeps the contents of files before calls that may change them. This base class keeps nothing; `reason` says
+    why."""
 
     def __init__(self, reason: str = "No copies of files are kept here, so nothing can be undone.") -> None:
         self._reason = reason
 
     async def warm(self, working_dirs: Sequence[Path]) -> None:
-        """Prepare the first snapshot in advance, where that is allowed."""
+        """Prepare the first snapshot in advance, if that is allowed."""
 
     def begin(self, prompt_id: str) -> None:
-        """Called when a submission begins."""
+        """Call when a submission begins."""
 
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
-        """Called right before a call that is not safe begins to work. Must be quick and must not raise."""
+        """Call right before a call that is not safe starts. Must be quick and must not raise."""
 
     async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
-        """Called when such a call has ended. It may have changed the paths in `only` and what is below them; None: any
-        file. `background`: commands go on in the background. What changes until the next call is the user's. Must not
-        raise."""
+        """Call when such a call has ended. Must not raise.
+
+        It may have changed the paths in `only` and everything below them; None: any file. `background`: commands of the
+        agent continue in the background. Changes until the next call are the user's.
+        """
 
     async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
-        """The user runs a command of their own, maybe beside a call; it may change the paths in `only`; None: any file.
-        Must not raise."""
+        """Call when the user runs a command of their own, possibly during a call. Must not raise.
+
+        It may change the paths in `only`; None: any file.
+        """
 
     async def after_user_command(self) -> None:
-        """Called when that command has ended. Must not raise."""
+        """Call when the user's command has ended. Must not raise."""
 
     async def end(self, hurry: bool = False) -> None:
-        """The submission is over; later changes are the user's. `hurry`: within a second, the program is to end."""
+        """Call when the submission is over; later changes are the user's. `hurry`: finish within a second, because the
+        program is about to exit."""
 
     def take_notice(self) -> str | None:
-        """The next message about something that cannot be undone, each once."""
+        """The next message about changes that cannot be undone; each is returned once."""
         return None
 
     async def changes(self) -> list[FileChange]:
@@ -216,11 +222,11 @@ class Workspace:
         return UndoReport(False, self._reason)
 
     async def plan(self, again: bool, choices: UndoChoices | None = None) -> UndoPlan:
-        """What an undo (`again`: a redo) would have to ask about beyond `choices`. Changes nothing."""
+        """The questions that an undo (`again`: a redo) would have beyond `choices`. Changes nothing."""
         return UndoPlan()
 
     async def take_undo_news(self) -> list[UndoNews]:
-        """The net effect of the undos and redos since this was last asked, by an earlier process too."""
+        """The net effect of the undos and redos since the last call, which may have been made by an earlier process."""
         return []
 
     async def aclose(self) -> None: ...

@@ -1,6 +1,6 @@
-"""Snapshots of all folders of a session together, with the folders that failed.
+"""Snapshots of all folders of a session together, and which folders failed.
 
-Nested repositories are found on the way and treated as separate folders.
+Nested repositories found on the way are treated as separate folders.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class SnapshotFolders:
         without: Iterable[str],
         seconds: float | None = None,
     ) -> SnapshotResult:
-        """Take snapshots of these folders except those in `without`, and of their nested repositories."""
+        """Take snapshots of these folders, except those in `without`, and of their nested repositories."""
         taken = SnapshotResult()
         wanted = list(dict.fromkeys(roots))
         self._known.update(wanted)
@@ -109,8 +109,10 @@ class SnapshotFolders:
         return snapshot
 
     async def store_written(self, roots: Iterable[str], paths: Sequence[str]) -> dict[str, dict[str, TreeEntry]] | None:
-        """Store these files (absolute paths) as they are now, without a snapshot, by folder. None if only a scan of
-        the whole folder shows what has changed. Raises `SnapshotError` and OSError."""
+        """Store the current content of these files (absolute paths), without a snapshot, by folder.
+
+        None if only a scan of the whole folder shows what has changed. Raises `SnapshotError` and OSError.
+        """
         below: dict[str, list[str]] = {root: [] for root in roots}
         for path in paths:
             root = max((one for one in below if path.startswith(f"{one}/")), key=len, default=None)
@@ -137,7 +139,7 @@ class SnapshotFolders:
         await in_thread(lambda: shadow.hold(self._place.session_id, tree))
 
     async def shadow(self, root: Path) -> Shadow:
-        """Raises `SnapshotError` and OSError."""
+        """The shadow repository of a folder, opened on first use. Raises `SnapshotError` and OSError."""
         if root == root.parent:
             raise TooManyFiles("it is the root of the file system")
         shadow = self._shadows.get(str(root))
@@ -167,7 +169,7 @@ class SnapshotFolders:
 
 
 def distinct(folders: Sequence[Path]) -> list[Path]:
-    """The folders without those inside another one."""
+    """The folders, without those inside another one."""
     return [
         one
         for one in dict.fromkeys(folders)
@@ -176,7 +178,7 @@ def distinct(folders: Sequence[Path]) -> list[Path]:
 
 
 def home_of(path: Path, roots: Sequence[Path]) -> Path | None:
-    """The folder that a path belongs to: its nested repository, else its root. None: outside all roots."""
+    """The folder that a path belongs to: its nested repository, else its root; None if outside all roots."""
     root = next((root for root in roots if path != root and path.is_relative_to(root)), None)
     if root is None:
         return None

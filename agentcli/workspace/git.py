@@ -1,9 +1,9 @@
-"""Runs git on a shadow repository, so that nothing of the folder's own repository is obeyed, run or changed.
+"""Run git on a shadow repository, so that nothing of the folder's own repository is obeyed, run or changed.
 
-The repository's folder lies elsewhere and is named outright, so the folder's `.git` (configuration, hooks, index,
-stash, refs) is never opened. Nothing of the user's environment or configuration comes through either. What is left is
-what the tree itself holds: `.gitignore`, which is obeyed on purpose, and `.gitattributes`, which `info/attributes`
-of the shadow overrides, so that bytes stay what they are and no filter has a name to be found by (S1, S12).
+The shadow repository is stored elsewhere and named explicitly, so the folder's `.git` (configuration, hooks, index,
+stash, refs) is never opened. The user's environment and configuration are not used either. Only files of the tree
+itself have an effect: `.gitignore`, which is obeyed on purpose, and `.gitattributes`, which `info/attributes` of the
+shadow overrides, so that bytes are stored unchanged and no filter can be named (S1, S12).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 def find_git(search_path: str | None, folders: Sequence[Path]) -> str | None:
-    """The git to run: never one that lies inside a working directory, where the agent could have put it."""
+    """The git to run: never one inside a working directory, where the agent could have put it."""
     return find_program("git", search_path, folders)
 
 
@@ -55,7 +55,7 @@ class Git:
     git_dir: Path
     work_tree: Path
     folder: Path
-    """Where it runs: the work tree or a folder in it. Paths that it takes and gives are relative to this."""
+    """Where git runs: the work tree or a folder in it. Paths in arguments and output are relative to it."""
     index: Path
 
     async def run(
@@ -67,9 +67,10 @@ class Git:
         cut: int | None = None,
         fine: tuple[int, ...] = (0,),
     ) -> bytes:
-        """The output. Raises `SnapshotError`. With `cut` output beyond that many bytes is dropped, else it is an error.
+        """Run git and return its output. Raises `SnapshotError`.
 
-        When this returns or raises, the process has ended.
+        With `cut`, output beyond that many bytes is dropped; otherwise it is an error. When this returns or raises, the
+        process has ended.
         """
         command = [self.program, "--no-pager"]
         if arguments[0] != "check-ignore":  # It refuses the option.

@@ -1,9 +1,9 @@
 """A short summary of a repository's state: branch, distance from upstream, changed files, last commits.
 
-Git runs with nothing of the user's environment, takes no lock, runs no hook and no monitor, fetches nothing and looks
-into no submodule. What it still obeys is the repository's own configuration (filters): the caller makes sure that it
-names no program, and that the folder is trusted (S1, S12). Both calls run at once, up to a deadline; their output is
-read up to a limit, cut and cleaned, because file names and commit subjects are written by others. Blocking.
+Git runs without the user's environment, takes no lock, runs no hook and no monitor, fetches nothing and does not enter
+submodules. It still obeys the repository's own configuration (filters): the caller must make sure that it names no
+program, and that the folder is trusted (S1, S12). Both git commands run in parallel, up to a deadline; their output is
+limited, cut and cleaned, because file names and commit subjects are untrusted. Blocking.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ _STATUS = (
     *("status", "--porcelain=v2", "--branch", "-z", "--no-renames"),
     *("--ignore-submodules=all", "--untracked-files=normal"),
 )
-# `rev-list` and not `log`: it obeys no setting that would check signatures or change the format.
+# `rev-list`, not `log`: it obeys no setting that would check signatures or change the format.
 _COMMITS = ("rev-list", f"--max-count={MOST_COMMITS}", "--format=%h %s", "HEAD", "--")
 
 
 @frozen
 class GitStatus:
     branch: str = ""
-    """Empty if no branch is checked out."""
+    """Name of the branch; empty if none is checked out."""
     upstream: str = ""
     ahead: int | None = None
     """Commits missing upstream; None without a known upstream."""
     behind: int | None = None
     changed: tuple[str, ...] = ()
-    """As in `git status --short`, at most `MOST_FILES`."""
+    """Changed files as in `git status --short`, at most `MOST_FILES`."""
     changed_count: int = 0
     incomplete: bool = False
     """Whether there are more changed files than were counted."""
     commits: tuple[str, ...] = ()
-    """Short hash and subject, the newest first."""
+    """Short hash and subject of each, newest first."""
 
     def lines(self) -> list[str]:
-        """For the model."""
+        """The summary for the model, as lines."""
         made = []
         if self.upstream:
             made.append(f"Upstream: {self.upstream}{self._distance()}")
@@ -79,7 +79,7 @@ class GitStatus:
 
 
 def read_git_status(program: str, folder: Path, seconds: float) -> GitStatus | None:
-    """None when git fails or takes longer. No process is left."""
+    """Read the status; None if git fails or takes longer. Leaves no process running."""
     deadline = time.monotonic() + seconds
     started: list[StartedProgram] = []
 
@@ -106,7 +106,7 @@ def read_git_status(program: str, folder: Path, seconds: float) -> GitStatus | N
     cut = len(status) >= _MOST_OUTPUT
     if codes[0] != 0 and not cut:
         return None
-    # A repository without a commit has no HEAD to list from.
+    # A repository without commits has no HEAD to list from.
     return _parsed(status, commits if codes[1] == 0 else b"", cut)
 
 
@@ -118,7 +118,7 @@ def _start(program: str, arguments: Sequence[str], folder: Path) -> StartedProgr
 
 
 def _read(processes: Sequence[StartedProgram], deadline: float) -> list[bytes] | None:
-    """All output of each, at most `_MOST_OUTPUT` of it; None after the deadline."""
+    """The output of each process, at most `_MOST_OUTPUT` bytes; None after the deadline."""
     found: list[bytearray] = [bytearray() for _process in processes]
     with selectors.DefaultSelector() as selector:
         for place, process in enumerate(processes):
@@ -168,7 +168,7 @@ def _parsed(status: bytes, commits: bytes, cut: bool) -> GitStatus:
 
 
 def _changed(entry: str) -> str:
-    """`M  src/a.py` for an entry about a file, "" for any other."""
+    """Format a file entry as `M  src/a.py`; empty for any other entry."""
     kind, _blank, rest = entry.partition(" ")
     if kind == "?":
         return f"?? {plain_line(rest, _LONGEST_NAME)}"
@@ -182,7 +182,7 @@ def _changed(entry: str) -> str:
 
 
 def _distance(text: str) -> tuple[int | None, int | None]:
-    """From `+2 -1`."""
+    """Parse `+2 -1` into ahead and behind."""
     numbers = text.replace("+", "").replace("-", "").split()
     if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
         return None, None

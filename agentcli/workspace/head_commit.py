@@ -1,6 +1,6 @@
 """The checked-out commit of a repository, read from its files: git itself would obey the repository's settings.
 
-Reads a few small regular files, never more than their beginning, and changes nothing. Blocking; called in a thread.
+Reads the beginning of a few small regular files, and changes nothing. Blocking; called in a thread.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def head_commit(root: Path) -> str | None:
 
 
 def work_tree(folder: Path) -> Path | None:
-    """The root of the repository that a folder lies in."""
+    """The root of the repository that contains a folder; None if there is none."""
     return next((one for one in (folder, *folder.parents) if os.path.lexists(one / ".git")), None)
 
 

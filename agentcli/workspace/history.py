@@ -1,9 +1,9 @@
 """History of the working directories: a snapshot before every call that may write, and undo.
 
-Implements the `Workspace` port of the loop. Owns the session's folders and journal, and serialises all work on them.
-No I/O error is raised: a failed snapshot costs the undo, never the work, and is reported
-once. The agent's changes are those made while one of its calls ran, to files that the call may have changed. All
-other changes are the user's, and an undo keeps them.
+Implements the loop's `Workspace` interface. Owns the session's folders and journal, and serialises all work on them. No
+I/O error is raised: after a failed snapshot changes cannot be undone, which is reported once, but the work continues.
+The agent's changes are those made while one of its calls ran, to files that the call may have changed. All other
+changes are the user's, and an undo keeps them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PATH_FIELDS = ("file_path", "notebook_path")
 
 
 _Stretch = tuple[UserCommand | None, Roots, Roots]
-"""A command run by the user, with the folders before and after."""
+"""A period (stretch) of a call: the user's command during it, and the folders before and after."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class _Open:
     prompt_id: str
     record: SubmissionRecord | None = None
     forced: dict[str, set[str]] = field(default_factory=dict)
-    """By folder, the files named by calls: they are copied even when git ignores them."""
+    """By folder, the files named by calls: they are copied even if git ignores them."""
     settled: set[str] = field(default_factory=set)
     """Those of `forced` that were checked against the first snapshot."""
     heads: dict[str, str | None] = field(default_factory=dict)
@@ -69,19 +69,19 @@ class _Open:
     given_up: set[str] = field(default_factory=set)
     """Folders whose snapshot failed; they are skipped for the rest of the submission."""
     begun: Roots = field(default_factory=dict)
-    """Snapshots from before the running call."""
+    """Snapshots before the running call."""
     idle: Roots = field(default_factory=dict)
-    """Snapshots from after the last call; changes since then are the user's."""
+    """Snapshots after the last call; changes since then are the user's."""
     written: dict[str, dict[str, TreeEntry]] = field(default_factory=dict)
-    """By folder, the files written by the last call, if `idle` is from before it."""
+    """By folder, the files written by the last call, if `idle` was taken before it."""
     background: bool = False
-    """A background command is running; its changes cannot be told from the user's."""
+    """Whether a background command is running; its changes cannot be told from the user's."""
     named: NamedFiles = field(default_factory=NamedFiles)
     """Files named by the calls so far."""
     input: Json = field(default_factory=dict)
     """Input of the running call."""
     stretches: list[_Stretch] = field(default_factory=list)
-    """Earlier stretches of the running call, split where commands of the user began or ended."""
+    """Earlier periods of the running call, split where commands of the user began or ended."""
 
 
 class WorkspaceHistory:
@@ -97,7 +97,7 @@ class WorkspaceHistory:
         self._pruning: asyncio.Task[None] | None = None
         self._line: UserCommand | None = None
 
-    # ------------------------------------------------------------------------------------------------ the loop's side
+    # -------------------------------------------------------------------------------------- called by the loop
 
     def begin(self, prompt_id: str) -> None:
         """Start a submission. No folder is read before something may change (S1)."""
@@ -157,7 +157,9 @@ class WorkspaceHistory:
 
     async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
         """Record the end of a call that may have changed `only` (absolute paths and everything below); None: any file.
-        `background`: commands of the agent are still running and may cause later changes."""
+
+        `background`: commands of the agent are still running and may cause later changes.
+        """
         async with self._lock:
             await self._quietly(self._after_change(only, background))
 
@@ -175,7 +177,7 @@ class WorkspaceHistory:
             begun = stretches[0][1]
         written = await self._folders.store_written(begun, only) if only is not None else None
         if written is not None:
-            # Other changes are found by the next snapshot and are the user's.
+            # The next snapshot finds other changes; those are the user's.
             opened.idle, opened.written, opened.background = begun, written, background
             return
         now = await self._take([Path(root) for root in begun], opened, record)
@@ -201,7 +203,7 @@ class WorkspaceHistory:
             await self._note_users(opened, record, span, authors.may_be_users, doubtful=True)
 
     async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
-        """Record the start of a user's command that may change the paths in `only`; None: any file."""
+        """Record the start of a command of the user that may change the paths in `only`; None: any file."""
         async with self._lock:
             await self._quietly(self._split())
             self._line = UserCommand.of(command, only)
@@ -232,8 +234,11 @@ class WorkspaceHistory:
         among: Callable[[str, Difference], bool] | None = None, except_below: Sequence[str] | None = None,
         written: Mapping[str, TreeEntry] | None = None, doubtful: bool | None = None,
     ) -> None:  # fmt: skip
-        """Record the user's changes in one folder: all, only those that `among` accepts, or none that a call
-        may have made. `written`: files as the previous call left them."""
+        """Record the user's changes in one folder: all, only those that `among` accepts, or none that a call may have
+        made.
+
+        `written`: files as the previous call left them.
+        """
         root, before, after = span
         if before == after and not written:
             return
@@ -250,8 +255,10 @@ class WorkspaceHistory:
             await in_thread(lambda: journal.note_user_changes(record, root, changes))
 
     async def _amended(self, record: SubmissionRecord, now: Roots, opened: _Open) -> Roots:
-        """Add ignored files that a later call is the first to name to the first snapshot, with their current content.
-        Otherwise an undo would treat them as new and remove them."""
+        """Add ignored files first named by a later call to the first snapshot, with their current content.
+
+        Otherwise an undo would treat them as new and remove them.
+        """
         amended: Roots = {}
         for root, paths in opened.forced.items():
             was = record.before.get(root)
@@ -291,7 +298,7 @@ class WorkspaceHistory:
             await in_thread(lambda: journal.note_after(record, whole))
 
     async def _note_commits(self, opened: _Open, record: SubmissionRecord, journal: UndoJournal) -> None:
-        """Note new commits: undo restores files but not commits, which the user must know."""
+        """Record new commits: undo restores files but not commits, which the user must know."""
         told = set()
         for root, was in opened.heads.items():
             now = await in_thread(partial(head_commit, Path(root)))
@@ -311,7 +318,7 @@ class WorkspaceHistory:
         async with self._lock:
             await self._folders.aclose()
 
-    # -------------------------------------------------------------------------------------------------- the user's side
+    # -------------------------------------------------------------------------------------- called for the user
 
     async def changes(self) -> list[FileChange]:
         """Changes of the last submission that was not undone."""
@@ -462,7 +469,7 @@ class WorkspaceHistory:
     # ------------------------------------------------------------------------------------------------------ snapshots
 
     async def _take(self, roots: Iterable[Path], opened: _Open, record: SubmissionRecord, hurry: bool = False) -> Roots:
-        """Take snapshots of these folders. Failures are left out, recorded, and reported once."""
+        """Take snapshots of these folders. Failed ones are left out, recorded, and reported once."""
         taken = await self._folders.take(roots, opened.forced, opened.given_up, _HURRY_SECONDS if hurry else None)
         opened.given_up |= taken.failed.keys()
         journal = await self._journal_read()
@@ -515,8 +522,10 @@ class WorkspaceHistory:
             await in_thread(partial(journal.note_after, one, whole))
 
     async def _spans(self, scope: DiffScope) -> dict[str, list[SubmissionSpan]]:
-        """By folder, the snapshots around each submission in scope, with the user's changes. Doubtful changes are not
-        excluded, since showing them does no harm."""
+        """By folder, the snapshots around each submission in scope, with the user's changes.
+
+        Doubtful changes are not excluded, since showing them does no harm.
+        """
         journal = await self._journal_read()
         running = self._open.record if self._open is not None else None
         await self._settle(journal)
@@ -539,7 +548,7 @@ class WorkspaceHistory:
                     spans.setdefault(root, []).append((before, after[root], certain))
         return spans
 
-    # -------------------------------------------------------------------------------------------------------- plumbing
+    # ---------------------------------------------------------------------------------------------- helpers
 
     async def _journal_read(self) -> UndoJournal:
         if self._journal is None:
@@ -562,7 +571,7 @@ class WorkspaceHistory:
             self._tell(result)
 
     async def _asked(self, work: Awaitable[T], failed: str = "Changes cannot be undone") -> T | str:
-        """The result, or an error message."""
+        """The result of `work`, or an error message."""
         try:
             return await work
         except SnapshotError as error:

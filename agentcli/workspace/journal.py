@@ -1,7 +1,7 @@
 """Journal of a session's submissions and their snapshots, on disk so that a later process can undo them.
 
 One file of JSON lines per session, appended to as things happen. A line that cannot be read is skipped: at worst a
-submission cannot be undone. Owns the file and its form; takes no snapshots.
+submission cannot be undone. Owns the file and its format; takes no snapshots.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_NAMED = 500
 
 @dataclass(slots=True)
 class UserChanges:
-    """What the user changed in one folder while a submission ran. Paths are relative to the folder."""
+    """The user's changes in one folder while a submission ran. Paths are relative to the folder."""
 
     files: dict[str, EntryChange] = field(default_factory=dict)
     made: list[str] = field(default_factory=list)
@@ -42,7 +42,7 @@ class UserChanges:
         return bool(self.files or self.made or self.gone)
 
     def without(self, root: str, choices: UndoChoices) -> UserChanges:
-        """The changes that remain the user's after their choices; "replace" drops doubtful ones."""
+        """The changes that are still the user's after their choices; "replace" drops doubtful ones."""
         if not self.doubtful:
             return self
         files = {path: step for path, step in self.files.items() if choices.get(f"{root}/{path}") != "replace"}
@@ -64,7 +64,7 @@ class UndoOutcome:
 
 @dataclass(slots=True)
 class SubmissionRecord:
-    """The folders before and after one prompt. `calls` are the states before each call, for going back to any."""
+    """The folders before and after one prompt. `calls` are the states before each call, to return to any of them."""
 
     number: int
     prompt_id: str
@@ -74,16 +74,16 @@ class SubmissionRecord:
     missed: list[str] = field(default_factory=list)
     """Messages about changes that cannot be undone."""
     user_changes: list[tuple[str, UserChanges]] = field(default_factory=list)
-    """With the folder, in the order in which they happened."""
+    """The user's changes with their folder, in the order in which they happened."""
     undone: bool = False
     told: bool = False
-    """The value of `undone` that the model knows."""
+    """The value of `undone` that was reported to the model."""
     put_back: dict[str, UndoOutcome] = field(default_factory=dict)
     """Outcome of the last undo, by folder."""
     news: UndoNews | None = None
     """Report of the last undo or redo."""
     dropped: bool = False
-    """Undone and followed by other changes, so it cannot be redone."""
+    """Whether it was undone and then followed by other changes, so that it cannot be redone."""
 
     @property
     def changed(self) -> bool:
@@ -94,7 +94,7 @@ class SubmissionRecord:
 
 
 _LARGEST = 64 * 1024 * 1024
-"""Bytes of one session's notes: more than a million submissions."""
+"""Maximum bytes of one session's journal: more than a million submissions."""
 
 
 class UndoJournal:
@@ -176,7 +176,7 @@ class UndoJournal:
         record = {"type": kind, "n": submission.number, **fields}
         self._apply(record)
         data = json.dumps(record).encode() + b"\n"
-        # Without the file an undo still works in this process.
+        # Without the file, undo still works in this process.
         with contextlib.suppress(OSError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
             descriptor = os.open(self._path, flags, 0o600)
@@ -229,7 +229,7 @@ class UndoJournal:
         named = {name: tuple(map(str, record["news"][name])) for name in ("restored", "deleted", "kept")}
         submission.news = UndoNews(submission.prompt_id, not submission.undone, **named)
 
-    # ------------------------------------------------------------------------------------------------- which one
+    # ------------------------------------------------------------------------------------------------- selection
 
     def open_ended(self) -> list[SubmissionRecord]:
         """Submissions without an end, because the process was killed."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class LazyHistory(Workspace):
-    """`session`: its id and that of its origin. Nothing is started before a call may write or history is asked for."""
+    """`session`: its id and that of its origin. Nothing is started before a call may write or the history is needed."""
 
     def __init__(
         self,
@@ -39,11 +39,11 @@ class LazyHistory(Workspace):
         self._prompt_id: str | None = None
         self._last_prompt = ""
         self._running = 0
-        """Calls that may change files now: several when sub-agents work."""
+        """Number of calls that may be changing files now: several if sub-agents work."""
         self._only: set[str] | None = set()
-        """What the calls that ended beside others may have changed; None: any file."""
+        """Paths that calls which ended during others may have changed; None: any file."""
         self._end_is_due = False
-        """The submission ended while a background agent's call ran."""
+        """Whether the submission ended while a background agent's call was running."""
         self._history: WorkspaceHistory | None = None
 
     def _made(self) -> WorkspaceHistory:
@@ -72,7 +72,7 @@ class LazyHistory(Workspace):
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         history = self._made()
         if self._prompt_id is None and not self._running and not self._end_is_due:
-            # A background agent works on after the prompt that started it.
+            # A background agent continues after the prompt that started it.
             history.begin(self._last_prompt)
             self._end_is_due = True
         self._running += 1
@@ -83,7 +83,8 @@ class LazyHistory(Workspace):
             raise
 
     async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
-        """Changes of calls that overlap are attributed together, when the last of them has ended."""
+        """Record the end of a call. Changes of overlapping calls are attributed together, when the last one has
+        ended."""
         self._running -= 1
         self._only = None if only is None or self._only is None else {*self._only, *only}
         if self._running or self._history is None:

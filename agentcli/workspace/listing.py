@@ -1,6 +1,6 @@
-"""Classifies the files that git lists in a folder: new, changed, removed, empty, too large or a nested repository.
+"""Classify the files that git lists in a folder: new, changed, removed, empty, too large or a nested repository.
 
-Looks at the disk and changes nothing. Blocking; called in a thread.
+Reads the disk and changes nothing. Blocking; called in a thread.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from agentcli.config.paths import PROJECT_FILES, PROJECT_FOLDER
 ALWAYS_COPIED = 5 * 1024 * 1024
 LARGEST_FILE = 50 * 1024 * 1024
 LARGE_TOGETHER = 100 * 1024 * 1024
-"""How much of files over `ALWAYS_COPIED` a process copies for a folder, old versions included. That takes one to two
-seconds; with much more the first snapshot could run out of time, and then nothing could be undone at all."""
+"""Maximum bytes of files over `ALWAYS_COPIED` that a process copies for a folder, old versions included.
+
+That takes one to two seconds; with much more the first snapshot could time out, and then nothing could be undone.
+"""
 _DEEPEST_LOOK = 2_000
 """Maximum entries of new folders that are checked for emptiness."""
 
 
 @dataclass(slots=True)
 class FileListing:
-    """`git ls-files -t`, by kind. Folders are listed without the slash at their end."""
+    """Output of `git ls-files -t`, by kind. Folders are listed without a trailing slash."""
 
     others: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
@@ -58,7 +60,7 @@ class FolderKinds:
 
 
 def sort_folders(root: Path, folders: Iterable[str]) -> FolderKinds:
-    """Sort untracked folders by kind. An empty one is named by its deepest folders."""
+    """Classify untracked folders. An empty one is represented by its deepest folders."""
     found = FolderKinds()
     looks = _DEEPEST_LOOK
     for folder in folders:
@@ -88,7 +90,7 @@ def sort_folders(root: Path, folders: Iterable[str]) -> FolderKinds:
 
 
 def folders_among(root: Path, paths: Iterable[str]) -> list[str]:
-    """Which of these files have become folders."""
+    """Those of these files that have become folders."""
     found = []
     for path in paths:
         with contextlib.suppress(OSError):
@@ -98,7 +100,7 @@ def folders_among(root: Path, paths: Iterable[str]) -> list[str]:
 
 
 def is_own_file(path: str) -> bool:
-    """Whether agentcli itself writes this file into projects; such changes are not the prompt's."""
+    """Whether agentcli itself writes this file into projects; such changes do not belong to the prompt."""
     folder, _slash, name = path.rpartition("/")
     return folder.rpartition("/")[2] == PROJECT_FOLDER and name in PROJECT_FILES
 
@@ -108,16 +110,17 @@ def is_ignore_file(path: str) -> bool:
 
 
 def stamp_of(status: os.stat_result) -> str:
-    """A text that changes when the file does."""
+    """A text that changes when the file changes."""
     return f"{status.st_size} {status.st_mtime_ns}"
 
 
 @dataclass(frozen=True, slots=True)
 class CopyLimits:
     room: int
-    """Bytes of large files that may still be copied."""
+    """Remaining bytes of large files that may be copied."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Files without an earlier copy; unchanged ones get none now either, or they would seem to have changed."""
+    """Files without an earlier copy, with their stamps. Unchanged ones are not copied now either, or they would seem to
+    have changed."""
 
 
 @dataclass(slots=True)
@@ -125,15 +128,17 @@ class IndexChanges:
     add: list[str] = field(default_factory=list)
     remove: list[str] = field(default_factory=list)
     large: dict[str, int] = field(default_factory=dict)
-    """Those of `add` that are large, with their sizes."""
+    """The large files in `add`, with their sizes."""
     uncovered: dict[str, str] = field(default_factory=dict)
 
 
 def sort_files(
     root: Path, new: Sequence[str], changed: Sequence[str], removed: Iterable[str], limits: CopyLimits
 ) -> IndexChanges:
-    """The files to add to and remove from the index. A file that is too large or unreadable is removed: no copy is
-    better than a wrong one."""
+    """The files to add to and remove from the index.
+
+    A file that is too large or unreadable is removed: no copy is better than a wrong one.
+    """
     result = IndexChanges(remove=list(removed))
     tracked = set(changed)
     for path in dict.fromkeys((*new, *changed)):

@@ -1,8 +1,8 @@
 """Read objects of a shadow repository that git has not packed, without starting git.
 
-What one session stores is rarely packed while the session runs, and an undo reads dozens of such objects: a process of
-git for each question takes longer than the reading. Everything here raises `NotLoose` where git has to be asked
-instead: an object is packed, missing or damaged, or there are too many. Blocking; called in a thread.
+Objects stored by a session are rarely packed while it runs, and an undo reads dozens of them: a git process for each
+lookup takes longer than reading. Everything here raises `NotLoose` if git must be used instead: an object is packed,
+missing or damaged, or there are too many. Blocking; called in a thread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agentcli.workspace.trees import ABSENT, Difference, TreeEntry
 _LARGEST = 1 << 30
 _LONGEST_HEADER = 32
 _MOST_TREES = 500
-"""Trees read for one question. Git reads many of them faster."""
+"""Maximum trees read for one lookup. Git reads larger numbers faster."""
 _FOLDER = "40000"
 _REPOSITORY = "160000"
 
@@ -53,7 +53,7 @@ class LooseObjects:
         return frozenset(os.fsdecode(path) for path in _TreeReader(self).folders(b"", tree))
 
     def entries(self, tree: str, paths: Sequence[str]) -> dict[str, TreeEntry]:
-        """Files and links of a tree, those of `paths` that it has."""
+        """Those of `paths` that are files or links in a tree."""
         reader = _TreeReader(self)
         found = {path: reader.entry(tree, os.fsencode(path)) for path in paths}
         return {path: entry for path, entry in found.items() if entry is not None and entry.mode != _FOLDER}
@@ -71,7 +71,7 @@ class LooseObjects:
         return entries
 
     def _header(self, oid: str) -> tuple[bytes, int]:
-        """Kind and size."""
+        """Kind and size of an object."""
         beginning = read_bounded(self._place(oid), 4 * _LONGEST_HEADER, beginning=True)
         try:
             header, end, _content = zlib.decompressobj().decompress(beginning or b"", _LONGEST_HEADER).partition(b"\0")
@@ -97,7 +97,7 @@ class LooseObjects:
 
 
 class _TreeReader:
-    """One question about trees. Reads each of them once."""
+    """One lookup in trees. Reads each of them once."""
 
     def __init__(self, objects: LooseObjects) -> None:
         self._objects = objects

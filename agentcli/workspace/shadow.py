@@ -1,10 +1,10 @@
-"""One folder's shadow repository: takes snapshots of it, compares them and reads old content back.
+"""One folder's shadow repository: take snapshots of the folder, compare them and read old content.
 
-Owns everything below its own folder in the state directory, and never writes into the folder it watches. It keeps
+Owns everything below its own folder in the state directory, and never writes into the folder it tracks. It stores
 content, links and the executable bit of files that git does not ignore, and empty folders; other permission bits are
-restored with a deleted file. It does not keep ignored files that no call has named, files over the size limit, or
-`.git` itself. Each process has its own index (two agents may work in one folder); objects are shared. A snapshot names
-the repositories inside the folder (`nested`) without their files, and each of them gets its own shadow.
+restored with a deleted file. It does not store ignored files that no call has named, files over the size limit, or
+`.git` itself. Each process has its own index (two agents may work in one folder); objects are shared. A snapshot lists
+the repositories inside the folder (`nested`) without their files; each of them gets its own shadow.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from agentcli.workspace.undo.written_files import store_written
 T = TypeVar("T")
 MOST_FILES = 50_000
 _MANY = 64
-"""From this many new files on, one pack is written instead of loose objects: ten times less to write at first."""
+"""From this many new files on, one pack is written instead of loose objects: a tenth of the data at first."""
 _AT_ONCE = 5_000
-"""Files per update of the index; what is in it stays there when the time is up and need not be done again."""
+"""Files per index update. Updates that finished before a timeout need not be repeated."""
 _LARGE = ("core.looseCompression=0",)
-"""Copies of large files are not compressed: it would take three times as long, and most are compressed already."""
+"""Large files are stored uncompressed: compressing takes three times as long, and most are compressed already."""
 _NO_TEXT = ("core.bigFileThreshold=5m",)
-"""From this size on no lines are compared and no deltas looked for, which takes minutes."""
+"""Larger files are neither compared by line nor stored as deltas, which takes minutes."""
 _MOST_PATHSPECS = 200
 _MOST_MODES = 10_000
 _LARGEST_MODES = _MOST_MODES * 5_000
@@ -72,7 +72,7 @@ class Shadow:
     # ------------------------------------------------------------------------------------------------- snapshots
 
     def open(self) -> None:
-        """Make the repository by hand: `git init` would bring templates and ask the user's configuration."""
+        """Create the repository without `git init`, which would use templates and the user's configuration."""
         for name in ("objects/info", "objects/pack", "refs/heads", "info"):
             (self.place / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         self.place.chmod(0o700)
@@ -101,7 +101,7 @@ class Shadow:
         return "\n".join(lines) + "\n"
 
     async def take(self, seconds: float, forced: Iterable[str] = ()) -> Snapshot:
-        """Take a snapshot of the folder. `forced` are paths to keep even if ignored. Raises `SnapshotError`."""
+        """Take a snapshot of the folder. `forced`: paths to store even if ignored. Raises `SnapshotError`."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._repaired(forced)
@@ -155,7 +155,7 @@ class Shadow:
             self._named = (self._named | {path for path in named if path in files.add}) - set(files.remove)
         self._limits = CopyLimits(limits.room - sum(files.large.values()), files.uncovered)
         if folders.filled and files.add:
-            # Only now that their siblings are known are empty folders inside new ones listed separately.
+            # Empty folders inside new ones are listed separately only now that their siblings are known.
             again = parse_listing(await self._list("--directory"))
             folders.empty = (await in_thread(lambda: sort_folders(self.root, self._ours(again.folders)))).empty
         return Snapshot(self._last_tree, frozenset(folders.empty), files.uncovered, frozenset(folders.nested))
@@ -168,7 +168,7 @@ class Shadow:
         listed = parse_listing(await self._list("-m", "-d", "--directory"))
         replaced = await in_thread(lambda: folders_among(self.root, (*listed.changed, *listed.removed)))
         if replaced:
-            # While the index has a file of that name, git does not list the content of the folder.
+            # While the index has a file of that name, git does not list the folder's contents.
             await self._update((), replaced)
             self._last_tree = None
             listed = parse_listing(await self._list("-m", "-d", "--directory"))
@@ -225,7 +225,7 @@ class Shadow:
             _write(reference, f"{tree}\n")
 
     def close(self) -> None:
-        """Leave the index for the next process in this folder."""
+        """Leave the index for the next process that uses this folder."""
         with contextlib.suppress(OSError):
             self._git.index.replace(self.place / "index")
 
@@ -255,14 +255,14 @@ class Shadow:
         return await self.with_entries(EMPTY_TREE, entries) if entries else EMPTY_TREE
 
     async def folders(self, tree: str) -> frozenset[str]:
-        """Every folder that holds a file in this tree."""
+        """Every folder that contains a file in this tree."""
         if (found := await _without_git(partial(self._loose.folders, tree))) is not None:
             return found
         output = await self._run("ls-tree", "-r", "-d", "-z", "--name-only", "--full-tree", tree)
         return frozenset(os.fsdecode(name) for name in output.split(b"\0") if name)
 
     async def holds(self, tree: str) -> bool:
-        """Whether the tree still exists: old ones are deleted."""
+        """Whether the tree still exists; old ones are deleted."""
         if tree == EMPTY_TREE or await _without_git(partial(self._loose.has_tree, tree)):
             return True
         try:
@@ -286,7 +286,7 @@ class Shadow:
         """Content for each path, in batches that fit into memory."""
         async for part in self._handfuls(list(entries.items())):
             contents = await self._contents([entry.oid for _path, entry in part])
-            # Restored content is stored already: keeping it again takes no space.
+            # Restored content is already stored: storing it again takes no space.
             again = sum(len(content) for content in contents if len(content) > listing.ALWAYS_COPIED)
             self._limits = CopyLimits(self._limits.room + again, self._limits.refused)
             yield [
@@ -316,7 +316,7 @@ class Shadow:
         return sizes
 
     async def entries(self, tree: str, paths: Sequence[str]) -> dict[str, TreeEntry]:
-        """These paths as they are in a tree; those that are not in it are left out."""
+        """The entries of these paths in a tree; missing paths are left out."""
         known = await _without_git(partial(self._loose.entries, tree, paths))
         if known is not None:
             return known
@@ -341,7 +341,7 @@ class Shadow:
             await in_thread(lambda: index.unlink(missing_ok=True))
 
     async def ignored_then(self, tree: str, paths: Sequence[str]) -> set[str]:
-        """The paths that the ignore files of a tree leave out; all paths if that cannot be determined."""
+        """The paths that the ignore files of a tree exclude; all paths if that cannot be determined."""
         held = tree_entries(await self._run("ls-tree", "-r", "-z", "--full-tree", tree)) if paths else {}
         rules = {path: one for path, one in held.items() if listing.is_ignore_file(path) and one.mode != "120000"}
         if not rules:
@@ -368,11 +368,11 @@ class Shadow:
             await in_thread(lambda: shutil.rmtree(top, ignore_errors=True))
 
     async def ignored(self, paths: Sequence[str], git: Git | None = None) -> set[str]:
-        """The paths that the current ignore files leave out; all paths if git fails."""
+        """The paths that the current ignore files exclude; all paths if git fails."""
         if not paths:
             return set()
         try:
-            # With a leading dot no name is mistaken for a pattern.
+            # With a leading dot no name is parsed as a pattern.
             input = _joined(f"./{path}" for path in paths)
             arguments = ("check-ignore", "-z", "--stdin", "--no-index")
             output = await (git or self._git).run(*arguments, input=input, seconds=_USUAL_SECONDS, fine=(0, 1))
@@ -381,7 +381,7 @@ class Shadow:
         return {os.fsdecode(name).removeprefix("./") for name in output.split(b"\0") if name}
 
     async def tidy(self, seconds: float) -> None:
-        # References stay separate files: the times of their folders give the age of a session.
+        # References stay separate files, because the times of their folders give the age of a session.
         settings = ("gc.packRefs=false", *_NO_TEXT)
         await self._git.run("gc", "--quiet", "--prune=2.days.ago", seconds=seconds, settings=settings)
 
@@ -399,7 +399,7 @@ class Shadow:
 
 
 async def _without_git(read: Callable[[], T]) -> T | None:
-    """What `read` finds in loose objects; None if git has to be asked."""
+    """The result of `read` from loose objects; None if git must be used."""
     try:
         return await in_thread(read)
     except NotLoose:

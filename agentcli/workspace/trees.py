@@ -10,7 +10,7 @@ from agentcli.workspace.base import ChangeKind
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """A path in one of two snapshots; `mode` is "000000" where it is not there."""
+    """A path in a snapshot; `mode` is "000000" if it does not exist there."""
 
     mode: str
     oid: str
@@ -21,7 +21,7 @@ class TreeEntry:
 
     @property
     def is_file(self) -> bool:
-        """A regular file, not a link."""
+        """Whether it is a regular file, not a link."""
         return self.mode.startswith("100")
 
 
@@ -47,7 +47,7 @@ class Difference:
 
 
 def tree_entries(output: bytes) -> dict[str, TreeEntry]:
-    """`ls-tree -z`: files and links by path."""
+    """Parse `ls-tree -z`: files and links by path."""
     found = {}
     for row in output.split(b"\0"):
         about, tab, name = row.partition(b"\t")
@@ -58,7 +58,7 @@ def tree_entries(output: bytes) -> dict[str, TreeEntry]:
 
 
 def differences(output: bytes) -> dict[str, Difference]:
-    """`diff-tree -z --raw`, with or without `--numstat` after it."""
+    """Parse `diff-tree -z --raw`, with or without `--numstat` after it."""
     fields = output.split(b"\0")
     found: dict[str, Difference] = {}
     place = 0
@@ -83,7 +83,7 @@ def _count(text: bytes) -> int | None:
 
 
 def blobs(output: bytes) -> list[bytes]:
-    """The contents in what `cat-file --batch` says; stops at the first thing that is not one."""
+    """Parse contents from `cat-file --batch`; stops at the first entry that is not a blob."""
     contents: list[bytes] = []
     place = 0
     while (end := output.find(b"\n", place)) >= 0:

@@ -1,6 +1,6 @@
 """Changes between two snapshots to files without a copy, detected by their stamps.
 
-Looks at the disk and changes nothing. Blocking where it says so; called in a thread.
+Reads the disk and changes nothing. Functions marked as blocking are called in a thread.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from agentcli.workspace.trees import Difference
 def uncovered_changes(
     root: Path, before: Snapshot, after: Snapshot, trees: Mapping[str, Difference]
 ) -> dict[str, ChangeKind]:
-    """Changes to files that one of two snapshots has no copy of; `trees`: the difference of their trees. Blocking.
+    """Changes to files of which one of two snapshots has no copy; `trees`: the difference of their trees. Blocking.
 
-    A file that an ignore file has hidden since is not gone, and one that is copied now and was not then need not have
-    changed: that is seen by its stamp on disk."""
+    The stamp on disk decides: a file may be hidden by a new ignore file instead of removed, and one that is copied only
+    now need not have changed.
+    """
     found: dict[str, ChangeKind] = {}
     for path in sorted(before.uncovered.keys() | after.uncovered.keys()):
         was, became = before.uncovered.get(path), after.uncovered.get(path)
@@ -49,7 +50,7 @@ def lost(root: Path, before: Mapping[str, str], now: Mapping[str, str]) -> list[
 
 
 def disk_stamp(path: Path) -> str | None:
-    """The current stamp of a file; None if there is none. Blocking."""
+    """The current stamp of a file; None if it does not exist. Blocking."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -58,7 +59,7 @@ def disk_stamp(path: Path) -> str | None:
 
 
 def why_uncovered(stamps: Collection[str | None]) -> str:
-    """Half a sentence about a file with one of these stamps."""
+    """Reason why a file with one of these stamps has no copy, as half a sentence."""
     sizes = [int(stamp.split(" ")[0]) for stamp in stamps if stamp]
     reason = "too large" if max(sizes, default=0) > listing.ALWAYS_COPIED else "unreadable"
     return f"{reason}, no copy kept"

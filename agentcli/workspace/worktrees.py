@@ -1,11 +1,11 @@
-"""Git worktrees for work beside the user's own: made from HEAD under the state folder, removed when unchanged.
+"""Git worktrees for work beside the user's own: created from HEAD under the state folder, removed when unchanged.
 
-<state>/worktrees/<project key>/<name>         the folder, on the branch `agentcli/<name>`
-<state>/worktrees/<project key>/<name>.lock    locked while a process works there
-<state>/worktrees/<project key>/<name>.json    the repository and the commit that it started from
+    <state>/worktrees/<project key>/<name>         the folder, on the branch `agentcli/<name>`
+    <state>/worktrees/<project key>/<name>.lock    locked while a process works there
+    <state>/worktrees/<project key>/<name>.json    the repository and the commit that it started from
 
-Git runs no hook and no monitor, but obeys the repository's configuration otherwise (filters such as LFS): the caller
-makes sure that the folder is trusted (S1). Blocking.
+Git runs no hook and no monitor, but otherwise obeys the repository's configuration (filters such as LFS): the caller
+must make sure that the folder is trusted (S1). Blocking.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ _SETTINGS = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "protocol.allow
 class Worktree:
     name: str
     path: Path
-    """Its root."""
+    """Root of the worktree."""
     repository: Path
-    """The root of the user's own working tree."""
+    """Root of the user's own work tree."""
     start: str
-    """The commit that it was made from."""
+    """The commit that it was created from."""
 
     @property
     def branch(self) -> str:
         return f"{BRANCHES}{self.name}"
 
     def inside(self, folder: Path) -> Path:
-        """The same folder in the worktree as `folder` in the repository; its root if there is no such folder."""
+        """The folder in the worktree that corresponds to `folder` in the repository; the root if there is none."""
         if folder.is_relative_to(self.repository):
             there = self.path / folder.relative_to(self.repository)
             return there if there.is_dir() else self.path
@@ -55,10 +55,10 @@ class Worktree:
 
 
 class Worktrees:
-    """Those of one repository. Methods raise `AgentError`."""
+    """The worktrees of one repository. Methods raise `AgentError`."""
 
     def __init__(self, folder: Path, repository: Path, environ: Mapping[str, str]) -> None:
-        """`folder`: where they lie, private to this repository."""
+        """`folder`: contains the worktrees, private to this repository."""
         self._folder = Path(os.path.realpath(folder))
         self._repository = repository
         self._environ = environ
@@ -69,7 +69,7 @@ class Worktrees:
         self._locks: dict[str, int] = {}
 
     def open(self, name: str) -> Worktree:
-        """The worktree of this name: an existing one, or a new one from HEAD. It is locked until `close`."""
+        """Open the worktree of this name, or create one from HEAD. It is locked until `close`."""
         if not _NAME.fullmatch(name) or name.endswith((".lock", ".json")) or ".." in name:
             raise UsageError(
                 f"{plain_line(name, 80)!r} is not a name for a worktree: letters, digits, `.`, `_` and `-`, "
@@ -84,7 +84,7 @@ class Worktrees:
             raise
 
     def close(self, worktree: Worktree) -> bool:
-        """Remove it if nothing in it has changed; returns whether it was kept."""
+        """Remove a worktree if nothing in it has changed; return whether it was kept."""
         try:
             kept = not self._is_unchanged(worktree)
             if not kept:
@@ -94,7 +94,7 @@ class Worktrees:
         return kept
 
     def sweep(self) -> None:
-        """Remove unchanged worktrees that a killed process left behind. What cannot be removed stays."""
+        """Remove unchanged worktrees that a killed process left behind. Ignores failures."""
         for record in sorted(self._folder.glob("*.json")):
             name = record.stem
             with suppress(AgentError, OSError):
@@ -115,7 +115,7 @@ class Worktrees:
         start = head.output.decode().strip()
         worktree = Worktree(name, self._folder / name, self._repository, start)
         exists = self._run("show-ref", "--verify", "--quiet", f"refs/heads/{worktree.branch}").code == 0
-        # An earlier folder that somebody deleted is still registered.
+        # A folder that the user deleted is still registered.
         self._run("worktree", "prune")
         new_branch = () if exists else ("-b", worktree.branch)
         self._checked(
@@ -137,7 +137,7 @@ class Worktrees:
         return head.output.decode().strip() == worktree.start and not status.output.strip()
 
     def _remove(self, worktree: Worktree) -> None:
-        # Forced: ignored files, such as caches, would keep it.
+        # Forced: ignored files, such as caches, would prevent the removal.
         self._checked("worktree", "remove", "--force", str(worktree.path))
         tip = self._run("rev-parse", "--verify", "--quiet", f"refs/heads/{worktree.branch}")
         if tip.output.decode().strip() == worktree.start:
@@ -190,7 +190,7 @@ class Worktrees:
 
 
 def recorded_worktree(path: Path) -> Worktree | None:
-    """The worktree in a folder, by the record beside it; None if there is none."""
+    """The worktree in a folder, from the record beside it; None if there is none."""
     try:
         record = parse_json(read_bounded(path.parent / f"{path.name}.json", 10_000) or b"{}")
         start, repository = record["start"], record["repository"]

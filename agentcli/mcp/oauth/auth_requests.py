@@ -1,7 +1,7 @@
-"""The requests to authorization servers, within limits of address, size and time.
+"""Requests to authorization servers, with limits on URL, size and time.
 
-Their addresses come from the MCP server, which may be hostile. So they must be https (http only on this machine, for a
-server on this machine), and a server in the public internet cannot name an address in a private network. A public name
+Their URLs come from the MCP server, which may be hostile. So they must be https (http only on this machine, for a
+server on this machine), and a server on the public internet cannot name an address in a private network. A public name
 that changes its address after the check gains nothing: the certificate must still match the name.
 """
 
@@ -36,11 +36,11 @@ _PUBLIC, _PRIVATE, _LOOPBACK = 0, 1, 2
 
 
 class UnreachableFailure(McpFailure):
-    """A request that got no usable answer; it may succeed later."""
+    """A request without a usable response; it may succeed later."""
 
 
 class AuthRequests:
-    """An async context manager. All methods raise `McpFailure`."""
+    """HTTP client for one sign-in or refresh. An async context manager; all methods raise `McpFailure`."""
 
     def __init__(self, server_url: str, resolve: Resolve = system_resolve) -> None:
         self._server_url = server_url
@@ -55,7 +55,7 @@ class AuthRequests:
             await client.aclose()
 
     async def get(self, url: str) -> httpx2.Response:
-        """Follows redirects to the same origin."""
+        """Send a GET; follows redirects to the same origin."""
         response = await self._send("GET", url, {"accept": "application/json"})
         for _hop in range(_MOST_REDIRECTS):
             target = urljoin(url, response.headers.get("location", ""))
@@ -72,13 +72,13 @@ class AuthRequests:
         return await self._send("POST", url, {"accept": "application/json"}, json=body)
 
     async def challenge_of(self, url: str, method: str) -> httpx2.Response:
-        """Status and headers of the server's answer to a request without a token."""
+        """Status and headers of the server's response to a request without a token."""
         accept = "application/json, text/event-stream"
         body = {"jsonrpc": "2.0", "id": 1, "method": "ping"} if method == "POST" else None
         return await self._send(method, url, {"accept": accept}, reads_body=False, json=body)
 
     async def check(self, url: str) -> WebAddress:
-        """Raise `McpFailure` unless this address may be used for signing in to the server."""
+        """Raise `McpFailure` unless this URL may be used for signing in to the server."""
         address, server = parse_web_address(url), parse_web_address(self._server_url)
         if isinstance(address, str) or isinstance(server, str):
             problem = address if isinstance(address, str) else server
@@ -95,7 +95,7 @@ class AuthRequests:
         return address
 
     async def _leads_inside(self, address: WebAddress) -> bool:
-        """Whether a host name leads into a private network. A name that only a proxy can resolve does not."""
+        """Whether a host name resolves into a private network. A name that only a proxy can resolve does not."""
         if host_address(address.host) is not None:
             return address.is_private
         try:

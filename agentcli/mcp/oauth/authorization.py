@@ -1,4 +1,4 @@
-"""One server's sign-in: its tokens, their refresh, signing in and out.
+"""One server's sign-in state: its tokens, their refresh, signing in and out.
 
 A connection never starts a sign-in: it reports that one is needed (`refusal`), and the user decides.
 """
@@ -32,11 +32,11 @@ _NOT_AUTHORIZED = 401
 
 
 class ServerAuthorization:
-    """Methods that reach for the network or the store raise `McpFailure`."""
+    """Sign-in state of one server. Methods that use the network or the store raise `McpFailure`."""
 
     def __init__(self, config: ServerConfig, around: ServerSurroundings, store: TokenStore | None = None) -> None:
         self.refusal = ""
-        """Why the user has to sign in, as sentences; "": no request was refused."""
+        """Why the user has to sign in, as sentences; empty if no request was refused."""
         self._config = config
         self._around = around
         self._store = store or TokenStore(around.state_dir)
@@ -51,17 +51,17 @@ class ServerAuthorization:
         self._flow: SignInFlow | None = None
 
     def begin(self) -> httpx2.Auth:
-        """For a new connection: read the tokens again, as another process may have changed them."""
+        """Authorization for a new connection. Reads the tokens again, as another process may have changed them."""
         from agentcli.mcp.oauth.bearer import BearerAuth
 
         self.refusal = ""
         self._is_loaded = False
         return BearerAuth(self)
 
-    # ------------------------------------------------------------------------------------------ what a connection uses
+    # -------------------------------------------------------------------------------------------- used by connections
 
     async def token_for(self, url: str) -> str:
-        """The token for a request to this address, renewed if it has expired; "" if there is none for it."""
+        """The token for a request to this URL, renewed if it has expired; empty if there is none for it."""
         if origin_of(url) != self._origin or not is_safe_for_tokens(url):
             return ""
         grant = await self._current()
@@ -70,7 +70,7 @@ class ServerAuthorization:
         return await self.renewed(grant.access_token) if grant.is_expired(time.time()) else grant.access_token
 
     async def renewed(self, used: str) -> str:
-        """The token that replaces `used`, which has expired or was refused; "" if the user has to sign in again."""
+        """The token that replaces `used`, which has expired or was refused; empty if the user has to sign in again."""
         async with self._refreshing:
             grant = await self._current()
             if grant is None or grant.access_token != used:
@@ -84,7 +84,7 @@ class ServerAuthorization:
                 return self._grant.access_token
 
     def refuse(self, response: httpx2.Response, used: str) -> None:
-        """Remember that the server accepts no request without a sign-in."""
+        """Record that the server refuses requests without a sign-in."""
         self._challenge = AuthChallenge.of(response)
         name = plain_line(self._config.name, 80)
         if not is_safe_for_tokens(self._config.url):
@@ -94,7 +94,7 @@ class ServerAuthorization:
             self.refusal = f"{why} Sign in with /mcp, or run: agentcli mcp login {name}"
 
     def note_missing_scope(self, challenge: AuthChallenge) -> None:
-        """A request needs more rights than the sign-in gave."""
+        """Record that a request needs a scope that the sign-in did not grant."""
         from mcp.client.auth.utils import union_scopes
 
         self._challenge = challenge
@@ -102,7 +102,7 @@ class ServerAuthorization:
         self._reports_scope = True
 
     def scope_problem(self) -> str:
-        """Why the last request was refused, if it was for a missing scope; reported once."""
+        """Why the last request was refused, if for a missing scope; reported once."""
         if not self._reports_scope:
             return ""
         self._reports_scope = False
@@ -113,10 +113,10 @@ class ServerAuthorization:
             f"Sign in again with /mcp, or run: agentcli mcp login {name}"
         )
 
-    # ------------------------------------------------------------------------------------------------- what users start
+    # ---------------------------------------------------------------------------------------------- started by the user
 
     async def sign_in(self, show: Callable[[str], None]) -> None:
-        """Let the user sign in: `show` gets the address, which is also opened if there is a browser."""
+        """Let the user sign in. `show` gets the URL, which is also opened if there is a browser."""
         if self._flow is not None:
             raise McpFailure(f"A sign-in to {self._config.name} is already waiting for the browser.")
         if not is_safe_for_tokens(self._config.url):
@@ -140,13 +140,14 @@ class ServerAuthorization:
         self.refusal, self._missing_scope, self._challenge = "", "", None
 
     def paste(self, text: str) -> None:
-        """Complete the sign-in that waits, with the address that the browser was sent to, or the code in it."""
+        """Complete the waiting sign-in with the URL that the browser was redirected to, or the code in it."""
         if self._flow is None:
             raise McpFailure(f"No sign-in to {self._config.name} is waiting.")
         self._flow.paste(text)
 
     async def sign_out(self) -> str:
-        """Delete the tokens here, and revoke them if the server can. Returns why they were not revoked, or ""."""
+        """Delete the tokens here, and revoke them if the server supports it. Returns why they were not revoked, or
+        ""."""
         async with self._stored():
             grant = await self._store.find(self._config.name, self._address)
             await self._store.forget(self._config.name, self._address)
@@ -160,7 +161,7 @@ class ServerAuthorization:
             return f"The tokens were deleted here but not revoked: {failure}"
         return ""
 
-    # ---------------------------------------------------------------------------------------------------------- inside
+    # --------------------------------------------------------------------------------------------------------- helpers
 
     async def _completed(self, flow: SignInFlow, show: Callable[[str], Awaitable[None]]) -> TokenGrant:
         self._flow = flow
@@ -168,7 +169,7 @@ class ServerAuthorization:
             return await flow.run(show)
         except RefusedFailure as refused:
             if refused.code == "invalid_client":
-                # The server has forgotten the registration: the next sign-in makes a new one.
+                # The server has forgotten the registration: the next sign-in registers again.
                 async with self._stored():
                     await self._store.forget(self._config.name, self._address)
             raise
@@ -183,7 +184,8 @@ class ServerAuthorization:
         return self._grant
 
     async def _refreshed(self, grant: TokenGrant) -> TokenGrant:
-        """Without tokens if the authorization server refuses, or there is nothing to refresh with."""
+        """The grant with new tokens; without tokens if the authorization server refuses or there is no refresh
+        token."""
         if not grant.refresh_token:
             return grant.without_tokens()
         try:
@@ -193,7 +195,7 @@ class ServerAuthorization:
             return grant.without_tokens()
 
     async def _asked(self, requests: AuthRequests) -> AuthChallenge:
-        """What the server says to a request without a token."""
+        """The server's challenge to a request without a token."""
         response = await requests.challenge_of(self._config.url, "GET" if self._config.kind == "sse" else "POST")
         return AuthChallenge.of(response) if response.status_code == _NOT_AUTHORIZED else AuthChallenge()
 
@@ -208,7 +210,7 @@ class ServerAuthorization:
 
 
 def authorization_for(config: ServerConfig, around: ServerSurroundings) -> ServerAuthorization | None:
-    """None for servers without HTTP, and for those whose configuration has credentials of its own."""
+    """The sign-in state of a server; None without HTTP, or if its configuration has its own credentials."""
     has_own = any(name.lower() == "authorization" for name in config.headers) or config.headers_helper
     return None if config.kind == "stdio" or has_own else ServerAuthorization(config, around)
 

@@ -1,4 +1,4 @@
-"""Adds tokens to the requests of a connection. Imported only where a connection is made: it needs `httpx2`."""
+"""Adds tokens to the requests of a connection. Imported only for a connection, because it needs `httpx2`."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class BearerAuth(httpx2.Auth):
 
 
 class NoToken(httpx2.TransportError):
-    """The authorization server is not reached; its text says why."""
+    """The authorization server cannot be reached; the text says why."""
 
 
 async def _reached(token: Awaitable[str], request: httpx2.Request) -> str:
-    """An authorization server that is down is like the server being down: connecting again may help."""
+    """The token. An unreachable authorization server is treated like an unreachable server: reconnecting may help."""
     try:
         return await token
     except UnreachableFailure as failure:

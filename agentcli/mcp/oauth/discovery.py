@@ -1,4 +1,4 @@
-"""From a server's 401 to the metadata of its authorization server (RFC 9728, RFC 8414, OpenID Connect Discovery)."""
+"""Discovery from a server's 401 to the metadata of its authorization server (RFC 9728, RFC 8414, OpenID Connect)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _OFFLINE = "offline_access"
 
 @frozen
 class AuthChallenge:
-    """What a server's `WWW-Authenticate` header asks for."""
+    """Contents of a server's `WWW-Authenticate` header."""
 
     metadata_url: str = ""
     scope: str = ""
     lacks_scope: bool = False
-    """The token is valid, but not for this request."""
+    """Whether the token is valid, but not for this request."""
 
     @classmethod
     def of(cls, response: httpx2.Response) -> AuthChallenge:
@@ -44,7 +44,7 @@ class AuthChallenge:
 class AuthorizationServer:
     metadata: OAuthMetadata
     resource: str
-    """The server's identifier, for which tokens are asked."""
+    """The server's identifier, for which tokens are requested."""
     resource_scopes: str = ""
     """Scopes that the server itself lists."""
 
@@ -53,7 +53,7 @@ class AuthorizationServer:
         return str(self.metadata.issuer)
 
     def scope(self, configured: str, challenged: str, granted: str) -> str:
-        """The scope to ask for: what is configured or asked for, and what was granted before."""
+        """The scope to request: the configured or challenged one, and what was granted before."""
         from mcp.client.auth.utils import union_scopes
 
         basis = union_scopes(configured, challenged) or self.resource_scopes
@@ -66,7 +66,7 @@ class AuthorizationServer:
 async def discover(
     requests: AuthRequests, server_url: str, challenge: AuthChallenge, metadata_url: str = ""
 ) -> AuthorizationServer:
-    """`metadata_url`: of the authorization server, if it is configured. Raises `McpFailure`."""
+    """Find the authorization server. `metadata_url`: of its metadata, if configured. Raises `McpFailure`."""
     from mcp.shared.auth_utils import resource_url_from_server_url
 
     resource = await _resource_metadata(requests, server_url, challenge.metadata_url)
@@ -111,7 +111,7 @@ async def _server_metadata(requests: AuthRequests, issuer: str, configured_url: 
 async def _documents(
     requests: AuthRequests, urls: Iterable[str], model: type[M]
 ) -> AsyncGenerator[tuple[str, M], None]:
-    """The documents of this kind that are found at the addresses, in their order."""
+    """The documents of this kind found at the URLs, in order."""
     from pydantic import ValidationError
 
     for url in urls:
@@ -127,7 +127,7 @@ async def _documents(
 
 
 def _raise_if_broken(response: httpx2.Response, url: str) -> None:
-    """A server error says nothing about whether there is metadata, so no other place is tried."""
+    """Raise for a server error: it does not show whether there is metadata, so no other URL is tried."""
     if response.status_code >= 500 or response.status_code == 429:
         raise UnreachableFailure(f"{_shown(url)} answered with HTTP {response.status_code}. Try again later.")
 

@@ -1,4 +1,4 @@
-"""How this program becomes a client of an authorization server: configured, by a metadata document, or by a request."""
+"""Register agentcli as a client of an authorization server: configured, by a metadata document, or dynamically."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def configured_client(config: OAuthConfig, server: AuthorizationServer, redirect
 
 
 def earlier_client(earlier: TokenGrant | None, issuer: str, redirect_uri: str) -> RegisteredClient | None:
-    """A client that was registered before, if it is still one for this server and this redirect."""
+    """A previously registered client, if still valid for this server and this redirect."""
     client = earlier.client if earlier is not None and earlier.issuer == issuer else None
     if client is None or client.source != "dynamic" or client.redirect_uri != redirect_uri:
         return None
@@ -85,6 +85,7 @@ def _secret_method(metadata: OAuthMetadata) -> str:
 
 
 def _method_to_ask_for(metadata: OAuthMetadata) -> str:
-    """A program on a user's machine keeps no secret, so `none` unless the server does not offer that."""
+    """The authentication method to request: `none` if offered, because a program on a user's machine keeps no
+    secret."""
     offered = metadata.token_endpoint_auth_methods_supported
     return "none" if offered is None or "none" in offered else _secret_method(metadata)

@@ -27,7 +27,8 @@ WAIT_SECONDS = 300.0
 
 @frozen
 class SignInRequest:
-    """`config`: of the server. `earlier`: what is kept of the last sign-in. `scope`: wanted besides the configured."""
+    """`config`: of the server. `earlier`: stored grant of the last sign-in. `scope`: needed besides the configured
+    one."""
 
     config: ServerConfig
     challenge: AuthChallenge
@@ -43,7 +44,7 @@ class SignInFlow:
         self._listener: RedirectListener | None = None
 
     async def run(self, show: Callable[[str], Awaitable[None]]) -> TokenGrant:
-        """`show` gets the address that the user has to visit. Raises `McpFailure`."""
+        """Run the flow. `show` gets the URL that the user has to visit. Raises `McpFailure`."""
         from mcp.client.auth.oauth2 import PKCEParameters
 
         config, earlier = self._request.config, self._request.earlier
@@ -78,7 +79,7 @@ class SignInFlow:
         return await exchange(self._requests, grant, code, pkce.code_verifier)
 
     def paste(self, text: str) -> None:
-        """Take the address of the last page, or the code in it. Raises `McpFailure` if it is neither."""
+        """Accept the URL of the last page, or the code in it. Raises `McpFailure` if it is neither."""
         text = text.strip()
         if self._listener is None:
             raise McpFailure("The sign-in is not waiting for an address.")
@@ -117,7 +118,7 @@ class SignInFlow:
         if scope:
             query["scope"] = scope
         if "offline_access" in scope.split():
-            # OpenID Connect gives this scope only after a question to the user.
+            # OpenID Connect grants this scope only after asking the user.
             query["prompt"] = "consent"
         endpoint = str(server.metadata.authorization_endpoint).partition("#")[0]
         return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
@@ -133,7 +134,7 @@ class SignInFlow:
         return answer.state is not None and secrets.compare_digest(answer.state.encode(), self._state.encode())
 
     def _checked(self, answer: RedirectAnswer, server: AuthorizationServer) -> str:
-        """The code of an answer that belongs to this sign-in and comes from this authorization server."""
+        """The code of a response, after checking that it belongs to this sign-in and this authorization server."""
         from mcp.client.auth.exceptions import OAuthFlowError
         from mcp.client.auth.utils import validate_authorization_response_iss
 

@@ -1,4 +1,4 @@
-"""What is kept of a sign-in: the registered client, its tokens, and where to renew them."""
+"""The stored result of a sign-in: the registered client, its tokens, and where to renew them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentcli.core.addresses import parse_web_address
 from agentcli.core.frozen import frozen
 
 ClientSource = Literal["configured", "document", "dynamic"]
-"""Registered by the user, by a client ID metadata document, or by a request of ours."""
+"""Registered by the user, by a client ID metadata document, or dynamically by agentcli."""
 
 
 @frozen
@@ -22,19 +22,19 @@ class RegisteredClient:
     """How it authenticates at the token endpoint: `none`, `client_secret_basic` or `client_secret_post`."""
     source: ClientSource = "dynamic"
     redirect_uri: str = ""
-    """As registered."""
+    """The redirect URI that was registered."""
     expires_at: float = 0
     """When the secret expires, as a Unix time; 0: never."""
 
 
 @frozen
 class TokenGrant:
-    """Without tokens it is only a registration, kept for the next sign-in."""
+    """Client and tokens of one server. Without tokens it is only a registration, kept for the next sign-in."""
 
     name: str
     """The server's name in the configuration."""
     address: str
-    """The server's origin and path. The tokens are for it alone."""
+    """The server's origin and path. The tokens are only for it."""
     issuer: str
     client: RegisteredClient
     token_endpoint: str
@@ -57,7 +57,7 @@ class TokenGrant:
 
     @classmethod
     def from_text(cls, text: str) -> TokenGrant | None:
-        """None if it is not valid."""
+        """Parse a stored grant; None if it is invalid."""
         try:
             values = json.loads(text)
             client = RegisteredClient(**_typed(RegisteredClient, values.pop("client")))
@@ -67,7 +67,7 @@ class TokenGrant:
 
 
 def _typed(kind: type[RegisteredClient | TokenGrant], values: dict[str, Any]) -> dict[str, Any]:
-    """Known fields only. Raises TypeError for a value of another type."""
+    """The known fields. Raises TypeError for a value of another type."""
     known = {each.name: float if each.name == "expires_at" else str for each in fields(kind)}
     found = {name: value for name, value in values.items() if name in known}
     for name, value in found.items():
@@ -77,12 +77,12 @@ def _typed(kind: type[RegisteredClient | TokenGrant], values: dict[str, Any]) ->
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port in one spelling; "" if it is no web address."""
+    """Scheme, host and port in normalised form; empty if it is not a web URL."""
     parsed = parse_web_address(url)
     return "" if isinstance(parsed, str) else f"{parsed.scheme}://{parsed.shown_host}:{parsed.port}"
 
 
 def address_of(url: str) -> str:
-    """Origin and path of a server: what tokens are bound to. "" if it is no web address."""
+    """Origin and path of a server, to which tokens are bound; empty if it is not a web URL."""
     origin = origin_of(url)
     return origin and origin + (urlsplit(url).path or "/")

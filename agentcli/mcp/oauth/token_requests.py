@@ -1,4 +1,4 @@
-"""Exchanging a code for tokens, refreshing them, revoking them. Texts of failures contain no token and no answer."""
+"""Exchange a code for tokens, refresh and revoke them. Error texts contain no token and no response."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class RefusedFailure(McpFailure):
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
         self.code = code
-        """Such as `invalid_grant`; "" if it gave none."""
+        """Error code such as `invalid_grant`; empty if there was none."""
 
 
 async def exchange(requests: AuthRequests, grant: TokenGrant, code: str, verifier: str) -> TokenGrant:
-    """Raises `McpFailure`."""
+    """Exchange an authorization code for tokens. Raises `McpFailure`."""
     form = {
         "grant_type": "authorization_code",
         "code": code,
@@ -46,12 +46,13 @@ async def exchange(requests: AuthRequests, grant: TokenGrant, code: str, verifie
 
 
 async def refresh(requests: AuthRequests, grant: TokenGrant) -> TokenGrant:
-    """Raises `RefusedFailure` if the user has to sign in again, another `McpFailure` if it may work later."""
+    """Refresh tokens. Raises `RefusedFailure` if the user has to sign in again, another `McpFailure` if it may work
+    later."""
     return await _tokens(requests, grant, {"grant_type": "refresh_token", "refresh_token": grant.refresh_token})
 
 
 async def revoke(requests: AuthRequests, grant: TokenGrant) -> None:
-    """Revoke both tokens (RFC 7009), if the server can. Raises `McpFailure`."""
+    """Revoke both tokens (RFC 7009), if the server supports it. Raises `McpFailure`."""
     for token, kind in ((grant.refresh_token, "refresh_token"), (grant.access_token, "access_token")):
         if token and grant.revocation_endpoint:
             form, headers = _authenticated(grant.client, {"token": token, "token_type_hint": kind})
@@ -71,7 +72,7 @@ async def _tokens(requests: AuthRequests, grant: TokenGrant, form: dict[str, str
     try:
         tokens = OAuthToken.model_validate_json(response.content)
     except ValidationError:
-        # Not chained: the error quotes the answer.
+        # Not chained: the error quotes the response.
         raise McpFailure(f"{_issuer(grant)} sent tokens that are not valid.") from None
     refresh_token = tokens.refresh_token or grant.refresh_token
     if not _IN_A_HEADER.fullmatch(tokens.access_token) or len(tokens.access_token) + len(refresh_token) > _MOST_TOKEN:
@@ -84,7 +85,7 @@ async def _tokens(requests: AuthRequests, grant: TokenGrant, form: dict[str, str
         access_token=tokens.access_token,
         refresh_token=refresh_token,
         expires_at=expires_at,
-        # What is left out is as it was asked for, or as before.
+        # An omitted scope is the requested one, or as before.
         scope=grant.scope if tokens.scope is None else tokens.scope,
     )
 
@@ -105,7 +106,7 @@ def _failure(response: httpx2.Response, grant: TokenGrant) -> McpFailure:
         code = answer.get("error") if isinstance(answer, dict) else None
     except ValueError:
         code = None
-    # Only a code of the standard's form: anything else may quote the request.
+    # Only a code of the standard form: anything else may quote the request.
     known = code if isinstance(code, str) and re.fullmatch(r"[a-z_]{1,60}", code) else ""
     return RefusedFailure(f"{_issuer(grant)} refused the sign-in ({known or f'HTTP {response.status_code}'}).", known)
 

@@ -1,6 +1,6 @@
 """Tokens for MCP servers, in the system's keyring or in a file that only the user can read.
 
-One entry per server: its name in the configuration and its address. After a change of either there is none.
+One entry per server, keyed by its name in the configuration and its URL; changing either one loses the entry.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOCK_POLL_SECONDS = 0.05
 
 
 class TokenStore:
-    """Methods raise `CredentialError`. Without a state folder, tokens live as long as the object."""
+    """Stores grants. Methods raise `CredentialError`. Without a state folder, tokens live as long as the object."""
 
     def __init__(self, state_dir: Path | None, vault: Callable[[], Vault | None] = system_vault) -> None:
         self._dir = state_dir

@@ -1,7 +1,7 @@
-"""Splits a command into parts: the folder each would run in, and whether it only reads allowed files.
+"""Split a command into parts: the folder each would run in, and whether it only reads allowed files.
 
-Reads the file system (links, matches of patterns, kind of repository), changes nothing. Rules and modes are
-applied later, by `policy`.
+Reads the file system (links, pattern matches, kind of repository) and changes nothing. Rules and modes are applied
+later, by `policy`.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from agentcli.permissions.shell.wrappers import (
 )
 
 _MOST_WORDS = 400
-"""A command with more words needs approval, instead of looking up every word on disk."""
+"""A command with more words needs approval, to avoid looking up every word on disk."""
 _MOST_FOLDERS = 12
 
 _CHANGES_FOLDER = frozenset(
     "pushd popd eval source . exec alias shopt enable hash trap unalias unset declare typeset local readonly".split()  # noqa: SIM905
 )
-"""After one of these (which only a rule can allow) the following parts cannot be analysed."""
+"""After one of these (which only a rule can allow) the folder of the following parts is unknown."""
 
 _IN_THE_SHELL = frozenset({"command", "builtin", "time", "-p"})
-"""Wrappers that start no process; after any other wrapper a `cd` has no effect."""
+"""Wrappers that start no process. Behind any other wrapper a `cd` has no effect."""
 
 _NAMES_NO_FILES = frozenset({"echo", "printf", "basename", "dirname", "true", "false", ":"})
-"""Programs for which a path is only text."""
+"""Programs that treat a path as plain text."""
 _ANY_FILES_GIT = frozenset({"diff", "log", "status", "ls-files", "show", "blame"})
 
 
@@ -65,7 +65,7 @@ class CommandPart:
     objection: str | None
     """Reason why it needs approval; None if it is read-only. Redirections are not considered."""
     inner: tuple[str, ...]
-    """The words behind all wrappers."""
+    """The words after all wrappers."""
     inner_text: str
     extended: bool = False
     """Whether unknown arguments are added to it (xargs)."""
@@ -88,12 +88,12 @@ class CommandPart:
 
     @property
     def is_plain_source(self) -> bool:
-        """Whether its output is what its words say, so that names from it can be judged."""
+        """Whether its output follows from its words alone, so that the names it prints can be judged."""
         return self.objection is None and not self.command.globs and self.command.expanded is None
 
     @property
     def rule_texts(self) -> tuple[tuple[str, bool], ...]:
-        """The texts that an allow rule may match, and whether it must allow any arguments after them."""
+        """Texts that an allow rule may match, each with whether the rule must allow any further arguments."""
         command = self.command
         if self.unresolved:
             return ()
@@ -109,11 +109,11 @@ class CommandPart:
 
 def analyse(command: str, place: CommandContext) -> tuple[CommandPart, ...] | NotPlain:
     steps = plain_steps(command)
-    return steps if isinstance(steps, NotPlain) else tuple(_Course(place).parts(steps))
+    return steps if isinstance(steps, NotPlain) else tuple(_CommandAnalysis(place).parts(steps))
 
 
 def runs_beside_others(command: str) -> bool:
-    """Whether a command only reads and has no lasting effect, such as another directory."""
+    """Whether a command is read-only and has no lasting effect on the shell, such as a `cd`."""
     parts = plain_commands(command)
     if isinstance(parts, NotPlain):
         return False
@@ -138,12 +138,12 @@ def _takes_patterns(words: tuple[str, ...], globs: frozenset[int]) -> bool:
         return len(words) > 1 and words[1] in _ANY_FILES_GIT
     if program in SCRIPT_PROGRAMS:
         return has_script(words[:first])
-    # Behind the flags that make them list an archive, the first name is that archive and all others are members.
+    # After their listing flags, the first name is the archive and all others are its members.
     return program in ANY_FILES or program == "find" or (program in ("unzip", "tar") and first > 1)
 
 
-class _Course:
-    """Analyses a command part by part; a `cd` changes the folder of later parts."""
+class _CommandAnalysis:
+    """Analyses a command part by part, tracking the folder across `cd`."""
 
     def __init__(self, place: CommandContext) -> None:
         self._place = place
@@ -224,7 +224,7 @@ class _Course:
     def _variant_objection(
         self, variant: Variant, wrapped: Wrapped, producer: CommandPart | None, folders: tuple[str, ...]
     ) -> str | None:
-        """Read-only for this choice of the values of its variables, in every folder where it may run."""
+        """Reason why one choice of variable values is not read-only in every folder where the part may run."""
         start = wrapped.start
         if len(variant.words) <= start or unwrapped(variant.words) != wrapped:
             return "the values of its variables are unknown"
@@ -284,7 +284,7 @@ class _Course:
 
     def _find_objection(self, variant: Variant, folders: tuple[str, ...]) -> str | None:
         words = variant.words
-        # A name that a pattern matches could be an action of find.
+        # A file name matched by a pattern could be an action of find.
         found = find_exec(words) if not variant.globs else None
         if found is None:
             return objection(words)
@@ -306,7 +306,7 @@ class _Course:
         return None if listed else reason
 
     def _redirections(self, command: SimpleCommand, folders: tuple[str, ...]) -> tuple[Redirection, ...]:
-        """With `$PWD`, `$HOME` and `$TMPDIR` in the names of files replaced."""
+        """The redirections with `$PWD`, `$HOME` and `$TMPDIR` in file names replaced."""
         found: list[Redirection] = []
         for each in command.redirections:
             target = each.target
@@ -325,7 +325,7 @@ class _Course:
         for name, value in command.assignments:
             if harmless_assignment(name, value):
                 continue
-            # Tests are code of the project anyway, so a rule for them may cover where they import it from.
+            # Tests are the project's own code anyway, so a rule for them may include their import path.
             if name != "PYTHONPATH" or not runs_python_tests(inner) or not self._holds_entries(value):
                 return f"{ASSIGNMENT}{name}={value} can change what programs do"
             reason = f"{inner[0]} may change files or run code"
@@ -347,9 +347,9 @@ class _Course:
         for folder, name in names or ():
             target = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - pathlib would fold `..` late
             inside = self._place.resolve(target) == target and is_below(target, self._place.working_dirs)
-            # Behind a link the shell and the programs it starts disagree on what `..` is.
+            # Behind a link, the shell and the programs it starts disagree on `..`.
             if not inside and not self._place.in_scratch(target):
-                # `cd tests; …; cd ..` leads outside only if the first `cd` failed, though the folder is there.
+                # `cd tests; …; cd ..` leaves the project only if the first `cd` failed although the folder exists.
                 if name == ".." and folder not in self._likely and self._only_read and command.joint != "||":
                     continue
                 reason = f"`cd {name}` leaves the working directories"
@@ -398,7 +398,7 @@ def _listing(part: CommandPart, producer: CommandPart | None) -> tuple[str, ...]
 def objection_here(
     words: tuple[str, ...], globs: frozenset[int], folders: tuple[str, ...], place: CommandContext
 ) -> str | None:
-    """Whether it is read-only and every file it names may be read without approval."""
+    """Reason why a part is not read-only or names a file that needs approval to read; None if neither."""
     if not folders:
         return None if only_filters(words) else "the folder it would run in is unknown"
     if words[0] == "git" and words[1:2] == ("-C",) and len(words) > 3:
@@ -425,7 +425,7 @@ def _file_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, 
     if place.in_scratch(folder) and not place.holds(folder):
         if words[0] == "git" or words[0] in STEERED_BY:
             return f"files in the temp folder can decide what {words[0]} runs"
-        # In the sandbox the folder above is another one than outside.
+        # In the sandbox the parent folder differs from the one outside.
         if any(".." in word for word in words[1:]):
             return "the folders above the temp folder are unknown"
     folder, given = place.locate(folder), words
@@ -438,7 +438,7 @@ def _file_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, 
 
 
 def _located(word: str, folder: str, place: CommandContext) -> str:
-    """A word that names something in the sandbox's `/tmp`, as the path outside; any other word as it is."""
+    """A word that names a path in the sandbox's `/tmp`, as the path outside; other words unchanged."""
     name, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
     path = os.path.join(folder, value)  # noqa: PTH118
     located = place.locate(path) if value else path
@@ -462,7 +462,7 @@ def _input_allowed(command: SimpleCommand, folders: tuple[str, ...], place: Comm
     for redirection in command.redirections:
         for folder in folders if redirection.kind == "read" else ():
             path = place.locate(os.path.join(folder, redirection.target))  # noqa: PTH118
-            # Opening a pipe would wait, and what is not there yet may become anything.
+            # Opening a pipe would block, and a missing file could become anything.
             if not os.path.isfile(path) or _word_objection(path, folder, place):  # noqa: PTH113
                 return False
     return bool(folders)
@@ -478,9 +478,9 @@ def _names_folder(word: str, folder: str) -> bool:
 
 def _word_objection(word: str, folder: str, place: CommandContext) -> str | None:
     value = word.partition("=")[2] if word.startswith("-") else word
-    # Joined, not normalised: `link/..` is where the link leads, not where it stands.
+    # Joined, not normalised: `link/..` is the parent of the link's target, not of the link.
     path = os.path.join(folder, value)  # noqa: PTH118
-    # What is not there cannot be read: a search pattern such as /api/v1 is no reason to ask.
+    # A missing file cannot be read: a search pattern such as /api/v1 needs no approval.
     if value in ("", "/dev/null") or not os.path.lexists(path):
         return None
     if place.hides is not None and place.hides(path):
@@ -488,26 +488,26 @@ def _word_objection(word: str, folder: str, place: CommandContext) -> str | None
     return None if place.may_read(path) else f"{value} is outside the working directories"
 
 
-_TRAPS = {
-    # An assignment to a variable instead of a file.
+_MISREAD_NAMES = {
+    # Taken as a variable assignment, not a file.
     **dict.fromkeys(("awk", "gawk", "mawk"), re.compile(r"[A-Za-z_]\w*=")),
-    # The name of another machine.
+    # Taken as the name of a remote host.
     "tar": re.compile(r"[^:]*:"),
 }
-"""Names of files that these programs take for something else."""
+"""Patterns of file names that these programs interpret as something else."""
 
 
 def _pattern_objection(program: str, pattern: str, folder: str, place: CommandContext) -> str | None:
     matches = expanded_pattern(pattern, folder)
     if pattern.startswith("-") and matches == []:
-        # --include=*.py: there is no file of such a name, so the shell leaves it as it is.
+        # --include=*.py: no file has such a name, so the shell passes the word unchanged.
         return None
     if matches is None:
         return f"the pattern {pattern} matches too many files to check"
     for match in matches:
         if match.startswith("-"):
             return f"the pattern {pattern} matches {match}, which would be read as an option"
-        if program in _TRAPS and _TRAPS[program].match(match):
+        if program in _MISREAD_NAMES and _MISREAD_NAMES[program].match(match):
             return f"the pattern {pattern} matches {match}, which is not a file name to {program}"
         path = os.path.join(folder, match)  # noqa: PTH118
         if not place.may_read(path):

@@ -16,11 +16,11 @@ from agentcli.permissions.paths import is_below
 
 _MAKES_PLAIN_FILES = frozenset({"mkdir", "touch"})
 _CHANGES_PLAIN_FILES = frozenset({"rm", "sed", "tee"})
-"""They create no links or folders, but depend on existing files."""
+"""Programs that create no links or folders, but depend on existing files."""
 _COPIES = frozenset({"cp", "mv"})
 _MOVES = frozenset({"cp", "mv", "ln", "install", "rsync", "tar", "unzip"})
-"""They can create links and folder trees anywhere."""
-_LOOKS_AT_NO_FILE = frozenset({"echo", "printf", "true", "false", ":", "exit", "sleep", "date", "whoami", "seq"}) | {
+"""Programs that can create links and folder trees anywhere."""
+_USES_NO_FILES = frozenset({"echo", "printf", "true", "false", ":", "exit", "sleep", "date", "whoami", "seq"}) | {
     *("read", "export", "set")
 }
 
@@ -34,17 +34,17 @@ class EarlierEffects:
     def __init__(
         self, resolve: Callable[[str], str], is_obeyed: Callable[[str], bool], parts: Iterable[CommandPart] = ()
     ) -> None:
-        """`is_obeyed`: whether other programs, such as git, run or obey what is at a path."""
+        """`is_obeyed`: whether other programs, such as git, run or obey the file at a path."""
         self._resolve = resolve
         self._is_obeyed = is_obeyed
         self._anything = False
         self._steers_git = False
-        """Whether git may run or obey something that a part has written, or it is not known what that part writes."""
+        """Whether git may run or obey something that an earlier part wrote, or that part's targets are unknown."""
         self._targets: list[str] = []
         self._moved: list[str] = []
         """Paths below which anything may have become a link."""
         for part in parts:
-            # In a loop the parts that come later run before the others do so again.
+            # In a loop, later parts run before earlier ones run again.
             if part.command.looped:
                 self.note(part)
 
@@ -53,7 +53,7 @@ class EarlierEffects:
         program = part.inner[0]
         changes = program in _MAKES_PLAIN_FILES | _CHANGES_PLAIN_FILES | _MOVES and part.objection is not None
         beside = part.command.piped or part.command.feeds or part.command.concurrent
-        # `tee` writes one plain file, as a redirection does.
+        # `tee` writes one regular file, like a redirection.
         if changes and program != "tee" and not by_rule and beside:
             # All parts of a pipeline run at the same time.
             return "it changes files while the rest of the pipeline runs"
@@ -87,7 +87,7 @@ class EarlierEffects:
 
     def _still_proven(self, part: CommandPart, *, changes: bool) -> bool:
         program = part.inner[0]
-        if program in _LOOKS_AT_NO_FILE and not part.command.globs and not changes:
+        if program in _USES_NO_FILES and not part.command.globs and not changes:
             return True
         if part.command.globs or (part.extended and part.known is None):
             return False
@@ -95,7 +95,7 @@ class EarlierEffects:
             return program in _MAKES_PLAIN_FILES or (program in _CHANGES_PLAIN_FILES | _COPIES and not self._moved)
         if program == "git":
             return not self._moved and not self._steers_git
-        # New folders, new files and other contents lead nowhere else, but these obey what files there are.
+        # New folders, files and contents do not redirect a path, but these programs depend on which files exist.
         return not self._moved and program not in STEERED_BY
 
     def _written(self, part: CommandPart, *, changes: bool) -> list[str]:
@@ -108,6 +108,6 @@ class EarlierEffects:
         return paths
 
     def _is_plain(self, path: str) -> bool:
-        """Reached through no link, now or later."""
+        """Whether a path passes through no link, now or later."""
         real = self._resolve(path)
         return real == os.path.normpath(path) and not is_below(real, self._moved)

@@ -1,8 +1,8 @@
 """Simple commands that change files like an edit does: `mkdir`, `touch`, `cp`, `mv`, `rm`, `sed -i`, `tee`.
 
 For acceptEdits mode. Such a command changes exactly the paths returned here. There is no recursion except for copies
-and archives of a folder (`CommandChanges.tree`), which only the session's temp folder may receive. Not included:
-removing folders or many files, links, mode changes, and sed scripts that write files or run programs.
+and archives of a folder (`CommandChanges.tree`), allowed only into the session's temp folder. Not included: removing
+folders or many files, links, mode changes, and sed scripts that write files or run programs.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _FLAGS = {
 _COPIES_TREE = lazy_pattern(r"cp -[rRpv]*[rR][rRpv]*\Z")
 _ARCHIVES = lazy_pattern(r"-?(?=[czjJv]*c)[czjJv]*f")
 _PLAIN_OPERAND = lazy_pattern(r"[^-@:][^:]*")
-"""No option, no archive to include and no name of another machine."""
+"""Not an option, not an archive to include and not a remote host."""
 _SED_TEXT = lazy_pattern(r"[ ]*(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n])*/)?[ ]*[aic](?:\\)?[ \t][^\n]*")
-"""`3a text`, `/x/i text`: lines are added or changed; the text goes on to the end of the script."""
+"""`3a text`, `/x/i text`: adds or changes lines; the text extends to the end of the script."""
 
 
 @frozen
@@ -54,7 +54,7 @@ def part_changes(part: CommandPart, folder: str) -> CommandChanges | None:
 
 
 def file_changes(words: tuple[str, ...], folder: str, globs: frozenset[int] = frozenset()) -> CommandChanges | None:
-    """What the command would write, read and remove, as paths; None if it is not one of these."""
+    """The paths that the command would write, read and remove; None if it is not one of these commands."""
     if words[0] == "sed":
         return _sed(words, folder, globs)
     if words[0] == "tar" or _COPIES_TREE.match(" ".join(words[:2])):
@@ -89,7 +89,7 @@ def file_changes(words: tuple[str, ...], folder: str, globs: frozenset[int] = fr
 
 def _paths(word: str, folder: str, *, is_glob: bool) -> list[str] | None:
     names = expanded_pattern(word, folder) if is_glob else [word]
-    # A name that begins with a dash would be taken for a flag.
+    # A name that begins with a dash would be parsed as a flag.
     if not word or not names or any(name.startswith("-") for name in names):
         return None
     return [os.path.join(folder, name) for name in names]  # noqa: PTH118 - `..` must stay for what links make of it
@@ -104,18 +104,18 @@ def _transfer(program: str, operands: list[str]) -> CommandChanges | None:
     if len(operands) < 2:
         return None
     *sources, target = operands
-    # The target may be a folder by the time the command runs.
+    # The target may have become a folder when the command runs.
     inside = [os.path.join(target, os.path.basename(os.path.normpath(source))) for source in sources]  # noqa: PTH118, PTH119
     if program == "mv":
         return CommandChanges((*sources, target, *inside), moved=tuple(sources), target=target)
-    # A copied folder brings along whatever is in it; cp without -r refuses folders, and so does this.
+    # A copied folder brings all its contents; cp without -r refuses folders, and so does this.
     if any(map(_is_folder, sources)):
         return None
     return CommandChanges((target, *inside), tuple(sources))
 
 
 def _tree(words: tuple[str, ...], folder: str) -> CommandChanges | None:
-    """`tar czf ARCHIVE NAME`, `cp -r NAME TARGET`: one file or folder, with all that is in it."""
+    """`tar czf ARCHIVE NAME`, `cp -r NAME TARGET`: one file or folder with everything below it."""
     if len(words) != 4 or not all(map(_PLAIN_OPERAND.fullmatch, words[2:])):
         return None
     if words[0] == "tar" and not _ARCHIVES.fullmatch(words[1]):

@@ -1,8 +1,8 @@
 """The words of a command that could name a file it changes, for the question about protected paths.
 
-Uses the strict parser only: where that fails, `counted_text` returns None and every word counts. Left out are
-values of exclusion options, tests that keep `find` away from a folder, messages for git, what `echo` and `printf`
-print, and all words of parts that are proven to be read-only. Whatever another program may take as input counts.
+Uses the strict parser only: if it fails, `counted_text` returns None and every word counts. Not counted are values of
+exclusion options, `find` tests that exclude a folder, messages for git, text printed by `echo` and `printf`, and all
+words of parts that are proven read-only. Whatever another program may take as input counts.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _FLAGS = frozenset(
     {"--delete", "--archive", "--verbose", "--recursive", "--progress", "--dry-run", "--gzip", "--create", "--extract"}
     | {"--list", "--exclude-vcs", "--hidden", "--no-ignore", "--files-with-matches", "--line-number", "--ignore-case"}
 )
-"""Long options without a value, after which a word is surely an option of its own."""
+"""Long options without a value: the word after one is never its value."""
 _FIND_TESTS = lazy_pattern(r"-i?(?:name|path|wholename|regex)\Z")
 _FIND_OPTIONS = frozenset({"-L", "-P", "-H", "-xdev", "-mount", "-maxdepth", "-mindepth"})
 _NEGATIONS = frozenset({"!", "-not"})
 _ALTERNATIVES = frozenset({"-o", "-or", ","})
 _UNPRUNED = frozenset({"-delete", "-depth", "-d"})
-"""With one of these find looks into a folder before it would prune it."""
+"""With one of these, find enters a folder before it could prune it."""
 _MESSAGE = lazy_pattern(r"-[aqsvn]*m\Z|--message\Z")
 _JOINED_MESSAGE = lazy_pattern(r"(?:-[aqsvn]*m|--message=)(?=.)", re.DOTALL)
 _MESSAGE_COMMANDS = frozenset({"commit", "tag", "stash", "notes"})
@@ -47,7 +47,7 @@ _READS_MESSAGE = frozenset({("-F", "-"), ("--file", "-")})
 
 
 def counted_text(parts: Sequence[CommandPart | None]) -> str | None:
-    """The command without the words that cannot name what it changes; None when all of it counts."""
+    """The command without words that cannot name a changed file; None if every word counts."""
     known = [part for part in parts if part is not None]
     if not known or len(known) != len(parts):
         return None
@@ -93,7 +93,7 @@ def _is_taken(parts: Sequence[CommandPart], index: int) -> bool:
 
 
 def _prints(words: Sequence[str]) -> bool:
-    """`echo`, `printf`, and `cat` of a here-document: their words are the contents of what is written."""
+    """`echo`, `printf`, and `cat` of a here-document: their words are the contents that are written."""
     return words[0] in _PRINTERS or tuple(words) in (("cat",), ("cat", "-"))
 
 
@@ -110,7 +110,7 @@ def _is_used_later(parts: Sequence[CommandPart], index: int) -> bool:
 
 
 def _inert(words: tuple[str, ...]) -> frozenset[int]:
-    """Indexes of the words of a command that name nothing it changes."""
+    """Indexes of the words that do not name anything the command changes."""
     program = words[0].rpartition("/")[2]
     if program == "find":
         return _kept_away(words)
@@ -135,17 +135,17 @@ def _excluded(program: str, words: tuple[str, ...]) -> frozenset[int]:
 
 
 def _takes_next(program: str, words: tuple[str, ...], index: int) -> bool:
-    """Whether the word after this one may be its value, and no option."""
+    """Whether the next word may be the value of this one, and not an option."""
     word = words[index]
     if word.startswith("--"):
         return "=" not in word and word not in _FLAGS
-    # tar takes its first word for options also without a hyphen.
+    # tar parses its first word as options even without a hyphen.
     is_option = word.startswith("-") or (index == 1 and program in ("tar", "gtar"))
     return is_option and word[-1:] in _TAKES_VALUE.get(program, "efmABCdDgtTjMrE")
 
 
 def _kept_away(words: tuple[str, ...]) -> frozenset[int]:
-    """The names in the tests of `find` that keep it away from them: negated at the top level, or pruned."""
+    """Indexes of the names that `find` tests exclude: negated at the top level, or pruned."""
     start = next((i for i, word in enumerate(words) if i and (word.startswith("-") or word in ("!", "("))), len(words))
     while words[start : start + 1] and words[start] in _FIND_OPTIONS:
         start += 2 if words[start].endswith("depth") else 1
@@ -160,7 +160,7 @@ def _kept_away(words: tuple[str, ...]) -> frozenset[int]:
     for index in range(start, len(words)):
         word = words[index]
         if word in ("-exec", "-execdir", "-ok", "-okdir"):
-            # The words up to its end are another program's.
+            # The words up to its end belong to another program.
             break
         depth += (word == "(") - (word == ")")
         if depth == 0 and word in _ALTERNATIVES:
@@ -168,12 +168,12 @@ def _kept_away(words: tuple[str, ...]) -> frozenset[int]:
         if depth == 0 and negations % 2 == 1 and _FIND_TESTS.match(word) and index + 1 < len(words):
             negated.add(index + 1)
         negations = negations + 1 if word in _NEGATIONS else 0
-    # What follows the program could be an alternative, too.
+    # The words after the program could be an alternative, too.
     return frozenset(found) if any(word in _ALTERNATIVES for word in words[index + 1 :]) else frozenset(found | negated)
 
 
 def _pruned(words: tuple[str, ...], start: int, found: set[int]) -> int:
-    """Collect the names in every `TEST -prune -o` from `start` on; return where the rest begins."""
+    """Collect the indexes of the names in every `TEST -prune -o` from `start`; return where the rest begins."""
     while True:
         index, names = start, list[int]()
         closing = 0
@@ -195,7 +195,7 @@ def _pruned(words: tuple[str, ...], start: int, found: set[int]) -> int:
         elif closing == 2:
             ends = ((")", "-prune", "-o"), (")", "-prune", "-or"), ("-prune", ")", "-o"))
         end = next((end for end in ends if words[index : index + len(end)] == end), None)
-        # Of several alternatives only the last one would be pruned.
+        # Of several alternatives only the last one is pruned.
         if end is None or not names or (end[0] == "-prune" and len(names) > 1):
             return start
         if closing == 1 and any(word in _ALTERNATIVES for word in words[index:]):
@@ -220,7 +220,7 @@ def _messages(words: tuple[str, ...]) -> frozenset[int]:
 
 
 def _reads_message(words: tuple[str, ...]) -> bool:
-    """Whether git takes the text of a here-document as a message."""
+    """Whether git reads the here-document as a message."""
     start = subcommand_index(words)
     if words[0] != "git" or words[start : start + 1] not in (("commit",), ("tag",), ("notes",)):
         return False

@@ -1,4 +1,4 @@
-"""File names that one program hands to another: `find … | xargs wc -l` and `find … -exec wc -l {} +`."""
+"""File names passed from one program to another: `find … | xargs wc -l` and `find … -exec wc -l {} +`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from itertools import pairwise
 from agentcli.permissions.shell.listers import plain_search
 
 _SHOWS_NO_CONTENT = frozenset({"ls", "basename", "dirname", "echo", "stat", "md5sum", "sha1sum", "sha256sum"})
-"""Whatever names and flags they are given, they write nothing, run nothing and show nothing of what is in a file."""
+"""With any names and flags these write nothing, run nothing and show no file contents."""
 _SHOWS_CONTENT = frozenset({"cat", "grep", "head", "tail"})
-"""The same, but what is in a file comes out."""
+"""With any names and flags these write nothing and run nothing, but show file contents."""
 _READS_LISTS = frozenset({"wc", "du"})
-"""The same, but for a flag that names a file with names in it, of which an error message would show something."""
+"""Like `_SHOWS_NO_CONTENT`, except for a flag that reads names from a file, which an error message would show."""
 
 _MOST_ENTRIES = 4_000
 _CUT_BY_XARGS = re.compile(r"[\s'\"\\]")
@@ -39,7 +39,7 @@ def xargs_objection(
         return names
     printing = "-print0" if null_separated else None
     roots = plain_search(produced_by, printing)
-    # Counts and sizes show nothing of a file that a rule hides.
+    # Counts and sizes do not reveal a file that a rule hides.
     if roots is None or (hidden and program not in _READS_LISTS):
         return names
     if not null_separated:
@@ -51,7 +51,7 @@ def xargs_objection(
 
 
 def find_exec(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """`find ROOTS FILTERS -exec COMMAND {} +` as the search and the command; None if it is anything else."""
+    """Split `find ROOTS FILTERS -exec COMMAND {} +` into the search and the command; None for anything else."""
     if words[0] != "find" or words.count("-exec") != 1 or words[-1] not in ("+", ";"):
         return None
     at = words.index("-exec")
@@ -62,7 +62,7 @@ def find_exec(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def exec_objection(search: tuple[str, ...], command: tuple[str, ...], *, hidden: bool) -> str | None:
-    """Each name is one word and begins with a root of the search, so that none is taken for a flag."""
+    """Reason why `find … -exec` needs approval. Each name is one word beginning with a search root, so never a flag."""
     names = f"the names that find passes to {command[0]} are unknown"
     if plain_search(search, None) is None or (hidden and command[0] not in _SHOWS_NO_CONTENT | _READS_LISTS):
         return names
@@ -70,12 +70,12 @@ def exec_objection(search: tuple[str, ...], command: tuple[str, ...], *, hidden:
 
 
 def _may_be_given(program: str, search: tuple[str, ...]) -> bool:
-    # A link would show what is outside; -type f leaves links out.
+    # A link could show a file outside; -type f excludes links.
     return program in _READS_LISTS or (("-type", "f") in pairwise(search) and program in _SHOWS_CONTENT)
 
 
 def _names_stay_whole(root: str) -> bool:
-    """Whether xargs, which cuts at blanks and takes quotes and backslashes away, leaves every name below as it is."""
+    """Whether xargs, which splits at blanks and strips quotes and backslashes, passes on every name below unchanged."""
     waiting, seen = [root], 0
     while waiting:
         try:

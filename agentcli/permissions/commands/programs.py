@@ -1,7 +1,7 @@
-"""Finds the file that runs under a program's name, and what it starts or loads.
+"""Find the file that runs under a program's name, and what it starts or loads.
 
-A command is read-only only if nothing that it runs can be chosen by the files of a working directory, which a model
-or an untrusted author may have written: programs on PATH, version managers, interpreter hooks, git settings.
+A command is read-only only if nothing that it runs can be chosen by files of a working directory, which a model or an
+untrusted author may have written: programs on PATH, version managers, interpreter hooks, git settings.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _program_path(name: str, place: CommandContext) -> str | None:
     return None
 
 
-# ------------------------------------------------------------------------------------- files that choose or configure
+# ---------------------------------------------------------------------------------- files that select or configure
 
 
 def folder_objection(words: Sequence[str], folder: str, place: CommandContext) -> str | None:
@@ -83,7 +83,7 @@ def folder_objection(words: Sequence[str], folder: str, place: CommandContext) -
             # A bare repository consists of ordinary files, including settings that run programs.
             if _like_a_repository(str(ancestor)):
                 return f"{ancestor} is a bare repository, whose settings may run programs"
-            # Git searches on above a `.git` that is no repository.
+            # Git continues searching above a `.git` that is not a repository.
             if is_repository(ancestor / ".git"):
                 break
         elif is_below(str(ancestor), place.working_dirs):
@@ -141,7 +141,7 @@ def _npm_setting(path: Path) -> str | None:
 
 
 def _bounded_text(path: Path) -> str | None:
-    """The text of a small file, empty if there is none; None if it cannot be judged."""
+    """The text of a small file, empty if there is none; None if it is too large or unreadable."""
     data = read_bounded(path, _MOST_BYTES)
     if isinstance(data, Unread):
         return "" if data.reason is Reason.MISSING and not os.path.lexists(path) else None
@@ -152,13 +152,16 @@ def _bounded_text(path: Path) -> str | None:
 
 
 def _pins_node(folder: Path) -> bool:
-    """volta takes its choice from the file that every project has, so its name alone says nothing."""
+    """Whether package.json may pin Node for volta. Every project has this file, so its name alone proves nothing."""
     text = _bounded_text(folder / "package.json")
     return text is None or '"volta"' in text or "\\u" in text
 
 
 def _like_a_repository(folder: str) -> bool:
-    """By names alone: git takes a HEAD that leads nowhere, and looks elsewhere for the rest if a file says so."""
+    """Whether a folder looks like a repository, by file names alone.
+
+    Git accepts a HEAD that points nowhere, and reads the rest from elsewhere if a file says so.
+    """
     head, common, objects, references = (
         os.path.lexists(os.path.join(folder, name))  # noqa: PTH118
         for name in ("HEAD", "commondir", "objects", "refs")
@@ -170,7 +173,7 @@ def _like_a_repository(folder: str) -> bool:
 
 
 def _site_objection(folder: str, place: CommandContext) -> str | None:
-    """Python runs `sitecustomize` from any folder on its path before pip begins."""
+    """Reason if `sitecustomize` could be loaded: Python runs it from any folder on its path before pip starts."""
     for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if os.environ.get("PYTHONPATH") else ():
         if not entry.startswith("/") or place.holds(os.path.join(folder, entry)):  # noqa: PTH118
             return "PYTHONPATH makes Python load code from a working directory"

@@ -1,7 +1,6 @@
-"""Proves that a simple command is read-only, by its program and each of its flags (S6).
+"""Prove that a simple command is read-only, by its program and each of its flags (S6).
 
-`objection` returns the reason why it is not proven, or None as the proof. Which files are read
-is checked in `command_parts`.
+`objection` returns the reason why it is not proven, or None as the proof. `command_parts` checks which files are read.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from agentcli.permissions.shell.wrappers import harmless_assignment
 
 Words = tuple[str, ...]
 ASSIGNMENT = "the assignment "
-"""Start of every objection to an assignment; no allow rule covers those."""
+"""Prefix of every objection to an assignment; no allow rule covers those."""
 
 
 def objection(words: Words) -> str | None:
@@ -57,13 +56,13 @@ def _effect(command: str) -> str:
 
 
 _ANY_ARGUMENTS = frozenset({"echo", "printf", "basename", "dirname", "true", "false", ":", "[["})
-"""Harmless with any arguments; for `printf`, all but the format."""
+"""Read-only with any arguments; for `printf`, with any but the format."""
 _UNARY = frozenset({"-n", "-z", "-f", "-d", "-e", "-s", "-r", "-w", "-x", "-L", "-h"})
 _BINARY = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 
 
 def unknown_objection(words: Words) -> str | None:
-    """Reason why words of unknown value may do harm in a command; None if they cannot."""
+    """Reason why words of unknown value may do harm; None if they cannot."""
     unknown = [index for index, word in enumerate(words) if NOT_KNOWN.search(word)]
     if not unknown:
         return None
@@ -83,7 +82,7 @@ def unknown_objection(words: Words) -> str | None:
     before = {words[index - 1] for index in unknown}
     if numbers and (program in ("exit", "seq") or (program in ("head", "tail") and before == {"-n"})):
         return None
-    # The pattern of a search may be any text where it cannot be taken for a flag.
+    # A search pattern may be any text where it cannot be parsed as a flag.
     pattern = before == {"-e"} or (before == {"--"} and "-e" not in words and len(unknown) == 1)
     return None if program in ("grep", "rg", "egrep", "fgrep") and pattern else clause
 
@@ -96,7 +95,7 @@ _LIMITED_BY_NAMES = frozenset({"log", "diff", "show", "status", "blame", "shortl
 
 
 def _takes_any(words: Words, index: int) -> bool:
-    """Whether a word that is one of a known kind does no harm there, and neither do further words of that kind."""
+    """Whether any value of this word's known kind is harmless there, also if there are more words of that kind."""
     word, program = words[index], words[0]
     if word == STREAM:
         return program in READS_STREAMS and (program not in SCRIPT_PROGRAMS or has_script(words[:index]))
@@ -110,12 +109,12 @@ def _takes_any(words: Words, index: int) -> bool:
         return is_revision and rest[:1] != () and rest[0] in _TAKES_REVISIONS and "--" not in rest
     if word != NAME:
         return False
-    # diff goes through folders and follows links there.
+    # diff recurses into folders and follows links there.
     return has_script(words[:index]) if program in SCRIPT_PROGRAMS else program in ANY_FILES - {"diff"}
 
 
 def _is_plain_test(arguments: Words) -> bool:
-    """By the number of words, as the shell decides what is an operator."""
+    """Whether `test` evaluates no unknown operator, by the number of words, as the shell decides."""
     if arguments[:1] == ("!",) and len(arguments) > 1:
         arguments = arguments[1:]
     match len(arguments):
@@ -130,7 +129,7 @@ def _is_plain_test(arguments: Words) -> bool:
 
 
 def _names_kernel_file(argument: str) -> bool:
-    # Our own environment, with the keys in it, is readable under /proc; devices may never end.
+    # /proc shows our own environment, with the API keys in it; reading a device may never end.
     path = posixpath.normpath(argument.rpartition("=")[2]) if argument else ""
     if path == "/dev/null":
         return False
@@ -150,7 +149,7 @@ def _refused(name: str, flags: Flags, arguments: Words) -> str | None:
         if options and argument == "--" and flags.words is None:
             options = is_value = False
         elif argument.startswith("-") and argument != "-" and not (positional and flags.most_positional is not None):
-            # Not every program means by `--` that no flag follows (find does not), so none may.
+            # Not every program ends its flags at `--` (find does not), so no flag may follow it.
             if not options or not _flag_allowed(flags, argument):
                 return _flag_objection(name, argument)
             is_value = _wants_value(flags, argument)
@@ -171,7 +170,7 @@ def _flag_allowed(flags: Flags, argument: str) -> bool:
         return argument in flags.words
     if argument.startswith("--"):
         name, equals, _value = argument.partition("=")
-        # A value in the next word is a positional word here, so it can never be another flag.
+        # A value in the next word counts as positional here, so it can never be another flag.
         return name + "=" in flags.long or (not equals and name in flags.long)
     if flags.digits and re.fullmatch(r"-\d+", argument):
         return True
@@ -184,7 +183,7 @@ def _flag_allowed(flags: Flags, argument: str) -> bool:
 
 
 def _wants_value(flags: Flags, argument: str) -> bool:
-    """Whether a flag takes the next word with it, which then is not positional."""
+    """Whether a flag takes the next word as its value, so that it is not positional."""
     if argument.startswith("--") or flags.words is not None:
         return False
     for index, letter in enumerate(argument[1:], 2):
@@ -221,7 +220,7 @@ def _git(arguments: Words) -> str | None:
         "--"
     ):
         return f"`{arguments[0].partition('=')[0]}` of git can make it run other programs"
-    # %G in a format has signatures checked, which runs a program that the repository's settings name.
+    # %G in a format verifies signatures, which runs a program named in the repository's settings.
     if any("%G" in argument or "%(signature" in argument for argument in arguments):
         return "the format runs another program to check signatures"
     for name in (" ".join(arguments[:2]), arguments[0]):
@@ -231,7 +230,8 @@ def _git(arguments: Words) -> str | None:
             if flags.unless_listing:
                 rest = _with_values_attached(rest)
                 for position, word in enumerate(rest, 1):
-                    # It would swallow the word after it, and be that the --list without which a name is made.
+                    # The flag would consume the next word. If that is --list, the command creates a branch or tag
+                    # instead of listing.
                     if (
                         word + "=" in flags.long
                         and (word not in flags.long or position < len(rest))
@@ -247,7 +247,7 @@ def _git(arguments: Words) -> str | None:
 
 
 def _with_values_attached(words: Words) -> Words:
-    """`--merged main` as `--merged=main`."""
+    """Rewrite `--merged main` as `--merged=main`."""
     found: list[str] = []
     for word in words:
         if found and found[-1] in ("--merged", "--no-merged") and not word.startswith("-"):
@@ -261,11 +261,11 @@ _NEEDED_BY_GIT = {
     "clean": (lazy_pattern(r"-[dxXqn]*n[dxXqn]*|--dry-run"), "removes files without -n"),
     "apply": (lazy_pattern(r"--(?:check|stat|numstat|summary)"), "changes files without --check or --stat"),
 }
-"""Flags without which a command of git does more than read."""
+"""Flags without which a git command is not read-only, and what it does without them."""
 
 
 def has_script(words: Words) -> bool:
-    """Whether the words of sed, awk or jq hold the script already, so that all that follow are files."""
+    """Whether the words of sed, awk or jq already contain the script, so that all further words are files."""
     arguments = words[1:]
     match words[0]:
         case "sed":
@@ -296,7 +296,7 @@ def _awk(arguments: Words) -> str | None:
 
 
 def _awk_program(arguments: Words) -> tuple[str | None, int]:
-    """The program and where the files behind it begin; no program and the position behind a flag that is not known."""
+    """The program and the index of the first file; for an unknown flag, None and the index after it."""
     position = 0
     while position < len(arguments):
         argument = arguments[position]
@@ -326,7 +326,7 @@ def _jq(arguments: Words) -> str | None:
 
 
 def _script_arguments(arguments: Words, short: str, script: str, long: tuple[str, ...]) -> tuple[list[str] | None, str]:
-    """The scripts among the arguments of `program [flags] script file…`; None and the flag that is not known."""
+    """The scripts among the arguments of `program [flags] script file…`; for an unknown flag, None and the flag."""
     scripts: list[str] = []
     positional: list[str] = []
     position = 0
@@ -356,7 +356,7 @@ def _script_arguments(arguments: Words, short: str, script: str, long: tuple[str
 
 def _test(arguments: Words) -> str | None:
     for argument in arguments:
-        # They evaluate subscripts, and those may hold commands.
+        # These operators evaluate subscripts, which may contain commands.
         if argument in ("-v", "-R"):
             return f"`{argument}` of test evaluates its operands"
     return None
@@ -366,7 +366,7 @@ def _double_test(arguments: Words) -> str | None:
     for index, argument in enumerate(arguments):
         if argument in ("-v", "-R", "-o", "-a"):
             return f"`{argument}` of [[ evaluates its operands"
-        # Both sides are evaluated as arithmetic, in which a subscript may hold commands.
+        # Both sides are evaluated as arithmetic, where a subscript may contain commands.
         if argument in ("-eq", "-ne", "-lt", "-le", "-gt", "-ge"):
             sides = arguments[max(index - 1, 0) : index] + arguments[index + 1 : index + 2]
             if len(sides) != 2 or not all(map(INTEGER.fullmatch, sides)):
@@ -404,7 +404,7 @@ _PS_WORD = lazy_pattern(r"aux|ax|axu|auxw{1,2}|\d+(?:,\d+)*|--no-headers|--fores
 
 
 def _ps(arguments: Words) -> str | None:
-    """Letters without a dash and columns that are not known may show the environment of processes."""
+    """Reason for ps. Letters without a dash and unknown columns may show the environment of processes."""
     position = 0
     while position < len(arguments):
         argument = arguments[position]
@@ -425,20 +425,20 @@ def _ps(arguments: Words) -> str | None:
 def _printf(arguments: Words) -> str | None:
     if arguments and arguments[0].startswith("-"):
         return _flag_objection("printf", arguments[0])
-    # %n sets a variable.
+    # %n assigns a variable.
     unsafe = arguments and re.search(r"%[-+ #0'*.\d]*[hlqjztL]*n", arguments[0].replace("%%", ""))
     return "%n of printf sets a variable" if unsafe else None
 
 
 def _xxd(arguments: Words) -> str | None:
-    # Of a flag it looks at the first letters only; after a name there are no flags; a second name is written to.
+    # Only the first letters of a flag count; no flags follow a name; a second name is written to.
     if re.fullmatch(r"(?:(?:-[abeiup]|-[clsg] ?\d+) )*(?:[^- ][^ ]*)? ?", " ".join(arguments) + " "):
         return None
     return "xxd is read-only only with simple flags and one file name"
 
 
 def _tar(arguments: Words) -> str | None:
-    # A colon in a name makes tar call another machine.
+    # A colon in a name makes tar connect to another host.
     if not arguments or not re.fullmatch(r"-?[vzjJa]*t[vzjJa]*f?[vzjJa]*", arguments[0]):
         return "tar is read-only only when it lists an archive (tar -tf)"
     for argument in arguments[1:]:
@@ -454,7 +454,7 @@ def _unzip(arguments: Words) -> str | None:
 
 
 def _check_script(program: str, flags: tuple[str, ...], versions: tuple[str, ...]) -> Callable[[Words], str | None]:
-    """An interpreter that only checks the syntax of one file."""
+    """A check for an interpreter that only checks the syntax of one file."""
 
     def judged(arguments: Words) -> str | None:
         if len(arguments) == 1 and arguments[0] in versions:
@@ -478,7 +478,7 @@ _SPECIAL: Mapping[str, Callable[[Words], str | None]] = {
     "gawk": _awk,
     "mawk": _awk,
     "jq": _jq,
-    # It only prints its arguments.
+    # echo only prints its arguments.
     "echo": lambda _arguments: None,
     "printf": _printf,
     "ps": _ps,

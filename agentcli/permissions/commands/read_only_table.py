@@ -1,7 +1,7 @@
 """Table of read-only programs and flags, used by `read_only`.
 
-A flag is here only if it can neither write, run a program, use the network, follow links out of the folder, nor
-keep the command from ending. A missing entry makes a command need approval; a wrong entry is a security hole.
+A flag is listed only if it can neither write, run a program, use the network, follow links out of the folder, nor keep
+the command from ending. A missing entry makes a command need approval; a wrong entry is a security hole.
 """
 
 # A table is read along its rows.
@@ -19,22 +19,22 @@ from agentcli.core.frozen import frozen
 class Flags:
     short: str = ""
     with_value: str = ""
-    """Short flags whose value may be attached: whatever follows in the same word belongs to it."""
+    """Short flags that take a value, which may be attached: the rest of the word belongs to it."""
     long: frozenset[str] = frozenset()
-    """`--name`, and `--name=` where a value may be attached."""
+    """Long flags: `--name`, and `--name=` where a value may be attached."""
     digits: bool = False
-    """`-20` is a count."""
+    """Whether `-20` is a count."""
     words: frozenset[str] | None = None
     """If set, a flag must be one of these whole words (`find`)."""
     most_positional: int | None = None
     positional: str | None = None
     """A regular expression that every word that is not a flag must match."""
     bare: bool = True
-    """Without any argument it only reads, too. Not so for interpreters, which run what comes from standard input."""
+    """Whether it is read-only without any argument. Not so for interpreters, which run their standard input."""
     next_value: str = ""
     """Short flags whose value is the next word when nothing is attached; it does not count as positional."""
     unless_listing: bool = False
-    """`most_positional` does not count when `--list` is given."""
+    """Whether `most_positional` is ignored if `--list` is given."""
 
     def for_listing(self) -> Flags:
         return replace(self, most_positional=None)
@@ -91,7 +91,7 @@ PROGRAMS: Mapping[str, Flags] = {
     "expr": Flags(words=frozenset()),
     "factor": Flags(words=frozenset(), positional=r"\d{1,18}"),
     "whoami": _NOTHING,
-    # Commands get an environment without secrets. With a word `env` is a wrapper.
+    # Commands get an environment without secrets. With arguments, `env` is a wrapper.
     "env": _NOTHING,
     "printenv": _flags("0", long="null"),
     # Without -K, which closes sockets, and -D and -F, which write and read files.
@@ -111,7 +111,7 @@ PROGRAMS: Mapping[str, Flags] = {
     "base64": _flags("di", "w", "decode ignore-garbage wrap="),
     "od": _flags("abcdfiloshxv", "AjNtw", "address-radix= skip-bytes= read-bytes= format= width= output-duplicates"),
     "hexdump": _flags("bcCdovx", next="ns"),
-    # @FILE stands for the arguments in a file, which may name any other.
+    # @FILE reads arguments from a file, which may name any other.
     "strings": replace(_flags("a", next="ne", long="all bytes="), positional=r"[^@].*"),
     "getconf": _flags("a", most=2),
     "fd": _flags("HIuiasgFp0", "etdEc", "hidden no-ignore unrestricted ignore-case case-sensitive absolute-path glob fixed-strings "
@@ -152,7 +152,7 @@ PROGRAMS: Mapping[str, Flags] = {
     # -o writes, --compress-program runs.
     "sort": _flags("bdfghiMnRrVuscCz", "kt", "unique reverse numeric-sort human-numeric-sort version-sort ignore-case "
                    "key= field-separator= stable check general-numeric-sort month-sort"),
-    # A second name is where it writes to.
+    # A second name is an output file.
     "uniq": _flags("cdDiuz", next="fsw", long="count repeated unique ignore-case", most=1),
     # Without -r, which follows links.
     "diff": _flags("abBcdeEiNpqsTtuwyZ", "CUWxIF", "brief unified unified= context context= ignore-case "
@@ -180,7 +180,7 @@ PROGRAMS: Mapping[str, Flags] = {
     "egrep": _GREP,
     "fgrep": _GREP,
     "find": Flags(words=_FIND_WORDS),
-    # Not -v, with which it runs what comes from standard input.
+    # Not -v, with which it runs its standard input.
     "python": _VERSION_OR_V,
     "python3": _VERSION_OR_V,
     "rustc": _VERSION_OR_V,
@@ -199,7 +199,7 @@ _DIFF = (
     "inter-hunk-context= ignore-submodules ignore-submodules= ita-visible-in-index"
 )
 _HARMLESS_KEY = r"(?:user\.(?:name|email)|core\.\w+|init\.\w+|pull\.\w+|push\.\w+|remote\.[\w/-]+\.url|branch\.[\w./-]+\.(?:merge|remote))"
-"""Other keys may hold credentials."""
+"""Keys of git's configuration that never hold credentials; others may."""
 _HISTORY = (
     "oneline graph decorate decorate= no-decorate all branches tags remotes pretty pretty= format= abbrev-commit no-abbrev-commit "
     "date= since= after= until= before= author= committer= grep= all-match invert-grep regexp-ignore-case max-count= skip= "
@@ -212,18 +212,18 @@ ANY_FILES = frozenset(
     "readlink echo cmp md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum tree strings fold paste "
     "printf column expand comm join zcat".split()
 )
-"""Programs to which any number of further file names can do no harm, so that a pattern may stand among them."""
+"""Programs to which further file names do no harm, so that their arguments may contain patterns."""
 
 SCRIPT_PROGRAMS = frozenset({"sed", "awk", "gawk", "mawk", "jq"})
-"""The same, as soon as the script is there that they would otherwise take the first name for."""
+"""Programs like `ANY_FILES`, but only after their script: otherwise the first name is taken for it."""
 
 READS_STREAMS = ANY_FILES - {"ls", "du", "tree", "rg"} | {"jq"}
-"""Programs that may be given `<(…)` in the place of a file."""
+"""Programs that accept `<(…)` in place of a file."""
 
 TELLS_ABOUT_ITSELF = frozenset(
     "ls cat head tail wc grep rg jq sort uniq cut tr find sed diff du df stat date tar fd tree".split()
 )
-"""With `--version` or `--help` alone they print that and do nothing else."""
+"""Programs that only print a text with `--version` or `--help` alone."""
 
 SUB_COMMANDS: Mapping[str, Mapping[str, Flags]] = {
     "npm": {
@@ -245,7 +245,7 @@ SUB_COMMANDS: Mapping[str, Mapping[str, Flags]] = {
     "go": {"version": _NOTHING, "env": Flags(words=frozenset({"-json"}), positional=r"[A-Z][A-Z0-9_]*")},
     "rustup": {"--version": _NOTHING, "show": _NOTHING},
 }  # fmt: skip
-"""Programs whose first word decides. `pip list --outdated` and others that use the network are not here."""
+"""Programs with sub-commands. `pip list --outdated` and others that use the network are not listed."""
 
 _ANY_VERSION = (
     *(".tool-versions", "mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml", "mise/config.toml"),
@@ -263,14 +263,14 @@ STEERED_BY: Mapping[str, tuple[str, ...]] = {
     "ruby": (*_ANY_VERSION, ".ruby-version"),
     "java": (*_ANY_VERSION, ".java-version", ".sdkmanrc"),
 }
-"""Files of a repository from which a version manager takes which program really runs under this name."""
+"""Files of a repository by which a version manager chooses the program that runs under this name."""
 
 _DECOMPRESSORS = ("gzip", "bzip2", "xz", "lzip", "lzma", "lzop", "zstd", "compress")
 
 STARTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("egrep", "fgrep"), ("grep",)),
     "zcat": ("gzip",),
-    # It recognises a compressed archive without being told.
+    # It detects compressed archives automatically.
     "tar": _DECOMPRESSORS,
     **dict.fromkeys(("npm", "npx"), ("node",)),
     "pip": ("python3", "python"),
@@ -356,10 +356,10 @@ GIT_COMMANDS: Mapping[str, Flags] = {
     "check-attr": _flags("az", long="all cached"),
     # Only with -n: see `read_only`.
     "clean": _flags("ndxXq", long="dry-run quiet"),
-    # Only with one of the flags after which nothing is applied.
+    # Only with one of the flags that prevent applying.
     "apply": _flags("Rv", "p", "check stat numstat summary reverse verbose recount unidiff-zero directory= include= exclude= "
                     "ignore-space-change ignore-whitespace inaccurate-eof"),
-    # A second name would be what the first is set to.
+    # A second name would be the new target.
     "symbolic-ref": _flags("q", long="short quiet", most=1),
     "reflog show": _flags("", "n", "oneline date= max-count= format= pretty=", digits=True, most=1),
     "check-ignore": _flags("vqn", long="verbose quiet non-matching no-index"),

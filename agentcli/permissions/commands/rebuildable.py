@@ -27,7 +27,7 @@ class Rebuildable:
     working_dirs: tuple[Path, ...] = ()
 
     def covers(self, path: str, cwd: Path) -> bool:
-        """Whether a path is such a folder below `cwd`, or in one."""
+        """Whether a path is such a folder below `cwd`, or inside one."""
         start = os.path.normpath(cwd)
         place = os.path.normpath(os.path.join(start, path))  # noqa: PTH118
         if place == start or not is_below(place, (start,)):
@@ -36,7 +36,7 @@ class Rebuildable:
         while place != start:
             folders.append(Path(place))
             place = os.path.dirname(place)  # noqa: PTH120
-        # A link among them could lead to anything.
+        # A link among them could lead anywhere.
         return not any(map(Path.is_symlink, folders)) and any(map(self._can_be_rebuilt, folders))
 
     def _can_be_rebuilt(self, folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Recognises commands that would remove essential folders: `/`, home, the working directory and their parents.
+"""Recognise commands that would remove essential folders: `/`, home, the working directory and their parents.
 
 Uses the loose parser: it errs towards asking, and is no substitute for a sandbox.
 """
@@ -22,7 +22,7 @@ _MOST_FINDS = 40
 _MOST_PATTERNS = 60
 _MOST_TARGETS = 2_000
 _LISTS_SOME = frozenset({"git", "rg", "grep", "egrep", "fgrep", "fd", "ag"})
-"""They select names by content or attributes, so their output is never a whole folder tree."""
+"""Programs that select names by content or attributes, so their output is never a whole folder tree."""
 _UNKNOWN = lazy_pattern(
     r"(?:^|[\s;&|(){}'\"`/\\])(?:rm|rmdir|unlink|shred|srm|trash)\s(?P<arguments>[^;&|\n]*)", re.MULTILINE
 )
@@ -34,7 +34,7 @@ _ASSIGNED = lazy_pattern(r"(?:^|[\s;&|(])(\w+)=([^\s;&|]*)")
 def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path | None) -> str | None:
     """The target of a removal that is or may be an essential folder, as written; None if there is none.
 
-    `keep` are the working directories; they, `cwd`, `home` and all parents of these are essential.
+    Essential are `cwd`, `home`, the working directories (`keep`) and all parents of these.
     """
     found = loose_segments(command)
     segments = [segment.text.split(" ") for segment in found]
@@ -45,7 +45,7 @@ def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path 
         for name in (os.path.normpath(folder), os.path.realpath(folder)):
             essential.update([name, *(str(parent) for parent in Path(name).parents)])
     bases = [str(cwd)]
-    # What a `cd` in the same command leads to is where a later `rm -rf *` works.
+    # A later `rm -rf *` works in the folder that a `cd` of the same command leads to.
     moves = [words[1] if len(words) > 1 else "~" for words in segments if words[0] in ("cd", "pushd")]
     bases += [str(cwd / _expanded(move, cwd, home)) for move in moves[:_MOST_FINDS]]
     removes, patterns = False, 0
@@ -57,7 +57,7 @@ def removed_essential(command: str, cwd: Path, keep: Iterable[Path], home: Path 
             return "more files than can be checked"
         for target in targets:
             patterns += any(character in target for character in "*?[")
-            # Each costs a look into a folder.
+            # Each pattern costs a directory listing.
             if patterns > _MOST_PATTERNS:
                 return "more files than can be checked"
             # `~name` is the home folder of another user.
@@ -74,7 +74,7 @@ def _targets(starts: list[str], words: list[str]) -> tuple[list[str], bool]:
     for index, word in enumerate(starts):
         program = word.rpartition("/")[2]
         if program in _REMOVERS:
-            # What follows a second one follows the first one too.
+            # Words after a second `rm` also follow the first one.
             return targets + [argument for argument in words[index + 1 :] if not argument.startswith("-")], True
         if program == "find":
             finds += 1
@@ -85,14 +85,14 @@ def _targets(starts: list[str], words: list[str]) -> tuple[list[str], bool]:
 
 
 def _unknown_target(command: str) -> str | None:
-    """A target that only the shell can know when it runs."""
+    """A removal target whose value only the running shell knows."""
     text = command.replace("\\\n", "")
     assigned: dict[str, bool] = {}
     for name, value in _ASSIGNED.findall(text):
-        # The loose walk puts plain values in the place of their variables.
+        # The loose parser replaces variables by their plain values.
         plain = re.fullmatch(r"[\w./~+:@%-]+|'[^'$`]*'|\"[^\"$`]*\"", value) is not None
         assigned[name] = assigned.get(name, True) and plain
-    # If mktemp fails the value is empty, which matters only where something follows it.
+    # If mktemp fails the value is empty, which matters only if a path follows it.
     new = {name for name in _NEW_TEMP_FILE.findall(text) if len(re.findall(rf"\b{name}=", text)) == 1}
     for found in _UNKNOWN.finditer(text):
         arguments = found["arguments"]
@@ -112,7 +112,7 @@ def _unknown_target(command: str) -> str | None:
 
 
 def _names_are_chosen(segments: list[list[str]]) -> bool:
-    """Whether the names for xargs come from a search that cannot find everything there is."""
+    """Whether the names for xargs come from a search that cannot list a whole folder."""
     for words in segments:
         program = words[0].rpartition("/")[2]
         if program in _LISTS_SOME or (program == "find" and _has_filter(words)):
@@ -129,7 +129,7 @@ def _find_removes_all(arguments: list[str]) -> bool:
 def _has_filter(arguments: list[str]) -> bool:
     for index, argument in enumerate(arguments):
         if index and arguments[index - 1] in ("!", "-not", "\\!"):
-            # All but a few is nearly all.
+            # Everything but a few names is nearly everything.
             continue
         if _FIND_FILTERS.match(argument):
             return True
@@ -153,13 +153,13 @@ def _expanded(word: str, cwd: Path, home: Path | None) -> str:
 
 
 def _matches_all(name: str) -> bool:
-    """Whether a pattern leaves nothing out that counts: `*`, `.*`, `?*`, `[a-z]*`, `*.*`, `./*`."""
+    """Whether a pattern matches practically everything: `*`, `.*`, `?*`, `[a-z]*`, `*.*`, `./*`."""
     return re.sub(r"\[[^\]/]*\]|[*?./]", "", name) == ""
 
 
 def _meets(base: str, word: str, cwd: Path, home: Path | None, essential: set[str]) -> bool:
     path = _expanded(word, cwd, home).rstrip("/") or "/"
-    # All that is in a folder is as good as the folder: `/*`, `~/*`, `*`, `./.*`.
+    # Removing all contents counts as removing the folder: `/*`, `~/*`, `*`, `./.*`.
     folder, _slash, name = path.rpartition("/")
     while re.search(r"[*?\[]", name) and _matches_all(name):
         path = folder or ("/" if path.startswith("/") else ".")

@@ -1,6 +1,6 @@
-"""Small languages inside arguments: whether a sed, awk or jq program provably only computes and prints.
+"""Check that a sed, awk or jq program in an argument provably only computes and prints.
 
-Conservative on purpose: each check accepts a part of the language that it fully understands, and nothing else.
+Conservative: each check accepts only the part of the language that it fully understands.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SED_COMMAND = lazy_pattern(rf"[ ]*{_SED_RANGE}(?:[pPdDnNgGhHxlz=]|[qQ]\d{{0,3}}
 
 
 def sed_only_prints(script: str) -> bool:
-    """Commands out of `p d q = n N g G h H x s y`, without the flags that write files or run programs."""
+    """Whether a sed script uses only `p d q = n N g G h H x s y`, without flags that write files or run programs."""
     position = 0
     if not script.strip():
         return False
@@ -40,7 +40,7 @@ def sed_only_prints(script: str) -> bool:
 
 
 def _substitution_end(script: str, position: int, command: str) -> int | None:
-    """Where `/a/b/flags` ends; None if it is anything that could be read in two ways."""
+    """Index after `/a/b/flags`; None if it is ambiguous."""
     delimiter = script[position : position + 1]
     if delimiter not in tuple("/|,#:@!%_+"):
         return None
@@ -48,7 +48,7 @@ def _substitution_end(script: str, position: int, command: str) -> int | None:
     piece = rf"((?:[^{escaped}\\\n]|\\[^\n])*)"
     flags = r"[gpiI0-9]*" if command == "s" else ""
     found = re.compile(f"{escaped}{piece}{escaped}{piece}{escaped}{flags}").match(script, position)
-    # Not every sed agrees on a delimiter inside brackets.
+    # Implementations of sed differ on a delimiter inside brackets.
     if found is None or found.group(1).count("[") != found.group(1).count("]"):
         return None
     return found.end()
@@ -60,10 +60,10 @@ _AWK_FORBIDDEN = lazy_pattern(
 
 
 def awk_only_prints(program: str) -> bool:
-    """No output to files or programs, no input but the operands, nothing of the environment.
+    """Whether an awk program writes to no file or program, reads only its operands and not the environment.
 
-    A redirection or a pipe of awk stands after the `print` that it belongs to (or before a `getline`), so a `>` or
-    `|` with no `print` before it can only be a comparison or part of an expression.
+    A redirection or a pipe of awk stands after the `print` it belongs to (or before a `getline`), so a `>` or `|` with
+    no `print` before it can only be a comparison or part of an expression.
     """
     if not program.strip() or _AWK_FORBIDDEN.search(program):
         return False
@@ -73,11 +73,11 @@ def awk_only_prints(program: str) -> bool:
 
 
 _JQ_FORBIDDEN = lazy_pattern(
-    # Whatever stands before them: jq reads `$ ENV`, and even a comment between the two, as `$ENV`.
+    # Forbidden anywhere: jq reads `$ ENV`, even with a comment between the two, as `$ENV`.
     r"\b(?:env|ENV|import|include|input_filename|modulemeta|get_search_list|__prog_\w+|__loc__)\b"
 )
 
 
 def jq_only_computes(program: str) -> bool:
-    """Nothing of the environment, no modules, no further input files."""
+    """Whether a jq program uses neither the environment nor modules nor further input files."""
     return _JQ_FORBIDDEN.search(program) is None

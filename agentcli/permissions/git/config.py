@@ -1,9 +1,9 @@
-"""Finds programs that a repository's configuration makes git run, with git itself as the parser.
+"""Find programs that a repository's configuration makes git run, with git itself as the parser.
 
 A command such as `git status` is read-only unless the repository's configuration names programs for git to run. Only
 git knows what such a file means, so git parses it: the bytes go to `git config --file -` on standard input, with no
-repository, no includes and an empty environment. Keys are compared with a list of harmless ones; a key that is not on
-it counts as dangerous, because git gains new keys with every release (S1, S12).
+repository, no includes and an empty environment. Keys are compared with a list of harmless ones; any other key counts
+as dangerous, because git gains new keys with every release (S1, S12).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_INDEX = 64 * 1024 * 1024
 _MOST_SUBMODULES = 20
 """Maximum submodules checked: each costs a run of git."""
 _SUBMODULE_MODE = b"\0\0\xe0\0"
-"""160000, as the index has it."""
+"""Mode 160000 as stored in the index."""
 
 _PLAIN: dict[str, str] = {
     "core": (
@@ -92,21 +92,22 @@ _NAMED: dict[str, str] = {
     "gitflow": "*",
     "lfs": "access locksverify",
 }
-"""With a subsection in between: `branch.main.merge`."""
+"""Harmless keys with a subsection in between: `branch.main.merge`."""
 _ADDRESSES = frozenset(
     {("remote", "url"), ("remote", "pushurl"), ("submodule", "url"), ("branch", "remote"), ("branch", "pushremote")}
 )
 _ORDINARY_ADDRESS = re.compile(
     r"(?:https?|ssh|git|file|git\+ssh|ssh\+git)://[^-\s]\S*|(?!-)[\w.~+-]*@?[\w.-]*\w:(?!:)\S*|[./~][^:\n]*|\w[^:\n]*"
 )
-"""Not `ext::sh -c …` and its like, which name a program, and nothing that looks like an option."""
+"""An ordinary remote URL: not `ext::sh -c …` and the like, which name a program, and nothing that looks like an
+option."""
 _BOOLEANS = frozenset({"", "true", "false", "yes", "no", "on", "off", "0", "1"})
 
 Setting = tuple[str, str]
 
 
 def harmless(key: str, value: str) -> bool:
-    """Whether a setting, as git lists it, makes git run nothing and read no configuration from elsewhere."""
+    """Whether a setting, as git lists it, makes git run no program and read no configuration from elsewhere."""
     section, _dot, rest = key.partition(".")
     subsection, dot, name = rest.rpartition(".")
     if key == "core.fsmonitor":
@@ -131,7 +132,7 @@ def git_program(working_dirs: tuple[str, ...]) -> str | None:
 
 
 def _run(program: str, arguments: Sequence[str], cwd: str, data: bytes, **further: str) -> tuple[int, bytes, bytes]:
-    """Raises OSError."""
+    """Run git with a minimal environment; return its exit code, output and errors. Raises OSError."""
     environ = {
         **GIT_ALONE,
         "HOME": "/dev/null",
@@ -151,7 +152,7 @@ def _run(program: str, arguments: Sequence[str], cwd: str, data: bytes, **furthe
 
 
 def list_settings(data: bytes, program: str | None) -> tuple[Setting, ...] | None:
-    """The settings in a configuration file's bytes, in git's own reading; None if git refuses the file."""
+    """The settings in a configuration file's bytes, as git parses them; None if git refuses the file."""
     try:
         return None if program is None else _listed_settings(data, program)
     except OSError:
@@ -160,9 +161,9 @@ def list_settings(data: bytes, program: str | None) -> tuple[Setting, ...] | Non
 
 @functools.lru_cache(maxsize=64)
 def _listed_settings(data: bytes, program: str) -> tuple[Setting, ...] | None:
-    """Raises OSError, which is not cached: a busy machine may succeed the next time."""
+    """List settings, cached. Raises OSError, which is not cached: a busy machine may succeed the next time."""
     arguments = ("config", "--file", "-", "--no-includes", "-z", "--list")
-    # No repository around it: nothing else is read.
+    # Without a repository nothing else is read.
     code, listed, _errors = _run(program, arguments, "/", data, GIT_DIR=os.devnull)
     if code != 0:
         return None
@@ -195,9 +196,9 @@ _judged: dict[tuple[str, tuple[str, ...]], _Judged] = {}
 
 
 def runs_programs(folder: Path, working_dirs: Iterable[str] = ()) -> str | None:
-    """The setting by which the repository that governs a folder makes git run something; None if there is none.
+    """The setting by which a folder's repository makes git run a program; None if there is none.
 
-    What cannot be read counts as dangerous. Remembered until one of the files involved changes.
+    An unreadable file counts as dangerous. Cached until one of the files involved changes.
     """
     key = (str(folder), tuple(working_dirs))
     judged = _judged.get(key)
@@ -212,7 +213,7 @@ def runs_programs(folder: Path, working_dirs: Iterable[str] = ()) -> str | None:
 
 
 def signature(path: str | Path) -> tuple[int, ...] | None:
-    """Changes whenever the file does: the change time cannot be set by a program."""
+    """A file's identity and times. It changes with every write, because no program can set the change time (ctime)."""
     try:
         found = os.stat(path)  # noqa: PTH116 - called often, and a Path costs more than the look
     except (OSError, ValueError):
@@ -221,8 +222,10 @@ def signature(path: str | Path) -> tuple[int, ...] | None:
 
 
 def _judge(folder: Path, program: str | None, seen: dict[str, object]) -> str | None:
-    """Check each `.git` from the folder upwards until git confirms that it is the one it uses. Git is asked only after
-    the configuration was found harmless, so that it meets neither an include nor a pipe."""
+    """Check each `.git` from the folder upwards until git confirms which one it uses.
+
+    Git runs only after the configuration was found harmless, so that it reads neither an include nor a pipe.
+    """
     answer: Path | str | None = ""
     for place in (folder, *folder.parents):
         dot_git = place / ".git"
@@ -237,25 +240,26 @@ def _judge(folder: Path, program: str | None, seen: dict[str, object]) -> str | 
         if (reason := _objection(found, program, seen)) is not None:
             return reason
         if answer == "":
-            answer = _asked(folder, program)
+            answer = _git_dir_in_use(folder, program)
         if isinstance(answer, str):
             return answer
         if answer is not None and answer == Path(os.path.realpath(found)):
             return _submodule_objection(place, found, program, seen, [_MOST_SUBMODULES])
-    # A bare repository, which the caller knows by its files.
+    # A bare repository; the caller recognises it by its files.
     return None
 
 
 def _submodule_objection(
     top: Path, git_dir: Path, program: str, seen: dict[str, object], left: list[int]
 ) -> str | None:
-    """`git status` and `git diff` obey the configuration of submodules, too. `left`: how many may still be read."""
+    """Check submodules, whose configuration `git status` and `git diff` obey, too. `left`: how many may still be
+    checked."""
     index = git_dir / "index"
     seen[str(index)] = signature(index)
     data = read_bounded(index, _MOST_INDEX)
     if isinstance(data, Unread):
         return None if data.reason is Reason.MISSING else f"{index} cannot be read"
-    # Without an entry of a submodule's mode, or a second file with entries, there is nothing to ask git about.
+    # The index has no entry with a submodule's mode and no link to a shared index, so git need not be run.
     if _SUBMODULE_MODE not in data and b"link" not in data:
         return None
     try:
@@ -282,8 +286,8 @@ def _submodule_objection(
     return None
 
 
-def _asked(folder: Path, program: str) -> Path | str | None:
-    """The git directory that git uses in a folder; None: no repository; a text: why that is not known."""
+def _git_dir_in_use(folder: Path, program: str) -> Path | str | None:
+    """The git directory that git uses in a folder; None: no repository; a text: why it is unknown."""
     try:
         code, output, errors = _run(program, ("rev-parse", "--absolute-git-dir"), str(folder), b"")
     except OSError:
@@ -294,8 +298,10 @@ def _asked(folder: Path, program: str) -> Path | str | None:
 
 
 def pointed_at(dot_git: Path) -> Path | None:
-    """The git directory behind a `.git`: itself, or where a `.git` file leads. The same rule as in git: only line ends
-    are cut off, so a trailing blank is part of the name."""
+    """The git directory that a `.git` denotes: itself, or the target of a `.git` file.
+
+    As in git, only line ends are stripped: a trailing blank belongs to the name.
+    """
     if dot_git.is_dir():
         return dot_git
     data = read_regular(dot_git)
@@ -330,8 +336,11 @@ def _objection(git_dir: Path, program: str, seen: dict[str, object]) -> str | No
 
 
 def _accepted(data: bytes, git_dir: Path, program: str) -> list[Setting]:
-    """Settings that no read-only command obeys: aliases, which never replace git's own commands, and a submodule's
-    `core.worktree` where the folder it names points back here."""
+    """Settings that no read-only command obeys.
+
+    These are aliases, which never replace git's own commands, and a submodule's `core.worktree` if the folder it names
+    points back here.
+    """
     accepted = []
     for key, value in list_settings(data, program) or ():
         if key.startswith("alias.") or (key == "core.worktree" and points_back(git_dir, value)):
@@ -340,7 +349,7 @@ def _accepted(data: bytes, git_dir: Path, program: str) -> list[Setting]:
 
 
 def points_back(git_dir: Path, worktree: str) -> bool:
-    """Whether the folder that a git directory names as its work tree names that git directory too."""
+    """Whether the work tree that a git directory names points back to that git directory."""
     back = pointed_at(git_dir / worktree / ".git")
     return back is not None and os.path.realpath(back) == os.path.realpath(git_dir)
 
@@ -349,12 +358,12 @@ def _is_special(path: Path) -> bool:
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except OSError:
-        # A link that leads nowhere: git takes it for a branch.
+        # A dangling link: git takes it for a branch.
         return False
 
 
 def read_regular(path: Path) -> bytes | None:
-    """A file's bytes; None if it is missing, no regular file, or too large to be configuration."""
+    """A file's bytes; None if it is missing, not a regular file, or too large for a configuration."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError):

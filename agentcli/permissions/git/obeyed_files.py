@@ -1,6 +1,6 @@
 """Files that git obeys outside of `.git`: those of bare repositories, and the folder that `core.hooksPath` names.
 
-A folder is a repository as soon as it holds `HEAD`, `objects` and `refs`, whatever its name; the user's next `git
+A folder is a repository as soon as it contains `HEAD`, `objects` and `refs`, whatever its name; the user's next `git
 status` in it then obeys its `config`. Reads the file system, changes nothing.
 """
 
@@ -23,13 +23,13 @@ _hooks: dict[str, tuple[tuple[object, ...], tuple[str, ...]]] = {}
 
 
 def completes_repository(names: Iterable[str]) -> bool:
-    """Whether git takes a folder with these names in it for a git directory."""
+    """Whether git treats a folder with these names in it as a git directory."""
     held = frozenset(names)
     return "HEAD" in held and ("commondir" in held or held >= {"objects", "refs"})
 
 
 def is_repository(dot_git: Path) -> bool:
-    """Whether a `.git` leads to a git directory, by the names in it."""
+    """Whether a `.git` leads to a git directory, judged by the names in it."""
     found = pointed_at(dot_git) if os.path.lexists(dot_git) else None
     return found is not None and completes_repository(_present(found))
 
@@ -43,9 +43,9 @@ def _present(folder: Path | str) -> list[str]:
 
 
 def obeyed_by_git(path: str, working_dirs: Sequence[str], hooks: Sequence[str]) -> bool:
-    """Whether git obeys what is written to a path below the working directories, though it is in no `.git` folder.
+    """Whether git obeys a file at this path below the working directories although it is not in a `.git` folder.
 
-    True also for the write that would turn a folder into a repository. `hooks`: from `hooks_folders`.
+    Also true for a write that would turn a folder into a repository. `hooks`: from `hooks_folders`.
     """
     roots = [folder.rstrip("/") for folder in working_dirs]
     below = any(path.startswith(root + "/") for root in roots)
@@ -65,9 +65,9 @@ def obeyed_by_git(path: str, working_dirs: Sequence[str], hooks: Sequence[str]) 
 
 
 def steers_git(paths: Iterable[str]) -> bool:
-    """Whether git may obey what is written to these paths together: by its own names, or as parts of a repository.
+    """Whether git may obey files written to these paths: because of their names, or because they form a repository.
 
-    A `HEAD` counts alone, as what is missing for a repository may be made by the parts of the command that follow.
+    `HEAD` alone is enough, because later parts of the command may create the rest of the repository.
     """
     written: dict[str, set[str]] = {}
     for path in paths:
@@ -115,7 +115,7 @@ def _hooks_of(root: str, working_dirs: tuple[str, ...]) -> tuple[str, ...]:
     folders: list[str] = []
     for path in files:
         data = read_regular(path)
-        # Git knows keys in any case, but never in pieces, so without the word there is nothing to ask it.
+        # Git ignores the case of keys but never splits them, so without this word there is no such setting.
         if data is None or b"hookspath" not in data.lower():
             continue
         for key, value in list_settings(data, git_program(working_dirs)) or ():
@@ -134,6 +134,8 @@ def _nearest(root: str) -> Path | None:
 
 @functools.lru_cache(maxsize=32)
 def possible_dot_gits(folder: str | Path) -> tuple[tuple[str, Path], ...]:
-    """What would be the `.git` of a folder and of those around it, as text and as `Path`. Kept: they are looked for
-    before every command, and making them takes longer than that."""
+    """The path of `.git` in a folder and in each of its parents, as text and as `Path`.
+
+    Cached: they are checked before every command, and building the paths takes longer than checking them.
+    """
     return tuple((str(path), path) for path in (place / ".git" for place in (Path(folder), *Path(folder).parents)))

@@ -1,4 +1,4 @@
-"""What git prints about a repository, as far as its files decide it: its folder, and names of its references."""
+"""Output of git that the files of a repository determine: its top folder, and the names of its references."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STEERING = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_NAMESPACE", "GIT
 
 
 def toplevel(folder: str) -> str | None:
-    """The folder that `git rev-parse --show-toplevel` prints if it prints any; None if that is not certain."""
+    """The folder that `git rev-parse --show-toplevel` prints, if it prints one; None if uncertain."""
     found = _governing(folder)
     if found is None or any(name in os.environ for name in _STEERING):
         return None
@@ -29,16 +29,16 @@ def toplevel(folder: str) -> str | None:
             if os.path.lexists(git_dir / name):
                 return None
             continue
-        # core.worktree, or a file with settings that is read from elsewhere.
+        # core.worktree, or included settings.
         if re.search(rb"worktree|\[\s*include", data, re.IGNORECASE):
             return None
     head = read_regular(git_dir / "HEAD")
-    # With any other HEAD git takes it for no repository and looks further up.
+    # With any other HEAD git does not treat it as a repository and searches the parents.
     return str(top) if head is not None and re.match(rb"ref:\s*refs/|[0-9a-f]{40}", head) else None
 
 
 def references_are_plain(folder: str, home: str, working_dirs: tuple[str, ...]) -> bool:
-    """Whether no reference looks like an option, and git log adds no text of its own to the hashes it prints."""
+    """Whether no reference looks like an option, and git log prints only hashes, without signature text."""
     found = _governing(folder)
     if found is None or any(name in os.environ for name in _STEERING):
         return False
@@ -84,7 +84,7 @@ def _no_dashes(folder: Path) -> bool:
 
 
 def _shows_no_signatures(folder: str, home: str, working_dirs: tuple[str, ...]) -> bool:
-    """What gpg says about a commit is text that its author chose."""
+    """Whether git log does not show signatures: gpg's text about a commit is chosen by its author."""
     git = git_program(working_dirs)
     if git is None:
         return False

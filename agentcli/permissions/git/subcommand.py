@@ -1,4 +1,4 @@
-"""Which command of git some words run."""
+"""Find the sub-command in the words of a git command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _VALUES = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--s
 
 
 def subcommand_index(words: Sequence[str]) -> int:
-    """The index of git's command among words that begin with `git`; their number if there is none."""
+    """Index of git's sub-command among words that begin with `git`; the number of words if there is none."""
     index = 1
     while index < len(words) and words[index].startswith("-"):
         index += 2 if words[index] in _VALUES else 1

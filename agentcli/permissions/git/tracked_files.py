@@ -1,9 +1,9 @@
-"""Files that rules restrict and that a git repository holds, in its index or anywhere in its history.
+"""Restricted files that a git repository contains, in its index or anywhere in its history.
 
-A denied file that was once committed comes out of `git show` and `git log -p` however well it is hidden on disk. Git
-itself is asked, in a way that obeys nothing in the repository: no configuration of the user or the system, no hooks, no
-monitor, no signature program, no transport for missing objects. It gets a short time; what it cannot say in that time
-is unknown, and unknown asks.
+A denied file that was once committed is shown by `git show` and `git log -p` even if it is hidden on disk. Git itself
+is run to find such files, but obeys nothing in the repository: no configuration of the user or the system, no hooks, no
+monitor, no signature program, no transport for missing objects. After a short timeout the result is unknown, and the
+command needs approval.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agentcli.core.programs import find_program
 from agentcli.permissions.denied_files import name_glob
 
 _SECONDS = 1.0
-"""How long one look may hold up the program. Most take a few milliseconds."""
+"""Timeout of one lookup, during which the program waits. Most take a few milliseconds."""
 _MOST_NAMES = 200
 _MOST_REFS = 2_000
 _MOST_KEPT = 16
@@ -57,7 +57,7 @@ _HISTORY = ("log", "--all", "--reflog", "--full-history", "-m", "--no-renames", 
 
 
 class TrackedFiles:
-    """Answers are kept for as long as the repository's index and references are the same."""
+    """Cached lookups of tracked files, valid while the repository's index and references are unchanged."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[object, ...], tuple[str, ...] | None] = {}
@@ -70,7 +70,7 @@ class TrackedFiles:
         working_dirs: tuple[str, ...],
         search_path: str | None,
     ) -> tuple[str, ...] | None:
-        """Absolute paths of tracked files, past and present, that `hides` says yes to; None if that is unknown."""
+        """Absolute paths of tracked files, past and present, for which `hides` is true; None if unknown."""
         top = _repository(folder)
         if top is None:
             return ()
@@ -90,7 +90,7 @@ class TrackedFiles:
 def _matching(
     git: str, bases: Iterable[str], folder: str, specs: tuple[str, ...], hides: Callable[[str], bool]
 ) -> tuple[str, ...] | None:
-    """`bases`: a repository may have its files elsewhere than around its .git."""
+    """Look up matching files. `bases`: the work tree may be elsewhere than around its .git."""
     found: dict[str, None] = {}
     pathspecs = list(_pathspecs(specs))
     deadline = time.monotonic() + _SECONDS
@@ -119,7 +119,7 @@ def has_tracked_files(
 
 
 def run_neutral_git(git: str, arguments: Sequence[str], folder: str, seconds: float) -> list[str] | None:
-    """The names, separated by NUL bytes, that git prints without obeying the repository; None if it fails."""
+    """Run git without obeying the repository; return the NUL-separated names it prints, or None if it fails."""
     settings = [word for setting in _NEUTRAL_SETTINGS for word in ("-c", setting)]
     try:
         command = [git, "--no-pager", *settings, *arguments]
@@ -137,17 +137,17 @@ def _pathspecs(specs: tuple[str, ...]) -> Iterator[str]:
 
 
 def _repository(folder: str) -> str | None:
-    """The folder around the `.git` that governs this one; None where no folder above has one."""
+    """The nearest folder with a `.git`, from this one upwards; None if there is none."""
     path = Path(os.path.realpath(folder))
     return next((str(place) for place in (path, *path.parents) if os.path.lexists(place / ".git")), None)
 
 
 def _state(top: str) -> tuple[object, ...] | None:
-    """Changes with the index and with every reference; None where that would take too long to say."""
+    """A value that changes with the index and every reference; None if collecting it takes too long."""
     git = Path(top, ".git")
     folders = [git]
     if git.is_file():
-        # A linked worktree: its own references, and those that it shares.
+        # A linked worktree: its own references and the shared ones.
         try:
             pointer = read_start(git)
             own = (git.parent / pointer.removeprefix("gitdir:").strip()).resolve()

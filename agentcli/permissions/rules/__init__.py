@@ -1,1 +1,1 @@
-"""Permission rules: reading and matching them, and which ones to offer."""
+"""Permission rules: parsing, matching and suggestions."""

@@ -4,8 +4,8 @@ In a written rule `<U+0029>` stands for the character with that code. `rule_text
 the rule, split a list of rules, be trimmed or be invisible: lone parentheses, blanks at the ends, control and hidden
 characters. A backslash is not an escape: it is common in commands and patterns, and older rules contain it literally.
 
-Matching fails in the direction that the rule's list needs: a deny or ask rule matches when in doubt, an allow rule
-only when certain. That is why every matcher takes `strict`. No decision is made here; that is `policy`.
+Matching errs on the safe side: a deny or ask rule matches when in doubt, an allow rule only when certain. That is why
+the matchers have a strict and a loose form. `policy` makes the decisions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NAMING_TOOLS = frozenset({"Task", "Agent", "Skill"})
 class Rule:
     tool: str
     spec: str | None = None
-    """None: every use of the tool."""
+    """The text in parentheses; None: every use of the tool."""
     source: str = ""
     """Where it was written: a flag's name or a settings file."""
     root: Path | None = None
@@ -69,7 +69,7 @@ class Rule:
         return PathPattern(self.spec or "", cwd, self.root or cwd, home)
 
     def matches_path(self, path: str, cwd: Path, home: Path | None, *, strict: bool) -> bool:
-        """Symlinks are resolved: a strict match needs both the name and its target, a loose one either."""
+        """Match a path with links resolved: a strict match needs both the name and its target, a loose one either."""
         return self.pattern(cwd, home).matches(path, strict=strict)
 
     def matches_command(self, text: str, *, extended: bool = False) -> bool:
@@ -90,15 +90,16 @@ class Rule:
         )
 
     def matches_value(self, value: str) -> bool:
-        """For values that are neither paths nor commands (`Task(name)`, `Skill(name)`); * in the spec is any text."""
+        """Match a value that is neither a path nor a command (`Task(name)`, `Skill(name)`); * in the spec is any
+        text."""
         if self.spec is None:
             return False
-        # Names of agents and skills are in lower case, however a rule or the model writes them.
+        # Names of agents and skills are compared in lower case, whatever the rule or the model writes.
         spec = self.spec.lower() if self.tool in NAMING_TOOLS else self.spec
         return _matches_words(_command_pattern(spec), value)
 
     def matches_host(self, host: str) -> bool:
-        """`domain:example.com` matches that host and its subdomains."""
+        """Match a host: `domain:example.com` matches that host and its subdomains."""
         if self.spec is None or not self.spec.startswith("domain:"):
             return False
         domain = self.spec.removeprefix("domain:").strip().lower().removeprefix("*.").rstrip(".")
@@ -107,7 +108,7 @@ class Rule:
 
 
 def parse_rule(text: str, source: str = "", root: Path | None = None, scope: RuleScope = "agentcli") -> Rule:
-    """Raises `UsageError` if the text is not a rule."""
+    """Parse a rule. Raises `UsageError` if the text is not one."""
     text = text.strip()
     name, opened, rest = text.partition("(")
     name = name.strip()
@@ -135,7 +136,7 @@ def parse_rules(texts: Iterable[str], source: str = "", scope: RuleScope = "agen
 
 
 def rule_text(tool: str, spec: str) -> str:
-    """The rule as text from which `parse_rule` reads exactly this spec, alone or in a list of rules."""
+    """Format a rule so that `parse_rule` reads exactly this spec, alone or in a list of rules."""
     if not spec:
         raise ValueError("A rule without a spec would match every use of the tool.")
     return f"{tool}({_quoted(spec)})"
@@ -191,7 +192,7 @@ def _matches_words(pattern: str, text: str, start: int = 0) -> bool:
 def _matches_anywhere(pattern: str, segment: str, *, first_only: bool) -> bool:
     if pattern.startswith("*"):
         return _matches_words(pattern, segment)
-    # Index instead of slicing: a segment may have very many words.
+    # Indexing instead of slicing: a segment may have very many words.
     start = 0
     while True:
         if _matches_words(pattern, segment, start):
@@ -207,7 +208,8 @@ def _matches_anywhere(pattern: str, segment: str, *, first_only: bool) -> bool:
 
 
 def _wildcard(pattern: str, text: str, start: int) -> bool:
-    """`*` is any text, including none. Linear time: a hostile command must not cause backtracking."""
+    """Match a pattern in which `*` is any text, including none. Linear time: a hostile command must not cause
+    backtracking."""
     head, *rest = pattern.split("*")
     if not text.startswith(head, start):
         return False

@@ -1,9 +1,9 @@
-"""Suggests allow rules that would avoid a permission question. Nothing is applied here.
+"""Suggest allow rules that would avoid a permission question. Nothing is applied here.
 
-The exact command comes first: nearly every program has an option by which later arguments choose what runs. Programs of
-everyday work are also offered with a star, and what that covers is said. An interpreter or a shell
-is never offered without its arguments, and one that takes its program from standard input has no rule at all. Every
-set of rules is put to the policy before it is offered: with it the call must be allowed.
+The exact command comes first: nearly every program has an option by which later arguments choose what runs. Common
+development programs are also offered with a wildcard and a description of what it covers. An interpreter or a shell is
+never offered without its arguments, and one that reads its program from standard input gets no rule at all. Every set
+of rules is verified with the policy before it is offered: it must allow the call.
 """
 
 from __future__ import annotations
@@ -40,18 +40,19 @@ class Suggestions:
     policy: Policy
     call: PermissionCall
     given: tuple[Need, ...]
-    """The needs that the tool declared."""
+    """The needs as the tool declared them."""
 
     def exact(self) -> list[str]:
         """The narrowest rules, one per part of a command; none if no rules can cover the call."""
         return self._verified(self._rules(lambda _words: None))
 
     def prefix(self) -> list[str]:
-        """The narrowest rules for calls like this one (`Bash(npm test *)`); the exact ones if that covers too much."""
+        """The narrowest wildcard rules for similar calls (`Bash(npm test *)`); the exact rules if a wildcard covers too
+        much."""
         return self._verified(self._rules(any_prefix)) or self.exact()
 
     def choices(self) -> list[RuleChoice]:
-        """What an "always" answer can save, narrowest first: the exact call, then prefixes of known programs."""
+        """Rules that an "always" answer can save, narrowest first: the exact call, then prefixes of known programs."""
         found: list[RuleChoice] = []
         exact = self.exact()
         if exact:
@@ -78,7 +79,7 @@ class Suggestions:
         return RuleChoice(tuple(rules), f"all tools of the MCP server {server}", note) if rules else None
 
     def _with_credentials(self, exact: list[str]) -> RuleChoice | None:
-        """The exact command with its program's sign-in variables, if those are set."""
+        """The exact command plus its program's sign-in variables, if they are set."""
         given = self.policy.credential_rules(self.given, self.call.cwd, self.call.working_dirs)
         if not exact or not given:
             return None
@@ -88,7 +89,7 @@ class Suggestions:
         return RuleChoice((*exact, *given), f"{self._exactly()}, with {_listed(names)}", note)
 
     def _however_started(self, wider: list[str]) -> RuleChoice | None:
-        """Rules for one tool of the project's environment, for every way to start it."""
+        """Rules for one tool of the project's environment, one for each way to start it."""
         prefixes = self._prefixes()
         tool = tool_of(prefixes[0]) if len(prefixes) == 1 else None
         if tool is None:
@@ -114,7 +115,7 @@ class Suggestions:
     # --------------------------------------------------------------------------------------------------- the rules
 
     def _verified(self, rules: list[str]) -> list[str]:
-        """The rules, if they would allow the call."""
+        """The rules, if they would allow the call; otherwise none."""
         if not rules:
             return []
         call = self.call
@@ -183,7 +184,7 @@ def for_need(tool_name: str, need: Need) -> list[str]:
 
 
 def for_part(tool_name: str, part: CommandPart) -> list[str]:
-    """Empty when no rule could cover the part."""
+    """Rules for one part of a command; empty if no rule can cover it."""
     text = part.inner_text if not part.extended else part.command.text
     # A literal star would become a wildcard in the rule.
     if "*" in text or "\n" in text or runs_input(part.inner):
@@ -221,12 +222,12 @@ _SUB_COMMANDS = {
     "composer": r"test",
 }
 _RUNS_SCRIPT = frozenset({("npm", "run"), ("npm", "run-script"), ("pnpm", "run"), ("yarn", "run"), ("bun", "run")})
-"""Followed by the name of a script, which belongs to the prefix."""
+"""Commands followed by a script name, which belongs to the prefix."""
 _RUNNERS = frozenset(
     {("uv", "run"), ("poetry", "run"), ("pipenv", "run"), ("pdm", "run"), ("hatch", "run"), ("bundle", "exec")}
     | {("npx",), ("pnpm", "exec"), ("yarn", "exec"), ("bunx",)}
 )
-"""They run a tool of the project's own environment."""
+"""Commands that run a tool of the project's own environment."""
 _ENVIRONMENT = re.compile(r"(?:[\w./@+-]*/)?(?:\.venv|venv|env)/bin/(?P<program>[\w.-]+)")
 _LOCAL_NODE = re.compile(r"(?:\./)?node_modules/\.bin/(?P<program>[\w.-]+)")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@+-]+")
@@ -239,7 +240,7 @@ _NEVER = re.compile(
 
 
 def known_prefix(words: Words) -> Words | None:
-    """The words that a rule with a star may begin with, when the program is one of everyday work."""
+    """The words before the wildcard of a rule, if the program is a common development tool; otherwise None."""
     if not _PLAIN.fullmatch(words[0]):
         return None
     for length in (2, 1):
@@ -260,13 +261,14 @@ def known_prefix(words: Words) -> Words | None:
         return None
     if words[:2] not in _RUNS_SCRIPT:
         return words[:2]
-    # Some of them also run a file that is named so.
+    # Some of them also run a file given as a path.
     named = len(words) > 2 and re.fullmatch(r"\w[\w:-]*", words[2]) is not None
     return words[:3] if named else None
 
 
 def any_prefix(words: Words) -> Words | None:
-    """The same for any program that may have a star at all, for hints that are read before they are used."""
+    """Like `known_prefix`, for any program that may have a wildcard at all. For hints that the user reads before
+    using."""
     known = known_prefix(words)
     program = words[0].rpartition("/")[2]
     if known is not None:
@@ -276,13 +278,13 @@ def any_prefix(words: Words) -> Words | None:
 
 
 def tool_of(prefix: Words) -> str | None:
-    """The tool behind a prefix, however it is started: `pytest` for `.venv/bin/python -m pytest`."""
+    """The tool that a prefix starts: `pytest` for `.venv/bin/python -m pytest`."""
     name = prefix[-1].rpartition("/")[2]
     return name if name in PYTHON_TOOLS | NODE_TOOLS else None
 
 
 def ways_to_start(tool: str, environments: tuple[str, ...]) -> list[str]:
-    """Prefixes under which a project's own tool is started. `environments`: its virtual environments, as paths."""
+    """All prefixes that start a project's own tool. `environments`: paths of its virtual environments."""
     if tool in NODE_TOOLS:
         return [tool, f"npx {tool}", f"node_modules/.bin/{tool}"]
     ways = [tool, f"python -m {tool}", f"python3 -m {tool}"]

@@ -1,4 +1,4 @@
-"""Rules for users: checks a typed rule, describes what a rule covers, and warns of rules that allow too much."""
+"""Rules as users type and read them: validate, describe what a rule covers, and warn if it allows too much."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def checked(text: str) -> Rule:
 
 
 def covered_by(rules: Sequence[str]) -> str:
-    """A description for the user: `pytest with any arguments`."""
+    """Describe for the user what rules cover: `pytest with any arguments`."""
     if len(rules) > 1 and all(map(_is_exact_command, rules)):
         return f"exactly these {len(rules)} commands"
     if len(rules) == 1:
@@ -78,7 +78,7 @@ def _path(spec: str) -> str:
 
 
 def risk_of(rule: Rule) -> str:
-    """Why a rule allows far more than its text suggests; empty if it does not."""
+    """Reason why a rule allows far more than its text suggests; empty if it does not."""
     if rule.tool == "*" or (rule.spec is None and rule.tool not in _HARMLESS_BARE):
         return f"{rule.text} allows {_covered(rule)}."
     if rule.tool != "Bash" or rule.spec is None:

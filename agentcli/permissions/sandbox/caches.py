@@ -1,8 +1,8 @@
 """Caches of package tools inside the sandbox: writable, and separate from the user's own, which other projects trust.
 
-One folder for each repository of a user, shared by its worktrees, so that a new worktree does not start cold. Other
-clones have their own: whatever names a clone's origin can be written by the clone, and what one project's commands put
-into a shared cache another project would run.
+There is one folder per repository and user, shared by the repository's worktrees, so that a new worktree does not start
+with a cold cache. Other clones have their own: a clone can write whatever names its origin, and one project would run
+what another project's commands put into a shared cache.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NEEDED = (
 
 
 def cache_folder(rules: SandboxRules) -> Path | None:
-    """The folder for this repository's caches, created if missing; None if that is impossible."""
+    """The folder for this repository's caches, created if missing; None if it cannot be created."""
     if rules.cache_dir is None or not rules.working_dirs:
         return None
     first = rules.working_dirs[0]
@@ -67,7 +67,7 @@ class CacheFolders:
     own: Path | None
     """The folder for this repository's caches, None if there is none."""
     covered: str | None
-    """`~/.cache`, in whose place commands see a folder of their own; None: they see it as it is."""
+    """`~/.cache`, which a separate folder replaces for commands; None: commands see the real one."""
 
     @classmethod
     def find(cls, rules: SandboxRules, resolved: Resolved) -> CacheFolders:
@@ -96,17 +96,17 @@ class CacheFolders:
             if known is not None and name.partition("/")[0].lower() not in known:
                 continue
             needed = f"{self.covered}/{name}"
-            # Most are missing, which `access` finds out faster than `isdir`.
+            # Most are missing, which `access` detects faster than `isdir`.
             if not os.access(needed, os.F_OK) or not os.path.isdir(needed):  # noqa: PTH112
                 continue
-            # Bubblewrap would follow a link that a command left there, and create what it leads to.
+            # Bubblewrap would follow a link that a command left there, and create the link's target.
             if resolved[f"{folder}/{name}"] == f"{folder}/{name}":
                 made += ["--ro-bind", needed, needed]
         return made
 
 
 def _home_cache(rules: SandboxRules, resolved: Resolved) -> str | None:
-    """`~/.cache`, resolved, if it is a folder that commands could not write to anyway."""
+    """`~/.cache`, resolved, if it is a folder that commands cannot write to anyway; otherwise None."""
     home = str(rules.home)
     if rules.home is None or is_below(home, map(str, rules.working_dirs)):
         return None

@@ -1,4 +1,4 @@
-"""Explains from a command's output whether the sandbox made it fail, and what the user can do about it.
+"""Explain from a command's output whether the sandbox made it fail, and what the user can do about it.
 
 This is a guess, so messages say "looks like". No permission depends on it.
 """
@@ -30,7 +30,7 @@ _SURELY = re.compile(
 _NOT_ADDED = re.compile(r"^error: (?:'|\")?(.+?)(?:'|\")?: can only add regular files", re.MULTILINE)
 _READ_ONLY = re.compile(r"Read-only file system|EROFS|\[Errno 30\]|os error 30\b", re.IGNORECASE)
 _IN_THE_WAY = re.compile(r"Device or resource busy|EBUSY|\[Errno 16\]|Is a directory|EISDIR|\[Errno 21\]|os error 21\b")
-"""Error of a path that is a mount point."""
+"""Errors for a path that is a mount point."""
 _REFUSED = re.compile(r"Permission denied|EACCES|\[Errno 13\]|os error 13\b|publickey|Host key verification failed")
 _NO_NETWORK = re.compile(
     r"could ?n[o']t resolve|Could not resolve|Temporary failure in name resolution|Network is unreachable|ENETUNREACH"
@@ -45,7 +45,7 @@ _NO_LOOPBACK_SERVER = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _LOOPBACK_REFUSED = re.compile(r"Connection refused|ECONNREFUSED|\[Errno 111\]|os error 111\b", re.IGNORECASE)
-"""Errors of a server on this machine: commands without network have their own loopback interface."""
+"""Errors for a server on this machine: commands without network have their own loopback interface."""
 _HELPERS = re.compile(r"docker daemon|docker\.sock|podman\.sock|system_bus_socket|session bus|D-Bus|systemd/private")
 _PRIVILEGES = re.compile(r"no new privileges|must be run as root|sudo: |effective uid is not 0", re.IGNORECASE)
 _PATH = re.compile(
@@ -65,7 +65,7 @@ class Refusals:
     masked: tuple[Path, ...]
     network: bool
     temporary: Path | None = None
-    """The folder behind `/tmp` for commands; None for the machine's own."""
+    """The folder that commands see as `/tmp`; None: the machine's own."""
 
 
 def worth_explaining(code: int, output: str) -> bool:
@@ -183,13 +183,13 @@ def names_missing_file(output: str) -> bool:
 
 
 def explain_missing(output: str, refusals: Refusals) -> str | None:
-    """For a successful command whose output names an existing file that the sandbox hides."""
+    """Explain a successful command whose output names an existing file that the sandbox hides."""
     sentence = _hidden(output[-_MOST_TEXT:], refusals)
     return f"Sandbox: {sentence}" if sentence else None
 
 
 def _hidden(text: str, refusals: Refusals) -> str | None:
-    """Files that exist on the machine but not for commands, which report them as missing."""
+    """Explain a file that exists on the machine but is hidden from commands, which report it as missing."""
     for found in _MISSING.finditer(text):
         for path in _paths(found[0], refusals):
             masked = any(Path(path).is_relative_to(mask) for mask in refusals.masked)
@@ -216,7 +216,7 @@ def _first_path(lines: Iterable[str], refusals: Refusals) -> str:
 
 
 def _paths(line: str, refusals: Refusals) -> list[str]:
-    """Absolute paths; relative names are taken as below the first working directory."""
+    """Absolute paths in a line; relative names are taken as below the first working directory."""
     found = []
     for match in _PATH.finditer(_WHERE.sub("", line)):
         path = match[1].rstrip(".") or match[1]

@@ -1,7 +1,7 @@
-"""Removes secrets from configuration files for commands in the sandbox. Text in, text out.
+"""Remove secrets from configuration files for commands in the sandbox. Text in, text out.
 
 `~/.npmrc` contains the registry and its token: without the file a build uses the wrong server, with it the token is
-readable. Whole entries are dropped, so that a program has no credentials at all instead of half of them. A file that
+readable. Whole entries are dropped, so that a program sees no credentials instead of incomplete ones. A file that
 cannot be parsed is shown as empty.
 """
 
@@ -38,7 +38,7 @@ _GIT_SECRETS = lazy_pattern(r"(?i)^(?:helper|extraheader|askpass|sslkey|cookiefi
 
 
 def filtered_lines(text: str) -> str | None:
-    """INI, properties, TOML, YAML and npmrc: one entry per line, continued on lines that are indented deeper."""
+    """Filter INI, properties, TOML, YAML and npmrc: one entry per line, continued on lines that are indented deeper."""
     kept: list[str] = []
     dropped_at: int | None = None
     continued = False
@@ -59,7 +59,7 @@ def filtered_lines(text: str) -> str | None:
 def _clean_line(line: str) -> str | None:
     stripped = line.strip()
     if stripped[:1] in ("#", ";"):
-        # Old tokens are often commented out.
+        # Old tokens are often left in comments.
         return None
     cleaned = without_url_credentials(line)
     if cleaned is None or holds_secret(cleaned):
@@ -71,7 +71,7 @@ def _clean_line(line: str) -> str | None:
         belongs = line[:1].isspace() or stripped.startswith("- ") or _PUNCTUATION.fullmatch(stripped)
         return cleaned if belongs and not is_random(stripped.strip("\"', -")) else None
     value = (found["value"] or found["quoted"] or "").strip()
-    # `npmRegistries: {"//x": {npmAuthToken: y}}` names more than one key in a line. An empty value may follow below.
+    # `npmRegistries: {"//x": {npmAuthToken: y}}` has several keys in one line. An empty value may continue below.
     secret = is_secret_name(found["key"]) or ("{" in value and is_secret_name(value))
     if secret and not _HARMLESS_VALUE.fullmatch(value):
         return None
@@ -79,7 +79,7 @@ def _clean_line(line: str) -> str | None:
 
 
 def filtered_git(text: str) -> str | None:
-    """The same for git, also without credential helpers, which cannot work in the sandbox."""
+    """Filter git's configuration; also removes credential helpers, which cannot work in the sandbox."""
     kept = []
     for line in text.splitlines():
         key = line.strip().partition("=")[0].strip()
@@ -124,7 +124,7 @@ def _clean_text(text: str) -> str | None:
 
 
 def filtered_xml(text: str) -> str | None:
-    """Maven and NuGet, without the elements that hold accounts."""
+    """Filter XML of Maven and NuGet: remove the elements that hold accounts."""
     if "<!" in _XML_COMMENT.sub("", text) or not text.lstrip("\ufeff \t\r\n").startswith("<"):
         return None
     cleaned = without_url_credentials(_XML_SECRET.sub("", _XML_COMMENT.sub("", text)))
@@ -162,18 +162,18 @@ FILTERS: Mapping[str, Filter] = {
     ".composer/auth.json": no_object,
     ".config/composer/auth.json": no_object,
 }
-"""By the path below the home folder; a file of `secrets.EMPTY` that is not here looks empty."""
+"""Filters by path relative to the home folder. A file of `secrets.EMPTY` without a filter is shown as empty."""
 
 
 class FilteredCopies:
-    """Cleaned copies of files in a folder of their own, written again when an original changes."""
+    """Filtered copies of files in a separate folder, rewritten when an original changes."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._copies: dict[Path, tuple[tuple[int, ...], Path | None]] = {}
 
     def copy_of(self, path: Path, clean: Filter) -> Path | None:
-        """The file to show instead: a cleaned copy, the file itself if it has no secrets, or None."""
+        """The file to show instead: a filtered copy, the file itself if it has no secrets, or None."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:

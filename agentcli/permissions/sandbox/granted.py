@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from agentcli.permissions.sandbox.network.host_proxy import HostProxy
 
 _SOCKET_INSIDE = "/dev/agentcli-proxy"
-"""The proxy's socket as the command sees it. `/dev` is new in each sandbox; in the session's temp folder an earlier
-command could leave a link of this name, and bubblewrap would create the file that it leads to."""
+"""Path of the proxy's socket inside the sandbox, in `/dev`, which is new in each sandbox.
+
+In the session's temp folder an earlier command could leave a link of this name, and bubblewrap would create its target.
+"""
 
 
-_NEVER = 1_000_000_000
-"""The change time, in ns, of a file that was made for a command and that it has not written."""
+_UNWRITTEN_TIME = 1_000_000_000
+"""Modification time, in ns, set on a file created for a command, to detect whether the command has written it."""
 
 
 class ProxyConnection:
@@ -31,7 +33,7 @@ class ProxyConnection:
 
     @classmethod
     def through_proxy(cls, hosts: Iterable[str], folder: Path, upstream: Upstream | None) -> ProxyConnection:
-        """`folder`: private to this user. Raises OSError."""
+        """Start a proxy for these hosts. `folder`: private to this user. Raises OSError."""
         from agentcli.permissions.sandbox.network.host_proxy import HostProxy
 
         return cls(HostProxy(folder / f"proxy-{os.urandom(6).hex()}", hosts, upstream))
@@ -58,10 +60,11 @@ class ProxyConnection:
 
 
 class WritablePaths:
-    """Approved paths outside the working directories, made mountable. Close it when the command has ended."""
+    """Approved paths outside the working directories, created if needed so that they can be mounted. Close it when the
+    command has ended."""
 
     def __init__(self, paths: Iterable[Path], closed: Sequence[Path], home: Path | None) -> None:
-        """`closed`: paths that no approval opens, such as credentials and agentcli's own folders."""
+        """`closed`: paths that no approval makes writable, such as credentials and agentcli's own folders."""
         self._created: list[Path] = []
         self.paths = tuple(dict.fromkeys(self._mountable(paths, closed, home)))
 
@@ -77,13 +80,13 @@ class WritablePaths:
                 yield real
 
     def _create(self, path: Path) -> bool:
-        """Create an empty file to mount over. Its folder stays closed, because only the file was approved."""
+        """Create an empty file to mount over. Its folder stays read-only, because only the file was approved."""
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         except OSError:
             return False
         try:
-            os.utime(descriptor, ns=(_NEVER, _NEVER))
+            os.utime(descriptor, ns=(_UNWRITTEN_TIME, _UNWRITTEN_TIME))
         finally:
             os.close(descriptor)
         self._created.append(path)
@@ -94,5 +97,5 @@ class WritablePaths:
             with contextlib.suppress(OSError):
                 status = path.lstat()
                 # `touch` also leaves an empty file, but changes its time.
-                if status.st_size == 0 and status.st_mtime_ns == _NEVER:
+                if status.st_size == 0 and status.st_mtime_ns == _UNWRITTEN_TIME:
                     path.unlink()

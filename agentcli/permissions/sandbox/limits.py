@@ -1,13 +1,13 @@
-"""Limits on what one sandboxed command may use: memory, processes, processor time.
+"""Resource limits of a sandboxed command: memory, processes, processor time.
 
-The kernel's own limits do not fit: address space (RLIMIT_AS, RLIMIT_DATA) stops node, Java and sanitizers, which
-reserve terabytes that they never use; RLIMIT_NPROC counts per user and not at all for root; a cgroup needs a delegated
-tree, which few machines have. So the processes of a sandbox, which its own /proc names, are counted while it runs, and
-one that goes beyond a limit is killed as a whole. Processor time is left to RLIMIT_CPU, which is precise. For users
-other than root RLIMIT_NPROC is a second, wider limit on processes.
+The kernel's own limits do not fit: address space limits (RLIMIT_AS, RLIMIT_DATA) stop node, Java and sanitizers, which
+reserve terabytes that they never use; RLIMIT_NPROC counts per user and does not apply to root; a cgroup needs a
+delegated tree, which few machines have. So a thread checks the processes listed in the sandbox's own /proc, and kills
+the whole sandbox if it exceeds a limit. Processor time is left to RLIMIT_CPU, which is precise. For users other than
+root RLIMIT_NPROC is a second, wider limit on processes.
 
-It costs one thread for as long as commands run, at most 2 % of a processor; commands that end at once have none
-(`Launch.watch_limits`). A command can be beyond its limit for some tenths of a second before that is seen.
+The thread runs only while commands run and uses at most 2 % of a processor; commands that end at once have none
+(`Launch.watch_limits`). A command can exceed its limit for some tenths of a second before it is stopped.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ CPU_SIGNAL = signal.SIGXCPU if hasattr(signal, "SIGXCPU") else signal.SIGTERM
 
 @frozen
 class ResourceLimits:
-    """None: no limit."""
+    """Limits of one command; None: no limit."""
 
     memory: int | None = None
-    """Bytes, of all processes of a command together."""
+    """Bytes, for all processes of a command together."""
     processes: int | None = None
     cpu_seconds: int | None = None
-    """For each process."""
+    """Processor seconds, for each process."""
 
     @property
     def watched(self) -> bool:
@@ -59,7 +59,7 @@ def default_memory() -> int | None:
 
 
 def with_kernel_limits(arguments: tuple[str, ...], limits: ResourceLimits) -> tuple[str, ...]:
-    """A shell's `-c` arguments with the limits set first, on the same line so that line numbers stay the same.
+    """Prefix a shell's `-c` arguments with the limits, on the same line so that line numbers do not change.
 
     The soft limit on processor time is below the hard one: SIGXCPU reveals the reason before the hard limit kills.
     """
@@ -86,7 +86,7 @@ class LimitWatch:
         self._thread: threading.Thread | None = None
 
     def add(self, key: object, first_process: Callable[[], int | None]) -> None:
-        """`first_process`: returns the pid of the sandbox's first process, None before it starts."""
+        """Start watching. `first_process`: returns the pid of the sandbox's first process, None before it starts."""
         if not self._limits.watched:
             return
         with self._guard:
@@ -96,7 +96,7 @@ class LimitWatch:
                 self._thread.start()
 
     def remove(self, key: object) -> str:
-        """Stop watching. Returns a message about the exceeded limit, empty for none."""
+        """Stop watching. Returns a message about the exceeded limit, empty if none was."""
         with self._guard:
             self._watched.pop(key, None)
             if not self._watched:
@@ -107,7 +107,7 @@ class LimitWatch:
         while True:
             with self._guard:
                 watched = list(self._watched.items())
-            # Its own processor time: a check that waits for a busy machine would put the next one off by seconds.
+            # Processor time, not wall time: a check delayed by a busy machine would postpone the next one by seconds.
             began = time.thread_time()
             for key, first_process in watched:
                 self._look(key, first_process)
@@ -153,7 +153,8 @@ def _excess(first: int, limits: ResourceLimits) -> str:
         return ""
     used = sum(_anonymous(root, name) for name in processes)
     if used > limits.memory:
-        # Shared pages of forked processes were counted several times; the exact number takes milliseconds.
+        # Shared pages of forked processes were counted several times. The exact number takes milliseconds, so only
+        # here.
         used = sum(_proportional(root, name) for name in processes)
     if used <= limits.memory:
         return ""

@@ -1,7 +1,7 @@
 """What a sandbox allows (folders, secrets, network), independent of the back end.
 
-`SandboxRules` is what the settings and flags ask for; `Masks` is what of it exists on this machine right now. Reads
-the file system, never changes it.
+`SandboxRules` holds the settings and flags; `Masks` holds those of the paths that exist on this machine right now.
+Reads the file system, never changes it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from agentcli.permissions.sandbox.secrets import EMPTY, FILTERED_ONLY, SYSTEM, U
 
 _BELOW_HOME = (*UNREADABLE, *EMPTY, *FILTERED_ONLY)
 _LISTED_FROM = 8
-"""Number of names in a folder from which on the folder itself is looked at."""
+"""A folder is listed once if at least this many names in it have to be checked."""
 home_names = ListedNames()
-"""What is known of the home folder and of folders in it."""
+"""Cached listings of the home folder and of folders in it."""
 PathFinder = Callable[[], Iterable[Path]]
 Existing = tuple[tuple[str, str], ...]
 """Paths that exist, each with the path it resolves to."""
@@ -49,23 +49,23 @@ class SandboxRules:
     own_folders: tuple[Path, ...] = ()
     """agentcli's own configuration and state: keys, trust, other conversations."""
     readable: tuple[Path, ...] = ()
-    """Readable exceptions in `own_folders`: the results of this session."""
+    """Readable exceptions in `own_folders`: the stored results of this session."""
     denied_files: PathFinder = _nothing
     """Returns the files hidden by deny rules; called at every launch, so it must be fast."""
     excluded_commands: tuple[str, ...] = ()
     """Prefixes of commands that run outside the sandbox."""
     cache_dir: Path | None = None
-    """Folder for caches of package tools, since the user's own are read-only; None: none."""
+    """Folder for caches of package tools, since the user's own are read-only; None for no cache."""
     installation: tuple[Path, ...] = ()
-    """What runs agentcli (`core.installation`), resolved: read-only, also inside a working directory."""
+    """The files that run agentcli (`core.installation`), resolved: read-only even inside a working directory."""
     limits: ResourceLimits = ResourceLimits()
     can_ask: bool = True
     """Whether the session is interactive, so that the user can approve."""
     upstream: Upstream | None = None
-    """The proxy that this machine itself has to use, for connections to allowed hosts."""
+    """The proxy that this machine must use, for connections to allowed hosts."""
 
     def for_trial(self, folders: TrialFolders, limits: ResourceLimits | None = None) -> SandboxRules:
-        """The same rules around scratch folders."""
+        """The same rules applied to scratch folders."""
         return replace(
             self,
             working_dirs=(folders.project,),
@@ -88,16 +88,16 @@ class SandboxRules:
 
 @frozen(kw_only=True)
 class TrialFolders:
-    """Scratch folders to try a sandbox out with. All exist, are absolute and without links."""
+    """Scratch folders for trying out a sandbox. All exist, are absolute and contain no links."""
 
     project: Path
     installation: Path
-    """In the project, as where agentcli is installed in a project's `.venv`."""
+    """Inside the project, like agentcli in a project's `.venv`."""
     home: Path
     secret: Path
-    """Must not be readable."""
+    """A file that must not be readable."""
     state: Path
-    """For caches and quarantine, which commands must not reach."""
+    """For caches and the quarantine, which commands must not reach."""
 
     @property
     def quarantine(self) -> Path:
@@ -106,16 +106,16 @@ class TrialFolders:
 
 @frozen
 class Masks:
-    """Existing paths, resolved; none of them holds or is a working directory."""
+    """Existing paths to mask, resolved; none of them is or contains a working directory."""
 
     refused: tuple[Path, ...]
     emptied: tuple[Path, ...]
     reopened: tuple[Path, ...]
     """Paths inside masked ones that stay readable."""
     filters: Mapping[Path, Filter] = field(default_factory=dict)
-    """Filters for those of `emptied` that lose only their secrets."""
+    """Filters for those paths of `emptied` that only lose their secrets."""
     settings: frozenset[Path] = frozenset()
-    """Those of `emptied` that are mainly settings."""
+    """Those paths of `emptied` that are mainly settings."""
 
     @property
     def all(self) -> tuple[Path, ...]:
@@ -123,14 +123,14 @@ class Masks:
 
 
 def find_masks(rules: SandboxRules, resolved: Resolved | None = None) -> Masks:
-    """`resolved`: what the caller has resolved for the same command."""
-    found = _look(rules, Resolved() if resolved is None else resolved)
+    """Find the paths to mask. `resolved`: cache of resolved paths for the same command."""
+    found = _find_existing(rules, Resolved() if resolved is None else resolved)
     return _masks(found, rules.working_dirs, rules.deny_read, rules.home)
 
 
 @frozen
 class _Found:
-    """What there is of the paths that a sandbox masks or opens."""
+    """The existing paths that a sandbox masks or opens."""
 
     refused: Existing
     emptied: Existing
@@ -139,7 +139,7 @@ class _Found:
     opened: Existing
 
 
-def _look(rules: SandboxRules, resolved: Resolved) -> _Found:
+def _find_existing(rules: SandboxRules, resolved: Resolved) -> _Found:
     def existing(paths: Iterable[Path | str]) -> Existing:
         # Most paths do not exist, and checking that is ten times faster than resolving links.
         there = (str(path) for path in paths if os.path.exists(path))  # noqa: PTH110 - some dozens before a command
@@ -158,7 +158,7 @@ def _look(rules: SandboxRules, resolved: Resolved) -> _Found:
 
 @functools.lru_cache(maxsize=8)
 def _masks(found: _Found, working_dirs: tuple[Path, ...], deny_read: tuple[Path, ...], home: Path | None) -> Masks:
-    """Kept, because the same is found before almost every command of a session."""
+    """Compute the masks. Cached, because the input is the same for almost every command of a session."""
     refused = _maskable(found.refused, working_dirs, set(map(str, deny_read)), found.opened)
     refused = _outermost((*refused, *(Path(real) for _path, real in found.denied)))
     readable = [Path(real) for _path, real in (*found.readable, *found.opened)]
@@ -174,9 +174,11 @@ def _masks(found: _Found, working_dirs: tuple[Path, ...], deny_read: tuple[Path,
 
 
 def _present(home: str) -> list[tuple[int, str]]:
-    """The paths below the home folder that exist and are not links to nothing, in the order of `_BELOW_HOME`: of two
-    for one file, the last decides. Each after its place there. Most are missing: `Path` objects would cost a
-    millisecond, exceptions half of one. What is known to be missing is not looked for."""
+    """Existing paths of `_BELOW_HOME` with their index there, in its order; dangling links excluded.
+
+    If two of them are the same file, the last one decides. Most are missing: `Path` objects would cost a millisecond,
+    exceptions half of one, and names known to be missing are not checked.
+    """
     found: list[tuple[int, str]] = []
     at_home = home_names.of(home)
     for folder, paths in _by_folder(home).items():
@@ -192,8 +194,8 @@ def _present(home: str) -> list[tuple[int, str]]:
 
 
 def learn_names(rules: SandboxRules) -> None:
-    """List the folders in which most of the masked paths and needed caches would be: then less has to be looked for
-    before a command. Blocking."""
+    """List the folders that would contain most of the masked paths and needed caches, so that fewer paths have to be
+    checked before a command. Blocking."""
     if rules.home is not None:
         below = _by_folder(str(rules.home)).items()
         home_names.learn(folder for folder, paths in below if len(paths) >= _LISTED_FROM)
@@ -202,8 +204,10 @@ def learn_names(rules: SandboxRules) -> None:
 
 @functools.lru_cache(maxsize=8)
 def _by_folder(home: str) -> dict[str, list[tuple[int, str, str]]]:
-    """The paths of `_BELOW_HOME` by the folder that they all lie in: the home folder, or the first folder below it.
-    Each after its place, and before the name in that folder that it begins with, in lower case."""
+    """Group the paths of `_BELOW_HOME` by folder: the home folder, or the first folder below it.
+
+    Each entry has its index, the path, and its first name in that folder in lower case.
+    """
     base = home.rstrip("/")
     found: dict[str, list[tuple[int, str, str]]] = {}
     for place, name in enumerate(_BELOW_HOME):
@@ -216,7 +220,7 @@ def _by_folder(home: str) -> dict[str, list[tuple[int, str, str]]]:
 def _maskable(paths: Existing, working_dirs: Iterable[Path], always: set[str], opened: Existing) -> tuple[Path, ...]:
     found: list[Path] = []
     for path, real in paths:
-        # Masking would hide the working directory inside; the user chose to work there.
+        # Masking would hide the working directory inside, where the user chose to work.
         if any(is_below(str(folder), (real,)) for folder in working_dirs):
             continue
         if path not in always and is_below(real, (folder for _path, folder in opened)):
@@ -226,7 +230,7 @@ def _maskable(paths: Existing, working_dirs: Iterable[Path], always: set[str], o
 
 
 def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """The paths that are not inside another: a masked folder has no inner paths to mask."""
+    """The paths that are not inside another: a masked folder needs no masks inside."""
     kept: list[Path] = []
     for path in sorted(set(paths), key=lambda path: path.parts):
         if not kept or not is_below(str(path), (str(kept[-1]),)):

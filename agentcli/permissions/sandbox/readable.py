@@ -8,7 +8,7 @@ from agentcli.permissions.sandbox.plan import SandboxRules, find_masks
 from agentcli.permissions.sandbox.secrets import holds_credentials
 
 _OWN_IN_THE_SANDBOX = tuple(map(Path, ("/dev", "/proc", "/run", "/var/run", "/tmp", "/private/tmp", "/var/tmp")))  # noqa: S108
-"""Folders that the sandbox replaces with its own, so commands do not read the machine's."""
+"""Folders that the sandbox replaces with its own, so commands cannot read the machine's."""
 
 
 def commands_can_read(rules: SandboxRules, real: str) -> bool:

@@ -1,8 +1,8 @@
 """The macOS sandbox: the same rules as a Seatbelt profile for `sandbox-exec`. Text only; nothing is run here.
 
-Later rules override earlier ones, so the order is that of the mounts on Linux: everything readable and nothing
+Later rules override earlier ones, so the order is that of the mounts on Linux: everything is readable and nothing
 writable, then working directories, then protected paths in them, then secrets. There is no pid namespace: the caller
-has to end processes that a command leaves behind.
+must end processes that a command leaves behind.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SeatbeltLauncher(Launcher):
         self._lock = threading.Lock()
 
     def for_trial(self, folders: TrialFolders) -> SeatbeltLauncher:
-        """The same sandbox around scratch folders."""
+        """The same sandbox with scratch folders."""
         return SeatbeltLauncher(self._rules.for_trial(folders), self._temp_root)
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class SeatbeltLauncher(Launcher):
 
     def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
         rules = self._rules
-        # Seatbelt has only one error for all refusals.
+        # Seatbelt reports a single error for all refusals.
         text = output.replace("Operation not permitted", "Read-only file system")
         if not worth_explaining(code, text):
             return None
@@ -129,7 +129,7 @@ def profile(rules: SandboxRules, temporary: Path, *, git: bool = False) -> str:
     if not rules.network:
         lines += ["(deny network*)", "(deny system-socket)"]
     lines += [
-        # Services that could act for a command outside the sandbox.
+        # Services that could act outside the sandbox on behalf of a command.
         f"(deny mach-lookup {' '.join(f'(global-name {name})' for name in _SERVICES)})",
         "(deny appleevent-send)",
         "(deny process-info* (target others))",
@@ -145,5 +145,5 @@ def _rule(verb: str, operations: str, paths: Iterable[Path]) -> str:
 
 
 def _quoted(path: Path) -> str:
-    """A string literal of the profile language, where only these two characters are special."""
+    """A string literal of the profile language, in which only these two characters are special."""
     return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"'

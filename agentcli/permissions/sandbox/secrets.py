@@ -27,12 +27,12 @@ UNREADABLE: tuple[str, ...] = (
     *(".config/rclone", ".mc", ".config/containers/auth.json", ".docker/run", ".docker/desktop"),
     *(".docker/contexts", ".docker/.token_seed", ".docker/scout", ".colima", ".lima"),
     *(".local/share/containers/storage/secrets", ".orbstack"),
-    # Code hosting and trackers
+    # Code hosting and issue trackers
     *(".config/gh", ".config/hub", ".config/glab-cli", ".config/tea", ".config/git/credentials"),
     *(".git-credentials", ".config/git-credential-manager", ".gcm", ".circleci", ".travis", ".config/travis"),
     *(".buildkite", ".jira.d", ".config/jira", ".config/.jira", ".config/acli", ".config/sentry", ".sentryclirc"),
     *(".config/linear", ".gitlab-runner", ".config/act", ".subversion/auth"),
-    # Packages
+    # Package registries
     *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".local/share/gem/credentials"),
     *(".m2/settings-security.xml", ".hex/hex.config"),
     *(".config/hex", ".config/pypoetry/auth.toml", ".config/rubygems", ".pub-cache/credentials.json"),
@@ -64,7 +64,7 @@ UNREADABLE: tuple[str, ...] = (
     *(".config/VSCodium", ".config/JetBrains", ".local/share/TelegramDesktop", ".bitcoin", ".ethereum"),
     *(".electrum", ".config/solana", ".config/Exodus", "Library/Keychains"),
     *("Library/Application Support/Google/Chrome", "Library/Application Support/Firefox", "Library/Cookies"),
-    # Histories and displays
+    # Histories and display access
     *(".bash_history", ".zsh_history", ".psql_history", ".mysql_history", ".python_history"),
     *(".node_repl_history", ".sqlite_history", ".rediscli_history", ".mongosh", ".local/share/fish/fish_history"),
     *(".local/share/atuin", ".lesshst", ".Xauthority", ".ICEauthority"),
@@ -80,21 +80,21 @@ EMPTY: tuple[str, ...] = (
     *(".bunfig.toml", ".config/nix/nix.conf"),
 )
 """Files with settings besides their secrets, which programs fail without. Commands see them empty, or without the
-secrets where `filtered` knows the format."""
+secrets if `filtered` knows the format."""
 
 FILTERED_ONLY: tuple[str, ...] = (".gitconfig", ".config/git/config", ".cargo/config.toml", ".cargo/config")
 """Mostly settings, which every command may see; secrets in them are removed where the sandbox supports it."""
 
 SYSTEM: tuple[str, ...] = ("/etc/shadow", "/etc/shadow-", "/etc/ssh")
-"""Readable by root only, the usual user in many containers."""
+"""Readable only by root, the usual user in many containers."""
 
 VARIABLES: tuple[str, ...] = (
     *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY", "DISPLAY"),
     *("WAYLAND_DISPLAY", "TMUX", "STY", "DOCKER_HOST", "VSCODE_IPC_HOOK_CLI"),
 )
-"""Access to helpers outside the sandbox that could act for a command."""
+"""Variables that give access to helpers outside the sandbox, which could act for a command."""
 
 
 def holds_credentials(path: str) -> bool:
-    """Whether a path in any home folder is a known place of credentials, which no hint offers to open."""
+    """Whether a path in any home folder is a known place of credentials, which no hint suggests to open."""
     return any(f"/{name}/" in f"{path}/" for name in (*UNREADABLE, *EMPTY))

@@ -1,8 +1,8 @@
 """Private folder of a session's sandbox: the commands' /tmp, and the files mounted over secrets.
 
-It is removed on every exit. After a `kill -9` the next start removes it: each folder holds a lock file that its process
-keeps locked for as long as it lives, so a folder without a lock, a locked one, one of another user and a link are left
-alone.
+It is removed on every exit. After a `kill -9` the next start removes it: each folder contains a lock file that its
+process keeps locked while it lives. Folders that are locked, have no lock file, belong to another user or are links are
+not touched.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_LEFTOVERS = 200
 
 
 class SessionFolder:
-    """Made by the constructor, which raises OSError where there is no place for it."""
+    """A session's private folder. The constructor creates it and raises OSError if that fails."""
 
     def __init__(self, root: Path) -> None:
         self.path, self._lock = _locked_folder(root)
@@ -49,14 +49,14 @@ def _locked_folder(root: Path) -> tuple[Path, int]:
         folder = Path(os.path.realpath(mkdtemp(prefix=PREFIX, dir=root)))
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # A concurrent clean-up may have taken the lock first; then the folder is gone.
+        # A concurrent clean-up may have taken the lock first; then the folder is already removed.
         if os.fstat(lock).st_nlink == 1:
             return folder, lock
         os.close(lock)
 
 
 def remove_leftovers(root: Path) -> int:
-    """Remove the folders of this user's sessions that were killed, and return their number. Never raises."""
+    """Remove the folders of this user's killed sessions and return their number. Never raises."""
     removed = 0
     with contextlib.suppress(OSError), os.scandir(root) as entries:
         names = [entry.name for entry in entries if entry.name.startswith(PREFIX)][:_MOST_LEFTOVERS]
@@ -137,7 +137,7 @@ class _Remover:
 
 
 def _make_writable(folder: int, name: str) -> None:
-    """Uses a descriptor instead of the name, so that a link cannot redirect the change."""
+    """Make a folder writable through a descriptor instead of its name, so that a link cannot redirect the change."""
     if not _PATH_ONLY:
         return
     inner = os.open(name, _PATH_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)

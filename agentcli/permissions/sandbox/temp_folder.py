@@ -23,8 +23,10 @@ _PRIVATE = lazy_pattern(
 
 
 def outside(path: str, own: Path, visible: Iterable[Path]) -> str:
-    """Where `path`, as a command names it, lies for everybody else. `visible`: folders in the system's temp folder that
-    commands see as they are."""
+    """Map a path as a command names it to the path outside the sandbox.
+
+    `visible`: folders in the system's temp folder that commands see under their real path.
+    """
     relative = _below(path, SYSTEM_TEMP)
     if relative is None or _below(path, str(own)) is not None:
         return path
@@ -35,14 +37,16 @@ def outside(path: str, own: Path, visible: Iterable[Path]) -> str:
 
 
 def inside(path: str, own: Path) -> str:
-    """The name of a temp file as commands and the user know it."""
+    """The path of a temp file as commands and the user know it."""
     relative = _below(path, str(own))
     return path if relative is None else f"{SYSTEM_TEMP}/{relative}".rstrip("/")
 
 
 def siblings(working_dirs: Iterable[Path]) -> list[Path]:
-    """What lies beside working directories that are themselves in the system's temp folder: commands there expect to
-    see it, for reading. Only what belongs to this user, and no sockets."""
+    """Entries beside working directories that are in the system's temp folder: commands there expect to read them.
+
+    Only those that belong to this user, and no sockets.
+    """
     if not any(_below(str(folder), SYSTEM_TEMP) for folder in working_dirs):
         return []
     found: list[Path] = []
@@ -64,7 +68,7 @@ def siblings(working_dirs: Iterable[Path]) -> list[Path]:
 
 
 def _below(path: str, folder: str) -> str | None:
-    """The rest of the path; empty for the folder itself, None elsewhere."""
+    """The path relative to the folder; empty for the folder itself, None elsewhere."""
     if path == folder:
         return ""
     prefix = folder.rstrip("/") + "/"

@@ -1,7 +1,7 @@
-"""Commands without a sandbox, with a temp folder of the session's own.
+"""Launcher for commands without a sandbox, with a private temp folder for the session.
 
-Their `$TMPDIR` is private to the session: file tools use it without asking, and it is removed at the end. `/tmp` is the
-machine's own here and may contain other users' files.
+Their `$TMPDIR` is private to the session: file tools use it without approval, and it is removed at the end. `/tmp` is
+the machine's own here and may contain other users' files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agentcli.permissions.sandbox.session_folder import SessionFolder
 
 
 class UnsandboxedLauncher(Launcher):
-    """The folder is made when it is first needed."""
+    """Runs commands without a sandbox. Creates the temp folder when it is first needed."""
 
     def __init__(self, temp_root: Path, level: str = "off") -> None:
         super().__init__(level)

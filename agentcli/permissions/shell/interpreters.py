@@ -1,7 +1,7 @@
 """Interpreters: programs that run code from an argument, a file or standard input.
 
 A rule that names such a program without its arguments allows everything. So none is ever suggested, and an exact rule
-does not cover a call that takes its program from standard input.
+does not cover a call that reads its program from standard input.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recognises commands that print file names, one per line, and filters that keep whole lines. Reads no files."""
+"""Recognise commands that print file names, one per line, and filters that keep whole lines. Reads no files."""
 
 from __future__ import annotations
 

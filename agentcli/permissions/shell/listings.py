@@ -1,7 +1,7 @@
-"""Looks up the names that a lister would print, on disk or in the repository, and checks that all are harmless.
+"""Look up the names that a lister would print, on disk or in the repository, and check that all are harmless.
 
 The lookup may find too many names, because uncertain filters are ignored. A list is accepted only if every name in it
-stays one word in the shell and in xargs, cannot be read as an option, and leads to a file that may be read.
+stays one word in the shell and in xargs, cannot be read as an option, and leads to a readable file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SIMPLE_NAME = re.compile(r"[\w.*-]+")
 
 
 def are_harmless(words: Words, patterns: frozenset[int], listed_in: str, used_in: str, place: CommandContext) -> bool:
-    """Whether a read-only program in one folder may get every name that a lister prints in another."""
+    """Whether a read-only program in one folder may receive every name that a lister prints in another."""
     paths = (listed_in, used_in, *(os.path.join(listed_in, word) for word in words[1:]))  # noqa: PTH118
     if any(place.locate(path) != path for path in paths):
         return False  # The sandbox has its own /tmp, so the command would list other files.

@@ -107,7 +107,7 @@ class SimpleCommands(Cursor):
         )
 
     def _read(self, first: Variant, others: list[Variant], assignments: list[tuple[str, str]]) -> None:
-        """`read` sets variables to its unknown input; an `IFS` for this command alone has no other effect."""
+        """Handle `read`, which sets variables to unknown input. An `IFS` for this command alone has no other effect."""
         words = list(first.words[1:])
         while words and words[0] in ("-r", "-d"):
             del words[: 2 if words[0] == "-d" else 1]
@@ -151,7 +151,7 @@ class SimpleCommands(Cursor):
         self.joint, self.started = "", True
 
     def _export(self, node: Node) -> SimpleCommand:
-        """`export CI=1`, for harmless variables only."""
+        """Handle `export CI=1`, for harmless variables only."""
         words, sources = ["export"], ["export"]
         if text_of(node.children[0]) != "export" or len(node.children) < 2:
             raise refusal(node)
@@ -173,7 +173,7 @@ class SimpleCommands(Cursor):
     # ------------------------------------------------------------------------------------------------ tests
 
     def _test(self, node: Node) -> SimpleCommand:
-        """`[ … ]`: an expression in the grammar, but ordinary words for the shell."""
+        """Read `[ … ]`: an expression in the grammar, but ordinary words for the shell."""
         found: list[list[Alternative]] = []
         sources: list[str] = []
         for leaf in _test_leaves(node):
@@ -197,7 +197,7 @@ class SimpleCommands(Cursor):
         return self._tested(found, sources)
 
     def _double_test(self, node: Node) -> SimpleCommand:
-        """`[[ … ]]` as words; `read_only` checks operators and operands."""
+        """Read `[[ … ]]` as words; `read_only` checks operators and operands."""
         found: list[list[Alternative]] = []
         sources: list[str] = []
         for leaf in _test_leaves(node):

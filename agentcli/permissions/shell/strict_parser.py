@@ -1,7 +1,7 @@
-"""Strict parser: splits a command into simple commands with known words, or returns why it cannot (S6).
+"""Strict parser: split a command into simple commands with known words, or return why it cannot (S6).
 
 Read-only proofs and allow rules depend on the result, so nothing may be guessed. The grammar gives the structure, and
-every byte is checked a second time: each word is parsed independently, and only blanks may separate words. Where the
+every byte is checked a second time: each word is parsed independently, and only blanks may separate words. If the
 grammar and bash disagree, one of the two checks refuses. Control flow is not followed: every command in a loop or a
 branch counts, with every value that its variables may have.
 """
@@ -39,7 +39,7 @@ class SimpleCommand:
     """One part of a compound command."""
 
     words: tuple[str, ...]
-    """Without quotes, and with markers (see `values`) for parts known only at run time."""
+    """The words without quotes, and with markers (see `values`) for parts known only at run time."""
     sources: tuple[str, ...]
     """The same words as written."""
     globs: frozenset[int] = frozenset()

@@ -1,6 +1,6 @@
-"""Parses a command into a syntax tree with the bash grammar, within limits.
+"""Parse a command into a syntax tree with the bash grammar, within limits.
 
-The grammar costs 40 ms to load, so it is loaded when the first command has to be judged.
+Loading the grammar takes 40 ms, so it is loaded when the first command has to be judged.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ MOST_BYTES = 20_000
 MOST_NODES = 4_000
 MOST_DEPTH = 60
 MOST_PIPES = 400
-"""Maximum nesting: each level costs as much as all before it."""
+"""Maximum nesting: each level costs as much as all levels before it."""
 MOST_VALUES = 32
-"""Values of one variable that are followed; each of them is checked."""
+"""Maximum values of one variable that are tracked; each of them is checked."""
 _CPU_SECONDS = 0.1
 _PIECE = 256
 _SHORT = 500
-"""Bytes that are parsed within that time, whatever they are."""
+"""Inputs up to this many bytes always parse within the time limit."""
 
 
 class Unparsable(str):
@@ -60,9 +60,10 @@ def parse(command: str) -> Node | Unparsable:
 
 @functools.lru_cache(maxsize=4)
 def _tree(source: bytes) -> Node:
-    """Raises TimeoutError if parsing took too long: error recovery is quadratic, half a minute for 20 kB of `@a`.
+    """Parse, briefly cached: each parser reads the same tree of a command.
 
-    Kept for a moment: each parser reads a command that is judged from its tree."""
+    Raises TimeoutError if parsing takes too long: error recovery is quadratic, half a minute for 20 kB of `@a`.
+    """
     from tree_sitter import Parser
 
     if len(source) <= _SHORT:

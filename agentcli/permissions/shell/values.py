@@ -23,19 +23,20 @@ SOME = "\ue002"
 PWD, HOME, TEMP = "\ue003", "\ue004", "\ue005"
 """`$PWD`, `$HOME` and `$TMPDIR` of the command's context."""
 UNQUOTED = "\ue006"
-"""Before an unquoted value of the context, which must be one plain word."""
+"""Precedes an unquoted value of the context, which must be one plain word."""
 MATCH, MATCH_END = "\ue007", "\ue008"
-"""Around a pattern: stands for one of the names that it matches."""
+"""Enclose a pattern; together they stand for one of the names that it matches."""
 REVISION = "\ue009"
 """Commit hashes or reference names, none beginning with a dash; any number of words if unquoted."""
 STREAM = "\ue00a"
-"""The path that `<(…)` becomes."""
+"""The path that the shell substitutes for `<(…)`."""
 NAME = "\ue00b"
 """Paths of readable files, none beginning with a dash; any number of words if unquoted."""
 LISTED, LISTED_END = "\ue00c", "\ue00d"
-"""Around the words of a command that lists files: the names it prints. The context resolves it to `NAME`."""
+"""Enclose the words of a command that lists files; together they stand for the names it prints. The context resolves
+them to `NAME`."""
 TOPLEVEL = "\ue00e"
-"""What `git rev-parse --show-toplevel` prints: the folder of the repository, or nothing if git fails."""
+"""Output of `git rev-parse --show-toplevel`: the folder of the repository, or nothing if git fails."""
 NAMED_REVISION = "\ue00f"
 """Git's output for a reference. The context resolves it to `REVISION` if no reference looks like an option."""
 
@@ -82,7 +83,7 @@ class Variables:
     defined: set[str] = field(default_factory=set)
     """Names certainly assigned by now, so that the environment's value no longer applies."""
     overflowed: set[str] = field(default_factory=set)
-    """Names with more values than are followed."""
+    """Names with more values than are tracked."""
 
     def assign(self, name: str, values: Iterable[str]) -> None:
         known = self.values.setdefault(name, [])
@@ -174,7 +175,7 @@ def _printed_by_git(arguments: tuple[str, ...]) -> str:
 
 
 def _printed_by_log(words: tuple[str, ...]) -> str:
-    """Only hashes, unless a setting makes git add gpg's output about signatures."""
+    """Output of git log: only hashes, unless a setting makes git add gpg's output about signatures."""
     before = words[: words.index("--")] if "--" in words else words
     flags = [word for word in before if word.startswith("-")]
     formats = [flag for flag in flags if _HASH_FORMAT.fullmatch(flag)]

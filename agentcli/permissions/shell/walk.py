@@ -1,4 +1,4 @@
-"""Walks the syntax tree for the strict parser; `strict_parser` defines the result."""
+"""Walk the syntax tree for the strict parser; `strict_parser` defines the result."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class CommandWalk(Redirections):
         self.token(node.children[-1], closed)
 
     def _if(self, node: Node) -> None:
-        """`if`, `elif` and `else` alike: keywords with a command list after each of them."""
+        """Read `if`, `elif` and `else` alike: keywords, each followed by a command list."""
         keyword: Node | None = None
         waiting: list[Node] = []
         for child in node.children:
@@ -269,7 +269,7 @@ class CommandWalk(Redirections):
         return self.word(node)
 
     def _while(self, node: Node) -> None:
-        """Only `while read …`: with another condition the loop may never end."""
+        """Read `while read …`, the only accepted form: with another condition the loop may never end."""
         body = node.children[-1]
         condition = [child for child in node.children[1:-1] if child.is_named]
         if body.type != "do_group" or text_of(node.children[0]) != "while" or len(condition) != 1:

@@ -1,4 +1,4 @@
-"""Resolves markers in words for a given folder: `$PWD`, `$HOME`, `$TMPDIR` and pattern matches."""
+"""Resolve markers in words for a given folder: `$PWD`, `$HOME`, `$TMPDIR` and pattern matches."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _values(word: str, folder: str, seen: tuple[str, ...], place: CommandContext
 
 
 def _toplevels(word: str, folders: tuple[str, ...]) -> list[str]:
-    """The repository's folder, and the empty text for the case that git fails."""
+    """The repository's folder, and the empty text in case git fails."""
     # Unquoted, the empty text would be no word at all, and `cd` alone goes to the home folder.
     if f"{UNQUOTED}{TOPLEVEL}" in word:
         raise NotResolved("git may print no folder, and the substitution is not quoted")
@@ -153,7 +153,7 @@ def _matches(pattern: str, folders: tuple[str, ...], place: CommandContext) -> t
         names = expanded_pattern(pattern, folder)
         if names is None:
             raise NotResolved(f"the pattern {pattern} matches too many files to check")
-        # This may list too many names: a bracket stands for any character here.
+        # The list may contain too many names: a bracket matches any character here.
         kept = kept or not names or "[" in pattern or all(os.path.basename(n) in (".", "..") for n in names)  # noqa: PTH119
         found += names
     return found, kept

@@ -1,4 +1,4 @@
-"""Parses one word of a shell command: quotes, escapes, patterns and expansions.
+"""Parse one word of a shell command: quotes, escapes, patterns and expansions.
 
 Independent of the grammar, which is used only to find the end of an expansion.
 """

@@ -171,7 +171,10 @@ def runs_its_input(words: tuple[str, ...]) -> bool:
 
 
 def runs_python_tests(words: tuple[str, ...]) -> bool:
-    """`pytest`, `python -m pytest`, `python -m unittest`: they import project files whatever their arguments are."""
+    """Whether a command runs Python tests (`pytest`, `python -m pytest`, `python -m unittest`).
+
+    They import project files whatever their arguments are.
+    """
     program = words[0].rpartition("/")[2]
     if program in ("pytest", "py.test"):
         return True

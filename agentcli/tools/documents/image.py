@@ -117,7 +117,7 @@ def _encoded(image: Any, format: str) -> bytes:
 
 
 def _without_damaged_metadata(data: bytes) -> bytes:
-    """A PNG without optional chunks whose checksum is wrong: viewers ignore them, Pillow refuses the picture."""
+    """A PNG without optional chunks whose checksum is wrong: viewers ignore them, but Pillow rejects the image."""
     kept, at = [data[:8]], 8
     while at + 12 <= len(data):
         end = at + 12 + int.from_bytes(data[at : at + 4], "big")

@@ -46,7 +46,7 @@ def parse_notebook(text: str) -> Json | None:
 
 
 def cell_id(cell: Json, index: int) -> str:
-    """Older notebooks have no ids: their cells are `cell-0`, `cell-1` … by position."""
+    """The id of a cell. Older notebooks have none: their cells are `cell-0`, `cell-1` … by position."""
     given = cell.get("id")
     return given if isinstance(given, str) and given else f"cell-{index}"
 

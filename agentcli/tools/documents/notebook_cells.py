@@ -24,9 +24,9 @@ class Cells:
 
     text: str
     start: int
-    """Just after the opening bracket."""
+    """Index just after the opening bracket."""
     stop: int
-    """At the closing bracket."""
+    """Index of the closing bracket."""
     spans: tuple[tuple[int, int], ...]
 
     def replaced(self, index: int, cell: Json) -> str:
@@ -76,7 +76,7 @@ class Cells:
 
 
 def find_cells(text: str) -> Cells | None:
-    """None if the text is not a JSON object with a list of cells. Never raises."""
+    """Locate the cells; None if the text is not a JSON object with a list of cells. Never raises."""
     try:
         for name, start in _members(text, _blanks(text, 0)):
             if name == "cells" and text[start] == "[":
@@ -98,7 +98,7 @@ def _value(text: str, at: int) -> tuple[Any, int]:
 
 
 def _members(text: str, at: int) -> Iterator[tuple[str, int]]:
-    """Names of the object at `at`, each with the position of its value."""
+    """Names of the members of the object at `at`, each with the index of its value."""
     if text[at] != "{":
         return
     at = _blanks(text, at + 1)

@@ -47,7 +47,8 @@ def planned(present: Present, input: Json) -> PlannedChange | Output:
 
 
 def _index_of(given: str | None, known: list[str]) -> int | None:
-    """-1 if no cell is given; None if it does not exist. A position (`cell-3`) works if no cell has that id."""
+    """Index of a cell; -1 if none is given, None if it does not exist. A position (`cell-3`) works if no cell has that
+    id."""
     if not given:
         return -1
     if given in known:

@@ -50,7 +50,7 @@ def page_range(given: str) -> PageRange | str:
 
 
 async def read_pdf(data: bytes, wanted: Wanted, pages: PageRange | None, signal: AbortSignal) -> Output:
-    """`data` is the whole file."""
+    """Read pages of a PDF. `data` is the whole file."""
     asked = pages or PageRange(1, MOST_PAGES)
     try:
         worker = Path(__file__).with_name("pdf_worker.py")

@@ -1,4 +1,4 @@
-"""Extract the pages of a PDF: their text, and the picture of a page without any.
+"""Extract the pages of a PDF: their text, or the image of a page without text.
 
 Runs in a worker process (`tools/worker.py`): imports nothing of this package, opens no file.
 """

@@ -37,9 +37,9 @@ from agentcli.tools.files.numbered_lines import MOST_LINES, LineRange, Wanted, r
 from agentcli.tools.files.read_cache import Seen, digest_of
 
 LARGEST_AT_ONCE = 1024 * 1024
-"""Bytes of a file that one thread finds, reads and presents."""
+"""Maximum bytes of a file that is found, read and formatted in one thread call."""
 LARGEST_IN_MEMORY = 64 * 1024
-"""Bytes of a file that is read and presented without a thread: being woken by one costs more."""
+"""Maximum bytes of a file that is read and formatted without a thread: waking up from one costs more."""
 _MOST_NAMES = 50
 
 
@@ -113,7 +113,7 @@ class Read(BuiltinTool):
 
 @frozen
 class _Found:
-    """A regular file; `data` and, unless it is a PDF, `presented` if it is small."""
+    """A regular file. If it is small, with `data` and, unless it is a PDF, `presented`."""
 
     real: str
     size: int
@@ -122,9 +122,12 @@ class _Found:
 
 
 def _found_in_memory(wanted: Wanted, context: ToolContext) -> _Found | None:
-    """A small text file whose content is in memory; None for every other file. To look up its path does not wait for a
-    disk: that was done just now, to decide about the call. What was decided about is read, or nothing."""
-    decided = _decided(context)
+    """A small text file whose content is in the page cache; None for every other file.
+
+    Resolving its path does not wait for a disk, because the permission decision has just done so. Only the approved
+    file is read.
+    """
+    decided = _approved_paths(context)
     try:
         real = decided[0] if len(decided) == 1 else os.path.realpath(wanted.path)
         data = load_from_memory(real, LARGEST_IN_MEMORY)
@@ -135,19 +138,20 @@ def _found_in_memory(wanted: Wanted, context: ToolContext) -> _Found | None:
     return _Found(real, len(data), data, _present(data, wanted))
 
 
-def _decided(context: ToolContext) -> list[str]:
-    """The files that the permission for this call is for, resolved."""
+def _approved_paths(context: ToolContext) -> list[str]:
+    """The files that were approved for this call, resolved."""
     return [need.real or need.target for need in context.needs if need.kind == "read"]
 
 
 def _find(wanted: Wanted, context: ToolContext) -> _Found | Output:
-    """Find the file, and read and present a small one: a second thread would take longer than reading it. Blocking."""
+    """Find the file, and read and format a small one: a second thread call would take longer than reading it.
+    Blocking."""
     try:
         real = os.path.realpath(wanted.path)
     except OSError as error:
-        # A link that disappears while it is resolved.
+        # A link may disappear while it is resolved.
         return os_failure(error, f"{wanted.shown} cannot be found")
-    decided = _decided(context)
+    decided = _approved_paths(context)
     if decided and real not in decided:
         text = f"{wanted.shown} now leads to another file than when it was approved. Try again."
         return failure(text, summary="led elsewhere")

@@ -2,7 +2,7 @@
 
 The lock is held from reading the current content until it is replaced, so a second change of the same file sees the
 first. Whether the model knows the current content is checked at the moment of the change, so that changes made during a
-permission question count. The caller decides the new content.
+permission question count. The caller computes the new content.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class PlannedChange:
 @frozen
 class Intent:
     """A planned change of `file_path`. `plan` computes it from the current content, or returns an Output with the
-    reason why not."""
+    reason why it cannot be made."""
 
     file_path: str
     plan: Callable[[Present], PlannedChange | Output]
     whole: bool = False
-    """The model must have seen the complete existing file, because all of it is replaced."""
+    """Whether the model must have seen the complete existing file, because all of it is replaced."""
     create: bool = False
-    """The file may be missing."""
+    """Whether the file may be missing."""
 
 
 @frozen
@@ -71,7 +71,7 @@ class _Target:
     real: str
     shown: str
     elsewhere: bool = False
-    """The path is a link to another location."""
+    """Whether the path is a link to another location."""
 
     @property
     def heading(self) -> str:
@@ -119,7 +119,7 @@ async def change_file(intent: Intent, context: ToolContext) -> Output:
     try:
         target = await in_thread(_target, intent.file_path, context)
     except OSError as error:
-        # A link that disappears while it is resolved.
+        # A link may disappear while it is resolved.
         return os_failure(error, f"{visible_text(intent.file_path)} cannot be found")
     strayed = _moved_target(target, context)
     if strayed is not None:
@@ -185,7 +185,7 @@ def _changed(intent: Intent, target: _Target, context: ToolContext) -> _Outcome:
             return _Outcome(
                 Output(f"{target.shown} already has this content; nothing was changed.", summary="unchanged")
             )
-        # A name has at most 255 bytes, and a character up to four.
+        # A name has at most 255 bytes, and a character has up to four.
         name = f".{target.real.rpartition('/')[2][:50]}.{os.urandom(6).hex()}.tmp"
         replace_file(target.real, change.data, name, present.digest)
     except ChangedMeanwhile:
@@ -255,7 +255,7 @@ def _present(intent: Intent, target: _Target, context: ToolContext) -> Present |
 
 
 def _unknown(data: bytes, intent: Intent, target: _Target, context: ToolContext) -> _Outcome | None:
-    """Why the model must read the file first; None if it need not."""
+    """Reason why the model must read the file first; None if it need not."""
     seen, shown = context.read_cache.seen(target.real), target.shown
     if seen is None:
         how = "Read all of it" if intent.whole else "Read it, or the part to change"

@@ -63,7 +63,7 @@ def replacement_of(edit: Json) -> Replacement:
 
 
 def creation(present: Present, content: str) -> PlannedChange | Output:
-    """An empty old_string means a file that does not exist yet or is empty."""
+    """Create a file from an edit with an empty old_string: the file must be missing or empty."""
     if present.text:
         return failure(
             f"old_string is empty, but {present.shown} is not. Give the text to replace; to add something, replace the "

@@ -302,7 +302,7 @@ class _Piece:
 
 
 def _nearest_piece(text: str, wanted: str) -> _Piece | None:
-    """None if no piece of `wanted` is in the text with similar surroundings."""
+    """The most similar place for `wanted`; None if no piece of it is in the text with similar surroundings."""
     matcher = difflib.SequenceMatcher(None, autojunk=False)
     scored: list[tuple[float, int, int]] = []
     for at, offset in _places(text, wanted):

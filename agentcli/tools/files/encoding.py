@@ -67,7 +67,7 @@ class Decoded:
 
 
 def decode(data: bytes) -> Decoded | None:
-    """None if the data is not text, or the encoding cannot reproduce the same bytes."""
+    """Decode a file; None if it is not text, or if encoding would not reproduce the same bytes."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             try:
@@ -84,7 +84,7 @@ def decode(data: bytes) -> Decoded | None:
 
 
 def _wide(data: bytes) -> Decoded | None:
-    """UTF-16 without a mark: ASCII letters put NULs in every second position, and only there."""
+    """Decode UTF-16 without a mark: ASCII letters put NULs in every second position, and only there."""
     if len(data) % 2 or len(data) < 8:
         return None
     sample = data[:_SAMPLE]
@@ -107,7 +107,8 @@ def _wide(data: bytes) -> Decoded | None:
 
 
 def _damaged_utf8(data: bytes) -> Decoded | None:
-    """UTF-8 with a few invalid bytes, e.g. a log of several programs: far more valid sequences than invalid bytes."""
+    """Decode UTF-8 with a few invalid bytes, e.g. a log of several programs: far more valid sequences than invalid
+    bytes."""
     text = data.decode("utf-8", "surrogateescape")
     bad = len(text) - len(text.encode("utf-8", "ignore").decode("utf-8"))
     good = len(text) - bad - len(text.encode("ascii", "ignore"))

@@ -1,4 +1,4 @@
-"""The language of a file by its name, for syntax highlighting; Pygments names."""
+"""The language of a file by its name, for syntax highlighting, as Pygments calls it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ _BY_ENDING = {
 
 
 def language_of(path: str) -> str:
-    """Empty if unknown."""
+    """Pygments name of a file's language; empty if unknown."""
     name = path.rpartition("/")[2].lower()
     return _BY_NAME.get(name) or _BY_ENDING.get(name.rpartition(".")[2] if "." in name else "", "")

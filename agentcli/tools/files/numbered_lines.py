@@ -24,7 +24,7 @@ from agentcli.tools.files.language import language_of
 MOST_LINES = 2_000
 LONGEST_LINE = 2_000
 MOST_CHARACTERS = 48_000
-"""Below the limit at which results are moved out of the conversation, so that Read output stays there."""
+"""Below the limit at which results are moved out of the conversation, so that Read output stays in it."""
 _MOST_DISPLAYED = 10_000
 _CHUNK = 1 << 20
 
@@ -42,7 +42,7 @@ class LineRange:
     lines: tuple[str, ...]
     first: int
     total: int | None
-    """None: not counted, there may be more."""
+    """Number of lines in the file; None if not counted, so there may be more."""
     cut_lines: int = 0
 
     @property
@@ -55,14 +55,14 @@ class LineRange:
 
 
 def legible(text: str) -> str:
-    """Safe for terminals and for the API, character by character."""
+    """Make text safe for terminals and for the API, character by character."""
     if text.isascii() and text.isprintable():
         return text
     return clean_text(visible_text(text))
 
 
 def for_display(text: str) -> str:
-    """Text for `Output.display` with hidden characters spelled out. Not for the model, which copies it into edits."""
+    """Text for `Output.display` with hidden characters spelled out. Not for the model, which copies text into edits."""
     return spell_hidden(text)
 
 
@@ -136,7 +136,7 @@ def _line_range(lines: Iterable[str], wanted: Wanted, *, total: int | None) -> L
         line = line.removesuffix("\r")
         text = legible(line[:LONGEST_LINE])
         if len(line) > LONGEST_LINE:
-            # A line of a large file was truncated before, so its length is unknown.
+            # In a large file the line was truncated earlier, so its length is unknown.
             more = f"{counted(len(line) - LONGEST_LINE, 'more character')} in this line" if total is not None else "cut"
             text += f"… [{more}]"
             cut += 1
@@ -148,7 +148,7 @@ def _line_range(lines: Iterable[str], wanted: Wanted, *, total: int | None) -> L
 
 
 def read_large(real: str, wanted: Wanted, stopped: Callable[[], bool]) -> Output:
-    """Raises OSError."""
+    """Read a range of a large file in chunks. Raises OSError."""
     with open(real, "rb", opener=open_without_links) as file:
         size = os.fstat(file.fileno()).st_size
         sample = file.read(1 << 16)

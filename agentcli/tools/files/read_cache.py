@@ -1,7 +1,7 @@
-"""Which file contents the model has seen: used to refuse overwriting content it does not know.
+"""Which file contents the model has seen, to refuse overwriting content that it does not know.
 
 The content of small files is kept too, so that a refusal can show what has changed. That cache is bounded and optional;
-what was noted some time ago is compressed.
+older contents are compressed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from agentcli.core.packed import Packed, pack
 
 LARGEST_KEPT = 256 * 1024
 MOST_KEPT = 8 * 1024 * 1024
-"""Bytes of all contents, before compressing."""
+"""Maximum bytes of all contents, before compression."""
 MOST_UNPACKED = 512 * 1024
-"""Bytes of the contents that are not compressed."""
+"""Maximum bytes of contents that are not compressed."""
 MOST_RUNS = 50
-"""How many commands are remembered."""
+"""Maximum commands that are remembered."""
 
 
 @frozen

@@ -34,7 +34,7 @@ class _Place:
 
 
 def replace_file(path: str, data: bytes, temporary_name: str, expected: str | None) -> None:
-    """`expected` is the digest of the replaced content; None if the file must not exist yet.
+    """Replace a file. `expected`: digest of the replaced content; None if the file must not exist yet.
 
     Creates parents; keeps mode, owner and extended attributes. A file with hard links is written in place, because a
     rename would separate them; a copy is kept beside it until that has succeeded.

@@ -1,7 +1,7 @@
-"""AskUserQuestion: questions with options for the user.
+"""AskUserQuestion: ask the user questions with options.
 
-They are asked through the permission channel: the call needs a `question`, and the answer's input contains `answers`.
-The model cannot set `answers`: only `answer_schema` allows them.
+They use the permission channel: the call needs a `question`, and the answer's input contains `answers`. The model
+cannot set `answers`: only `answer_schema` allows them.
 """
 
 from __future__ import annotations

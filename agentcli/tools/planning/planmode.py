@@ -1,6 +1,7 @@
-"""EnterPlanMode, with which the model asks to plan first, and ExitPlanMode, which shows the plan to the user.
+"""EnterPlanMode, with which the model asks to plan first, and ExitPlanMode, which presents the plan to the user.
 
-Only their approval ends plan mode, and they may edit the plan first. The policy defines what plan mode forbids.
+Only the user's approval ends plan mode, and the user may edit the plan first. The policy defines what plan mode
+forbids.
 """
 
 from __future__ import annotations

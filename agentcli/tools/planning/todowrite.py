@@ -62,7 +62,7 @@ class TodoWrite(BuiltinTool):
 
 
 def counted(todos: Sequence[Json]) -> str:
-    """`3 of 7 done`, for display."""
+    """Count finished tasks for display: `3 of 7 done`."""
     if not todos:
         return "none"
     done = sum(todo.get("status") == "completed" for todo in todos)
@@ -110,7 +110,7 @@ def _listed(input: Json) -> list[Json]:
 
 
 def _normal(todos: Sequence[Json]) -> list[Json]:
-    """One line each, without terminal control characters; equal input gives an equal list."""
+    """Normalise tasks: one line each, without terminal control characters; equal input gives an equal list."""
     kept: list[Json] = []
     for todo in todos:
         content = plain_line(todo["content"], limit=500)

@@ -1,6 +1,6 @@
-"""Index of the files and folders below a root, for completing paths while typing (`@src/eng`).
+"""Index of the files and folders below a root, for path completion while typing (`@src/eng`).
 
-`FileIndex` keeps a `PathIndex` up to date from ripgrep's file list, and answers from what was listed so far. File
+`FileIndex` keeps a `PathIndex` up to date from ripgrep's file list, and answers from the paths listed so far. File
 contents are never read.
 """
 
@@ -19,7 +19,7 @@ from agentcli.tools.search.ripgrep import list_files
 
 MOST_PATHS = 2_000_000
 MOST_CHARACTERS = 190_000_000
-"""Characters of all paths in memory, a byte each in most trees; twice as many while the files are listed again."""
+"""Maximum characters of all paths in memory, one byte each in most trees; twice as many during a second listing."""
 _TIME_LIMIT = 120.0
 
 
@@ -27,15 +27,15 @@ _TIME_LIMIT = 120.0
 class FoundPaths:
     matches: list[Match]
     is_complete: bool = True
-    """All listed paths were searched, and all are listed."""
+    """Whether all files are listed and all listed paths were searched."""
     listed: int = 0
-    """Paths listed so far."""
+    """Number of paths listed so far."""
     is_cut: bool = False
-    """There are more files than the index holds."""
+    """Whether there are more files than the index holds."""
 
 
 class FileIndex:
-    """Answers immediately from what was listed so far. Call `aclose` at the end."""
+    """Answers immediately from the paths listed so far. Call `aclose` at the end."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
@@ -47,7 +47,7 @@ class FileIndex:
         self._is_cut = False
         self._refreshing: asyncio.Task[None] | None = None
         self.listing_seconds = 0.0
-        """How long the last listing took."""
+        """Duration of the last listing."""
 
     def __len__(self) -> int:
         return len(self._index)
@@ -57,7 +57,7 @@ class FileIndex:
         return self.look(query, limit).matches
 
     def look(self, query: str, limit: int, seconds: float | None = None) -> FoundPaths:
-        """The best matches that are found within `seconds`; the same query again goes on with the search."""
+        """The best matches found within `seconds`. Repeating the same query continues its search."""
         index = self._index
         found = index.start(query.removeprefix("./"))
         found.work(seconds)
@@ -73,7 +73,7 @@ class FileIndex:
         began = time.monotonic()
         listing = PathListing(self._prefix)
         if not self._is_listed:
-            # The first one answers while it grows, later ones when they are complete.
+            # The first listing answers while it grows, later ones when they are complete.
             self._index = listing.index
         with AbortController() as controller:
             found = await list_files(
@@ -104,11 +104,11 @@ class PathListing:
         self._folders: set[str] = set()
 
     def take(self, block: bytes) -> bool:
-        """Add absolute paths, each with a NUL byte behind it. False when the index is full. For a thread."""
+        """Add absolute paths, each followed by a NUL byte. Returns False if the index is full. For a thread."""
         text = block.decode("utf-8", "surrogateescape")
         names = text.removeprefix(self._prefix).replace("\0" + self._prefix, "\0").split("\0")
         if not "".join(names).isprintable():
-            # A name that is not text cannot be typed, shown or sent.
+            # A name that is not printable text cannot be typed, shown or sent.
             names = [name for name in names if name.isprintable()]
         self.index.add([*names, *self._new_folders(names)])
         return len(self.index) < MOST_PATHS and self.index.size < MOST_CHARACTERS

@@ -1,4 +1,4 @@
-"""Glob: files by name, newest first. Files ignored by .gitignore stay hidden for every pattern.
+"""Glob: find files by name, newest first. Files ignored by .gitignore stay hidden for every pattern.
 
 So the pattern is matched here and not by ripgrep, whose globs override ignore files.
 """
@@ -31,7 +31,7 @@ from agentcli.tools.search.ripgrep import RipgrepResult, ignored_note, list_file
 
 MOST_SHOWN = 100
 _MOST_KEPT = 100_000
-"""Matches that a large offset can reach."""
+"""Maximum matches kept, which limits the largest offset."""
 
 
 class Glob(BuiltinTool):
@@ -74,7 +74,8 @@ class Glob(BuiltinTool):
 
 
 def _split(input: Json, context: ToolContext) -> tuple[str, str]:
-    """The folder to search and the pattern relative to it; literal folders of a pattern belong to the former."""
+    """The folder to search and the pattern relative to it; leading literal folders of the pattern belong to the
+    folder."""
     base = absolute_path(input.get("path") or ".", context)
     pattern = str(input["pattern"])
     fixed: list[str] = []
@@ -93,7 +94,7 @@ def _split(input: Json, context: ToolContext) -> tuple[str, str]:
 
 
 class NewestFiles:
-    """Of files that arrive in blocks, those that match a pattern, the newest first: only so many are kept."""
+    """Keeps the newest files that match a pattern, up to a limit, from paths that arrive in blocks."""
 
     def __init__(
         self, base: str, pattern: str, hides: Callable[[str], bool] | None, stopped: Callable[[], bool], most: int
@@ -105,11 +106,11 @@ class NewestFiles:
         self._most = min(most, _MOST_KEPT)
         self._dated: list[tuple[float, str]] = []
         self.count = 0
-        """Files that match."""
+        """Number of matching files."""
         self.listed = 0
 
     def take(self, block: bytes) -> bool:
-        """Add absolute paths, each with a NUL byte behind it. False when the search was stopped. For a thread."""
+        """Add absolute paths, each followed by a NUL byte. Returns False if the search was stopped. For a thread."""
         prefix, matches, hides = self._prefix, self._matches, self._hides
         paths = os.fsdecode(block).split("\0")
         self.listed += len(paths)

@@ -1,4 +1,4 @@
-"""Grep: file contents by regular expression, with ripgrep. Ordered by path, so that paging is stable."""
+"""Grep: search file contents by regular expression, with ripgrep. Ordered by path, so that paging is stable."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _visible(found: RipgrepResult, mode: str, context: ToolContext) -> list[_Lin
         if not null and mode != "files_with_matches":
             binary = _BINARY.fullmatch(raw)
             if binary is None:
-                # The start of a name that contains a line break, unless it is a separator.
+                # Collects the start of a name that contains a line break, unless it is a separator.
                 begun += raw + b"\n" if begun or raw != b"--" else b""
                 lines += [] if begun else [_Line("")]
                 continue
@@ -272,7 +272,7 @@ def _as_text(line: _Line, mode: str, numbers: bool, *, named: bool = True) -> st
 
 
 def _shown(found: RipgrepResult, page: _Paging, input: Json, context: ToolContext, path: str) -> Output:
-    """`path`: what was searched. Blocking."""
+    """Format the result. `path`: the searched path. Blocking."""
     mode, in_folder = _mode(input), Path(path).is_dir()
     place = _in_a_line(context.launcher.inside(path) if in_folder else shown_path(path, context))
     named = in_folder or mode != "content"

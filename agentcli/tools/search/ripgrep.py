@@ -26,7 +26,7 @@ _MOST_ERROR_BYTES = 4_000
 _BLOCK = 256 * 1024
 _BLOCK_SECONDS = 0.05
 Take = Callable[[bytes], bool]
-"""Takes a block of output, in a thread; False if it wants no more."""
+"""Accepts a block of output, in a thread; returns False if it wants no more."""
 
 COMMON = ("--no-config", "--hidden", "--no-require-git", "--color=never", "--glob=!.git")
 """Includes hidden files but not `.git`; .gitignore also applies outside a repository."""
@@ -38,7 +38,7 @@ NOT_FOUND = "ripgrep (rg) was not found. Install it, or reinstall agentcli: pip 
 class RipgrepResult:
     lines: list[bytes]
     more: bool = False
-    """There were more lines than the limit; the search was stopped."""
+    """Whether there were more lines than the limit, so that the search was stopped."""
     timed_out: bool = False
     error: str = ""
 
@@ -62,7 +62,7 @@ def find_ripgrep(environ: Mapping[str, str], working_dirs: Sequence[Path]) -> st
 async def list_files(
     folder: str, context: ToolContext, signal: AbortSignal, *, take: Take, seconds: float | None = None
 ) -> RipgrepResult:
-    """Pass all files below a folder that are not ignored to `take`, as absolute paths with a NUL byte behind each."""
+    """Pass all files below a folder that are not ignored to `take`, as absolute paths, each followed by a NUL byte."""
     arguments = ["--files", "--null", "--no-messages", "--", folder]
     collected = _PassedOn(take, b"\0", seconds)
     return await _run(arguments, context, signal, collected)
@@ -91,7 +91,7 @@ async def search(
     separator: bytes = b"\n",
     pass_descriptors: tuple[int, ...] = (),
 ) -> RipgrepResult:
-    """Lines of ripgrep's output, at most `most`; with `enough` of them it goes on only for a moment, to count."""
+    """Lines of ripgrep's output, at most `most`. After `enough` of them it continues only for a moment, to count."""
     return await _run(arguments, context, signal, _Collected(most, enough, separator), pass_descriptors)
 
 
@@ -102,7 +102,7 @@ async def _run(
     collected: _Collected | _PassedOn,
     pass_descriptors: tuple[int, ...] = (),
 ) -> RipgrepResult:
-    """Never raises; after it no process is left."""
+    """Run ripgrep. Never raises; leaves no process running."""
     program = find_ripgrep(context.environ, (*context.working_dirs, *context.also_writable))
     if program is None:
         return RipgrepResult([], error=NOT_FOUND)
@@ -141,7 +141,7 @@ async def _run(
 
 
 class _PassedOn:
-    """Passes output on in blocks, in a thread, so that memory does not grow with it."""
+    """Passes output on in blocks, in a thread, so that memory does not grow with the output."""
 
     def __init__(self, take: Take, separator: bytes, seconds: float | None) -> None:
         self.lines: list[bytes] = []
@@ -165,7 +165,7 @@ class _PassedOn:
         while data := await child.output.read():
             waiting += data
             end = waiting.rfind(self._separator) + 1
-            # The first names at once, and on a slow disk also later ones; many at a time on a fast one.
+            # The first names at once, later ones in blocks: large on a fast disk, after a short time on a slow one.
             if not end or (len(waiting) < _BLOCK and clock() < due):
                 continue
             if not await in_thread(self._take, waiting[:end]):

@@ -1,4 +1,4 @@
-"""The background commands of a session: limited in number, all stopped with the session.
+"""Background commands of a session: limited in number, all stopped with the session.
 
 Tools add commands and find them by id; the engine takes the changes for its events; a front end can move the foreground
 command here (`detach`). Permissions are not checked here.
@@ -21,7 +21,7 @@ from agentcli.tools.shell.spare import SpareShells
 
 MOST_RUNNING = 20
 _MOST_KEPT = 40
-"""Including finished commands, whose last output can still be read."""
+"""Maximum commands, including finished ones, whose last output can still be read."""
 
 ENDED_WITH_SESSION = "ended because agentcli was closed"
 
@@ -38,23 +38,23 @@ class BackgroundTask:
     summary: str
     """How it ended; empty while it runs."""
     seconds: float = 0.0
-    """Running time."""
+    """Running time in seconds."""
 
     def report(self) -> Json:
-        """For programs, in the format of stream-json's `task_notification`."""
+        """JSON for programs, in the format of stream-json's `task_notification`."""
         status = "stopped" if self.status == "killed" else self.status
         return {"task_id": self.id, "command": self.command, "status": status, "summary": self.summary}
 
 
 @slotted
 class EarlierShell:
-    """A background command of an earlier process of the session: it has ended, and its output is gone."""
+    """A background command of an earlier process of the session: it has ended, and its output is lost."""
 
     id: str
     command: str
     ended: str
     is_reported: bool = False
-    """The model knows that it has ended."""
+    """Whether the model knows that it has ended."""
 
 
 @slotted
@@ -67,10 +67,10 @@ class Shell:
     status: Status = "running"
     over: float | None = None
     is_reported: bool = False
-    """The model knows that it has ended."""
+    """Whether the model knows that it has ended."""
     stopping: bool = False
     with_session: bool = False
-    """It is being stopped because the session closes."""
+    """Whether it is being stopped because the session closes."""
 
     @property
     def ended(self) -> str:
@@ -109,7 +109,8 @@ class Shells:
         self._watching = False
 
     async def watch(self) -> None:
-        """Call before starting a command without a sandbox: nothing outlives this process, even if it is killed."""
+        """Call before starting a command without a sandbox. Ensures that nothing outlives this process, even if it is
+        killed."""
         self._watching = True
         await self._watch.start(self.mark)
 
@@ -124,7 +125,7 @@ class Shells:
                 del self._foreground[call_id]
 
     def detach(self, tool_use_id: str) -> bool:
-        """Move the command of this call to the background; False if it runs none or the limit is reached."""
+        """Move the command of this call to the background; False if it runs no command or the limit is reached."""
         wanted = self._foreground.get(tool_use_id)
         if wanted is None or self.full:
             return False
@@ -180,7 +181,7 @@ class Shells:
         await asyncio.gather(*(self.stop(shell) for shell in shells))
 
     async def aclose(self) -> None:
-        """Stop everything."""
+        """Stop everything and free all resources."""
         shells = [shell for shell in self._shells.values() if not shell.command.done]
         try:
             await self.end_all()

@@ -1,4 +1,4 @@
-"""BashOutput: new output of a background command, and its state."""
+"""BashOutput: read the new output of a background command, and its state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agentcli.tools.shell.output import SHOWN, HeadAndTail
 _MOST_LINES = 30_000
 _PIECE = 1 << 20
 _LONGEST_LINE = 16_384
-"""Longer than an unfinished line can be before it counts as output."""
+"""More characters than an unfinished line can have before it counts as output."""
 
 
 class BashOutput(BuiltinTool):
@@ -65,7 +65,7 @@ class BashOutput(BuiltinTool):
         if pattern and (problem := await _problem(pattern, context, signal)):
             yield failure(problem)
             return
-        # The state first: later output is then still shown, and the end is not reported before its output.
+        # Read the state first: then later output is still shown, and the end is not reported before its output.
         status, ended = shell.status, shell.ended
         unread, characters = output.unread, output.characters
         text = await output.take_unread()
@@ -106,11 +106,11 @@ def unknown(input: Json, shells: Shells | None) -> str:
 @frozen
 class _New:
     text: str
-    """The text to show: cut in the middle if it is long."""
+    """The text to show, with the middle cut out if it is long."""
     saved: Path | None
-    """The file with all of it and the output before it."""
+    """The file with all of this output and the output before it."""
     read: int
-    """Characters of the file that were returned before; less if a line was unfinished then."""
+    """Number of characters of the file returned before; fewer if a line was unfinished then."""
     size: int
 
     @property
@@ -137,7 +137,7 @@ async def _search(pattern: str, file: IO[bytes], context: ToolContext, signal: A
 
 
 async def _filtered(new: _New, pattern: str, context: ToolContext, signal: AbortSignal) -> _Shown:
-    """The new lines that match. Uses ripgrep, whose expressions cannot run forever."""
+    """The new lines that match a filter. Uses ripgrep, whose expressions cannot run forever."""
     with tempfile.TemporaryFile() as file:
         lines, whole = await in_thread(_copy, new, file)
         found = await _search(pattern, file, context, signal)
@@ -159,10 +159,10 @@ def _none_of(lines: int) -> str:
 
 
 def _copy(new: _New, target: IO[bytes]) -> tuple[int, bool]:
-    """Copy all new output to a separate file; returns the number of lines, and whether it is complete. Blocking."""
+    """Copy all new output to a separate file; return the number of lines, and whether it is complete. Blocking."""
     lines, ending = 0, ""
     if new.is_cut and new.saved is not None:
-        # The saved file may have been removed; the part in memory is still there.
+        # The saved file may have been removed; the part in memory is still available.
         with contextlib.suppress(OSError):
             for piece in _span(new):
                 lines += piece.count("\n")
@@ -171,7 +171,7 @@ def _copy(new: _New, target: IO[bytes]) -> tuple[int, bool]:
     tail = new.text[-(SHOWN // 2) :]
     whole = not new.is_cut or tail in ending
     if not new.is_cut or not whole:
-        # A file that is full or could not be written has only the beginning.
+        # A file that is full or could not be written has only the beginning of the output.
         rest = f"\n{tail}" if ending else new.text.strip("\n")
         lines, ending = lines + rest.count("\n"), rest
         target.write(rest.encode("utf-8", errors="replace"))

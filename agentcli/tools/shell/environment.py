@@ -1,7 +1,7 @@
 """Environment of child processes (S11): variables known to be harmless, and those named in the settings.
 
-Everything else is left out, whatever it is called: a secret can have any name. Among the listed variables those that
-hold a credential all the same (a token in a proxy's address, a key under a tool's prefix) are left out or cleaned.
+All others are left out, whatever their name: a secret can have any name. A listed variable that contains a credential
+anyway (a token in a proxy's URL, a key under a tool's prefix) is left out or cleaned.
 
 | named by                              | passes                                                  |
 |---------------------------------------|---------------------------------------------------------|
@@ -119,7 +119,7 @@ _FAMILIES: tuple[str, ...] = (
     *("CMAKE_", "NINJA_", "RUSTUP_", "CCACHE_", "VCPKG_", "ASDF_", "MISE_", "HOMEBREW_NO_"),
     *("TEST_", "RSPEC_", "PHPUNIT_"),
 )
-"""Prefixes of single tools; secrets among them (`CARGO_REGISTRY_TOKEN`) are detected by name."""
+"""Variable prefixes of single tools; secrets among them (`CARGO_REGISTRY_TOKEN`) are detected by name."""
 _PROXIES = frozenset(
     name
     for base in ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "rsync_proxy")
@@ -131,16 +131,16 @@ _NEVER = frozenset(
     | {"POSIXLY_CORRECT", "TAR_OPTIONS", "RIPGREP_CONFIG_PATH", "GREP_OPTIONS", "LESSOPEN", "LESSCLOSE", "COLUMNS"}
     | {"LINES", "LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"}
 )
-"""Code that a shell runs automatically, or options that change how it parses the approved command."""
+"""Variables with code that a shell runs automatically, or options that change how it parses the approved command."""
 _FUNCTION = "BASH_FUNC_"
-"""Prefix of shell functions, which never pass either."""
+"""Prefix of exported shell functions, which are never passed either."""
 _SET = {
     "TERM": "dumb",
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
-    # An editor without a terminal hangs or fails, so the prepared text is accepted unchanged.
+    # An editor without a terminal hangs or fails; `true` accepts the prepared text unchanged.
     "GIT_EDITOR": "true",
     "GIT_SEQUENCE_EDITOR": "true",
     "SSH_ASKPASS_REQUIRE": "never",
@@ -149,12 +149,12 @@ _SET = {
 
 @frozen
 class PassedVariables:
-    """Variables that the settings pass on to commands, besides those listed here."""
+    """Variables that the settings pass to commands, in addition to those listed here."""
 
     names: frozenset[str] = frozenset()
-    """Passed with any value."""
+    """Names passed with any value."""
     patterns: tuple[str, ...] = ()
-    """Passed unless they look like a secret; `*` matches any characters."""
+    """Name patterns, passed unless they look like a secret; `*` matches any characters."""
 
     @classmethod
     def from_settings(cls, named: Iterable[str], given: Iterable[str]) -> PassedVariables:

@@ -1,4 +1,4 @@
-"""KillShell: stops a background command and all its processes."""
+"""KillShell: stop a background command and all its processes."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ class KillShell(BuiltinTool):
 
 
 def _agent(input: Json, context: ToolContext) -> str:
-    """The id, if it is a background agent's; else ""."""
+    """The id, if it belongs to a background agent; otherwise empty."""
     agent_id = str(input.get("bash_id", ""))
     return agent_id if context.agents is not None and context.agents.has_background(agent_id) else ""

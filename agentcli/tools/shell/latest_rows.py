@@ -1,4 +1,4 @@
-"""The output of a running command for the screen: what came last, with overwritten rows in their last state."""
+"""The output of a running command for the screen: the latest rows, with overwritten rows in their last state."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import codecs
 from agentcli.core.plaintext import ControlStripper, last_states
 
 LONGEST_ROW = 8_192
-"""Characters; a longer row is not a progress bar and is not waited for."""
+"""In characters; a longer row is not a progress bar and is shown without waiting for its end."""
 _SHOWN = 4_000
-"""Characters: a screenful."""
+"""In characters: a screenful."""
 _KEPT_BYTES = 16 * 1024
 _CONTINUED = bytes(range(0x80, 0xC0))
 
 
 class LatestRows:
-    """Add bytes with `add`; `take` returns what is new, in the form of `ToolProgressed.text`."""
+    """Add bytes with `add`; `take` returns the new text, in the form of `ToolProgressed.text`."""
 
     def __init__(self) -> None:
         self._bytes = b""
@@ -23,9 +23,9 @@ class LatestRows:
         """Whether bytes before `_bytes` were left out since the last `take`."""
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._row = ""
-        """The last row with its control sequences: what follows may continue or overwrite it."""
+        """The last row with its control sequences, because later output may continue or overwrite it."""
         self._shown = ""
-        """The text that was returned of `_row`."""
+        """The part of `_row` that was already returned, as text."""
         self._is_open = False
         """Whether the returned text ends inside a row."""
 
@@ -38,7 +38,7 @@ class LatestRows:
         self._bytes = data[-_KEPT_BYTES:]
 
     def take(self) -> str:
-        """At most a screenful. It begins with a carriage return if it replaces the last row."""
+        """Return the new text, at most a screenful. It begins with a carriage return if it replaces the last row."""
         data, self._bytes = self._bytes, b""
         if not data:
             return ""

@@ -34,12 +34,12 @@ for round in 1 2 3 4 5; do
 done
 ) &
 """
-"""Waits for the end of its input, which comes when the process at the other end is gone, then kills all marked
-processes. It is not a child of agentcli, so that an exit which kills all children leaves it running."""
+"""Shell script that waits for the end of its input, which comes when agentcli has ended, then kills all marked
+processes. It is not a child of agentcli, so that an exit which kills all children does not stop it."""
 
 
 def new_mark() -> str:
-    """A random mark: it decides which processes are killed."""
+    """A random mark. It must be unguessable, since it decides which processes are killed."""
     return os.urandom(12).hex()
 
 
@@ -50,7 +50,7 @@ def marked(environ: Mapping[str, str], variable: str, mark: str) -> dict[str, st
 
 
 def find_marked(mark: str) -> list[int]:
-    """The running processes with this mark. Blocking; some milliseconds."""
+    """Pids of the running processes with this mark. Blocking; some milliseconds."""
     if not sys.platform.startswith("linux"):
         return []
     wanted = mark.encode()
@@ -77,14 +77,14 @@ def find_marked(mark: str) -> list[int]:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill until none is found: a killed process may just have started another."""
+    """Kill marked processes until none is found: a killed process may just have started another."""
     for _round in range(_ROUNDS):
         if not _signal_marked(mark, signal.SIGKILL):
             return
 
 
 async def end_marked(mark: str) -> bool:
-    """SIGTERM, then SIGKILL. True if there was any process."""
+    """Send SIGTERM, then SIGKILL. Returns whether there was any process."""
     if not await in_thread(_signal_marked, mark, signal.SIGTERM):
         return False
     for _look in range(int(_GRACE / _POLL)):
@@ -104,13 +104,13 @@ def _signal_marked(mark: str, number: int) -> bool:
 
 
 class Watch:
-    """Kills marked processes when this process is gone without having done so, even after `kill -9`."""
+    """Kills marked processes if this process ends without having done so, even after `kill -9`."""
 
     def __init__(self) -> None:
         self._descriptor: int | None = None
 
     async def start(self, mark: str) -> None:
-        """Does nothing without /proc or if a watch is running. Never raises."""
+        """Start the watch. Does nothing without /proc or if a watch is running. Never raises."""
         if self._descriptor is not None or not sys.platform.startswith("linux"):
             return
         reading, self._descriptor = os.pipe()

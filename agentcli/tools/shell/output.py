@@ -1,4 +1,4 @@
-"""The output of a command in constant memory: its head, its tail, and a file with the rest.
+"""Collect the output of a command in constant memory: its head, its tail, and a file with the rest.
 
 Returned text has no control sequences. The file has the same text, up to a limit.
 """
@@ -24,7 +24,7 @@ SHOWN = 30_000
 FILE_LIMIT = 100 * 1024 * 1024
 _HALF = SHOWN // 2
 _TAIL_BYTES = 256 * 1024
-"""Of which the end is made, once the beginning is known and the file is full."""
+"""Last bytes kept for the tail, once the head is complete and the file is full."""
 _FLUSH = 512 * 1024
 _SAMPLE = 4_096
 
@@ -53,14 +53,14 @@ class HeadAndTail:
             self._tail = self._tail[-_HALF:]
 
     def skip(self, characters: int) -> None:
-        """About so many characters follow that are not known."""
+        """Account for about this many characters that are not available."""
         self.characters += characters
         self._is_estimate = True
         self._tail = ""
 
     @property
     def has_head(self) -> bool:
-        """Only the end can change now."""
+        """Whether the head is complete, so that only the tail can change."""
         return len(self._head) >= _HALF
 
     @property
@@ -68,7 +68,7 @@ class HeadAndTail:
         return self.characters > SHOWN
 
     def text(self, where: str) -> str:
-        """`where` names the location of the rest."""
+        """The text. `where` names the location of the rest."""
         if not self.overflowed:
             return self._head + self._tail
         tail = self._tail[-_HALF:]
@@ -78,7 +78,7 @@ class HeadAndTail:
 
 
 class _SkippedBytes:
-    """Bytes of which only the last are kept."""
+    """Counts bytes and keeps only the last ones."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
@@ -96,7 +96,7 @@ class _SkippedBytes:
             self.dropped += len(self._pieces.popleft())
 
     def take(self) -> bytes:
-        """What was kept, from the start of a line if there is one."""
+        """The kept bytes, from the start of a line if there is one."""
         data = b"".join(self._pieces)
         self._pieces.clear()
         start = data.find(b"\n") + 1 if self.dropped else 0
@@ -125,10 +125,10 @@ class CollectedOutput:
         self._writing = asyncio.Lock()
         self._sample = b""
         self._binary: bool | None = None
-        """Unknown until the sample is complete."""
+        """Whether the output is binary; None until the sample is complete."""
         self.bytes = 0
         self.line_breaks = 0
-        """Of all output, also of what is left out."""
+        """Line breaks in all output, including parts that are left out."""
         self._ends_in_line = False
 
     async def add(self, data: bytes) -> None:
@@ -138,7 +138,7 @@ class CollectedOutput:
         if len(self._sample) < _SAMPLE:
             self._sample += data[: _SAMPLE - len(self._sample)]
         elif self._is_binary:
-            return  # not shown: only counted
+            return  # not shown, only counted
         self._screen.add(data)
         if len(self._skipped) or self._shows_only_end:
             self._skipped.add(data)
@@ -157,12 +157,12 @@ class CollectedOutput:
 
     @property
     def _shows_only_end(self) -> bool:
-        """Whether nothing but the end of what comes now will ever be shown: then the rest is not read."""
+        """Whether only the end of further output will be shown, so that the rest need not be decoded."""
         is_full = self._path is None or self._file_failed or self._written >= FILE_LIMIT
         return is_full and self._whole.has_head and self._unread.has_head
 
     def _read(self, data: bytes) -> None:
-        """Take the lines that have ended; the last one may still be overwritten."""
+        """Take the finished lines; the last one may still be overwritten."""
         data = self._line + data
         end = data.rfind(b"\n") + 1
         self._line = data[end:]
@@ -210,7 +210,7 @@ class CollectedOutput:
 
     @property
     def lines(self) -> int:
-        """Lines of all output, also of what is left out."""
+        """Number of lines of all output, including parts that are left out."""
         return self.line_breaks + self._ends_in_line
 
     @property
@@ -224,7 +224,7 @@ class CollectedOutput:
         return self._unread.characters + len(self._line) + len(self._skipped)
 
     def text(self) -> str:
-        """For the model. Call after `finish`."""
+        """The text for the model. Call after `finish`."""
         return self._shown(self._whole)
 
     async def take_unread(self) -> str:
@@ -260,7 +260,7 @@ class CollectedOutput:
             return
         self._whole.add(text)
         self._unread.add(text)
-        # Everything is kept until it is known whether a file is needed.
+        # Everything is kept in memory until it is known whether a file is needed.
         if self._path is not None and not self._file_failed and self._written < FILE_LIMIT:
             self._pending.append(text)
             self._pending_size += len(text)
@@ -275,7 +275,7 @@ class CollectedOutput:
                     _append, self._path, pieces, FILE_LIMIT - self._written, self._written == 0
                 )
             except OSError:
-                # A full disk must not fail the command: head and tail are still there.
+                # A full disk must not fail the command: head and tail are still available.
                 self._file_failed = True
 
 
@@ -286,7 +286,7 @@ def _append(path: Path, pieces: Sequence[str], room: int, create: bool) -> int:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(path, flags, 0o600)
     written = 0
-    # One by one: joined they would be copied to memory that is new to the process, which costs more than the writing.
+    # One by one: joining them would copy everything to freshly allocated memory, which costs more than the writes.
     with os.fdopen(descriptor, "wb") as file:
         for piece in pieces:
             written += file.write(piece.encode("utf-8", errors="replace")[: room - written])

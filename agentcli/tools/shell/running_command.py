@@ -1,4 +1,4 @@
-"""One running shell command: its processes, its output, its final directory. The same in foreground and background.
+"""One running shell command: its processes, its output, its final directory. Used in foreground and background.
 
 Owns the processes from start to end: after `stop` or `aclose` none of them runs.
 """
@@ -33,9 +33,9 @@ from agentcli.tools.shell.spare import ShellSetup, SpareShell
 _DRAIN = 0.2
 """Seconds to wait for output after the command has ended: another process may hold the pipe open."""
 _OTHERS = "//others"
-"""Reported by a sandboxed command that leaves processes running; cannot be a path."""
+"""Reported by a sandboxed command that leaves processes running. It cannot be a path."""
 USUAL_PROCESSES = "AGENTCLI_PROCESSES"
-"""The variable with which a launcher reports the usual number of processes in its sandbox."""
+"""Variable with which a launcher passes the usual number of processes in its sandbox."""
 _MOST_HOSTS = 5
 SELF_CONTAINED = ("bubblewrap",)
 """Launchers whose sandboxes end with their first process."""
@@ -51,15 +51,15 @@ class ShellCommand:
     def __init__(
         self, text: str, child: Child, folder: Pipe, launch: Launch, output: CollectedOutput, mark: str | None
     ) -> None:
-        """`mark`: of its processes; None in a sandbox that contains them."""
+        """`mark`: the environment mark of its processes; None in a sandbox, which contains them."""
         self.text = text
         self.output = output
         self.left_running = False
-        """Some of its processes were still running at its end, and were stopped."""
+        """Whether some of its processes were still running at its end, and were stopped."""
         self.folder = ""
         """The working directory at its end, as the command reported it."""
         self.stopped_for = ""
-        """The message about the sandbox limit for which it was stopped."""
+        """Message about the sandbox limit for which it was stopped; empty if it was not."""
         self.mark = mark
         self.findings: tuple[SandboxFinding, ...] = ()
         """Files that the sandbox found and removed; complete when the command has ended."""
@@ -75,7 +75,7 @@ class ShellCommand:
 
     @classmethod
     async def start(cls, text: str, context: ToolContext, output: CollectedOutput) -> ShellCommand:
-        """Raises OSError if there is no shell or no folder."""
+        """Start a command. Raises OSError if there is no shell or no folder."""
         mark = new_mark()
         reading, writing = os.pipe()
         folder = Pipe(reading)
@@ -88,7 +88,7 @@ class ShellCommand:
                     await context.shells.watch()
                 spare = await _spare_for(text, setup, launch, context)
                 if spare is None:
-                    # Nothing is awaited from here on: a cancellation would find processes that nobody owns yet.
+                    # No await from here on: a cancellation would leave processes that nothing owns yet.
                     child = Child.start(
                         launch.arguments,
                         cwd=context.cwd,
@@ -135,11 +135,11 @@ class ShellCommand:
 
     @property
     def broken(self) -> bool:
-        """A bug ended the watching task."""
+        """Whether a bug ended the watching task."""
         return self.done and (self._work.cancelled() or self._work.exception() is not None)
 
     async def wait(self, seconds: float) -> bool:
-        """Whether it has ended, after at most `seconds`. Raises a bug of the watching task."""
+        """Wait at most `seconds`; return whether it has ended. Raises an exception of the watching task (a bug)."""
         if not self.done:
             await asyncio.wait({self._work}, timeout=seconds)
         if self.done:
@@ -231,7 +231,7 @@ def refused_hosts_note(hosts: Sequence[str]) -> str:
 
 
 async def _spare_for(text: str, setup: ShellSetup, launch: Launch, context: ToolContext) -> SpareShell | None:
-    """The spare of the session, running this command; None if it has none for this launch."""
+    """The session's spare shell, already running this command; None if there is none that fits this launch."""
     spare = await context.shells.spare.take() if context.shells is not None else None
     if spare is None:
         return None
@@ -245,7 +245,7 @@ async def _spare_for(text: str, setup: ShellSetup, launch: Launch, context: Tool
 
 
 def _setup(context: ToolContext) -> ShellSetup:
-    """What a command gets besides its text: the shell, its script and its environment without the mark of the call."""
+    """What a command needs besides its text: the shell, its script and its environment without the call's mark."""
     shell = find_program("bash", context.environ.get("PATH"), context.working_dirs)
     # If the project is /, every program is in a working directory; use the system's shell then.
     shell = shell or find_program("bash", "/bin:/usr/bin", ()) or "/bin/sh"
@@ -263,8 +263,8 @@ def _setup(context: ToolContext) -> ShellSetup:
 
 
 def _script(descriptor: int, *, sandboxed: bool) -> str:
-    """Runs its first argument and reports its final directory."""
-    # In its own pid namespace a shell sees, besides itself and the first process, only what it left running.
+    """Shell script that runs its first argument and reports the final directory."""
+    # In its own pid namespace a shell sees, besides itself and the first process, only processes that it left running.
     usual = f"${{{USUAL_PROCESSES}:-2}}"
     look = f"set -- /proc/[0-9]*; [ $# -le {usual} ] || echo {_OTHERS}; " if sandboxed else ""
     # Through /dev/fd because some shells support only descriptors below ten. A second call does nothing.

@@ -1,7 +1,7 @@
-"""A sandboxed shell that is started ahead and waits for the next command, so that this one need not wait for its start.
+"""A sandboxed shell that is started ahead and waits for the next command, to save its start-up time.
 
-At most one for each session, from the end of its first sandboxed command on. The launcher decides whether a sandbox can
-be used for a command (`Launch.adopt`); one that cannot is ended, and so is one that nothing has used for a while.
+At most one per session, starting after its first sandboxed command has ended. The launcher decides whether a sandbox
+can be used for a command (`Launch.adopt`); one that cannot is ended, and so is one that has been idle for a while.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from agentcli.core.launch import Launch, SpareLaunch
 from agentcli.tools.process import Child, Pipe
 
 START_SECONDS = 0.02
-"""After the end of a command: by then the next request is on its way, also from the app on a busy machine. The start
-would hold it up, and no model answers within the rest of the time that the start takes."""
+"""Delay after the end of a command. By then the next request has been sent, even from the app on a busy machine;
+starting earlier would delay it. No model answers in the remaining time that the start takes."""
 IDLE_SECONDS = 60.0
 READY_SECONDS = 1.0
-"""A sandbox that is still starting is ready before another one would be."""
+"""Maximum wait for a sandbox that is still starting: it is ready before a new one would be."""
 LONGEST_TEXT = 1_000
-"""Characters: the shell reads its command byte by byte."""
+"""In characters: the shell reads its command byte by byte."""
 _VARIABLE = "_agentcli_command"
 
 
 @frozen
 class ShellSetup:
-    """What else two commands must have in common."""
+    """What two commands must have in common, besides the launch, to share a shell."""
 
     shell: str
     environ: Mapping[str, str]
     cwd: Path
     words: Callable[[int, str], Sequence[str]]
-    """Makes the arguments: from the descriptor that reports the final directory, and a beginning of the script."""
+    """Makes the arguments from the descriptor that reports the final directory and the beginning of the script."""
 
 
 def waiting_script(descriptor: int, report: int) -> str:
-    """The beginning of a script that reports that it is ready and makes what it reads its first argument."""
+    """The beginning of a script that reports readiness, then reads its command and makes it the first argument."""
     read = f'IFS= read -r -d "" -u {descriptor} {_VARIABLE} || exit 1; exec {descriptor}<&-; SECONDS=0'
     return f'echo >/dev/fd/{report}; {read}; set -- "${_VARIABLE}"; unset {_VARIABLE}; '
 
@@ -50,14 +50,14 @@ class SpareShell:
     def __init__(self, setup: ShellSetup, launch: SpareLaunch, child: Child, folder: Pipe, feed: int) -> None:
         self.child = child
         self.folder = folder
-        """Reports its final directory; before that a line when it is ready."""
+        """Pipe that reports readiness with a line, and later the final directory."""
         self._setup = setup
         self._launch = launch
         self._feed = feed
 
     @classmethod
     async def start(cls, setup: ShellSetup, finished: Launch) -> SpareShell | None:
-        """Start one like the launch that has finished. None if the launcher refuses. Raises OSError."""
+        """Start a spare like the launch that has finished. None if the launcher refuses. Raises OSError."""
         reading, writing = os.pipe()
         text_reading, feed = os.pipe()
         launch: SpareLaunch | None = None
@@ -78,7 +78,7 @@ class SpareShell:
         return None if child is None or launch is None else cls(setup, launch, child, Pipe(reading), feed)
 
     async def give(self, text: str, setup: ShellSetup, launch: Launch) -> bool:
-        """Run the command in it. False: the launch needs a sandbox of its own, and this one must be closed."""
+        """Run the command in it. False: the launch needs its own sandbox, and this one must be closed."""
         if not text.isascii() or len(text) > LONGEST_TEXT or self.child.code is not None:
             return False
         if (setup.shell, setup.cwd, setup.environ) != (self._setup.shell, self._setup.cwd, self._setup.environ):
@@ -91,7 +91,7 @@ class SpareShell:
         return True
 
     async def _is_ready(self) -> bool:
-        """Wait until it has reported that it is ready; False if that does not happen."""
+        """Wait until it has reported that it is ready; False if it does not."""
         if self.folder.read_now():
             return True
         try:
@@ -102,7 +102,7 @@ class SpareShell:
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether it would still read a command: the event loop may not know yet that it died."""
+        """Whether it can still read a command: the event loop may not have noticed yet that it died."""
         errors = select.poll()
         errors.register(self._feed, 0)
         return not errors.poll(0)
@@ -128,12 +128,12 @@ class SpareShells:
         self._closed = False
 
     def prepare(self, setup: ShellSetup, finished: Launch) -> None:
-        """Start one soon, like the launch that has just finished."""
+        """Start a spare soon, like the launch that has just finished."""
         if not self._closed and self._spare is None and self._work is None:
             self._after(START_SECONDS, lambda: self._do(self._start(setup, finished)))
 
     async def take(self) -> SpareShell | None:
-        """The spare, which the caller owns from now on."""
+        """Take the spare; the caller then owns it."""
         self._stop_timer()
         if self._work is not None:
             await asyncio.wait({self._work})
@@ -168,7 +168,7 @@ class SpareShells:
         self._work = None
 
     async def _start(self, setup: ShellSetup, finished: Launch) -> None:
-        # Without one, the next command starts its own sandbox, and reports why that fails.
+        # Without a spare, the next command starts its own sandbox, and reports why that fails.
         with contextlib.suppress(OSError):
             self._spare = await SpareShell.start(setup, finished)
         if self._spare is not None:

@@ -1,7 +1,7 @@
-"""Convert an HTML page to Markdown for a model: headings, lists, tables, code and links stay; scripts, hidden elements
-and navigation go.
+"""Convert an HTML page to Markdown for a model.
 
-Runs in a worker process (`tools/worker.py`): imports nothing of this package, opens no file.
+Keeps headings, lists, tables, code and links; drops scripts, hidden elements and navigation. Runs in a worker process
+(`tools/worker.py`): imports nothing of this package, opens no file.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from bs4 import BeautifulSoup, Tag
 from markdownify import MarkdownConverter
 
 MOST_SOURCE = 1_500_000
-"""Characters of a page that are parsed, without its scripts and styles."""
+"""Maximum characters of a page that are parsed, not counting its scripts and styles."""
 _MOST_WRITTEN = 400_000
 _DEEPEST = 100
 _MOST_TAGS = 50_000
 _SCANT = 200
-"""A page with less text than this without its navigation is shown with it: there may be nothing else."""
+"""In characters: a page with less text outside its navigation is shown with the navigation."""
 _ENOUGH = 500
-"""Characters in `main` from which on the rest of the page is left out."""
+"""Minimum characters in `main` for dropping the rest of the page."""
 _DROPPED = re.compile(
     r"<(script|style)\b.*?(?:</\1\b[^>]{0,500}>|\Z)|<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<[!?][^>]*>?",
     re.IGNORECASE | re.DOTALL,
@@ -52,11 +52,11 @@ _IMPLIED_ENDS: dict[str, tuple[list[str], list[str]]] = {
     "tr": (["tr"], ["table"]),
     **dict.fromkeys(("tbody", "tfoot"), (["thead", "tbody"], ["table"])),
 }
-"""The elements that a start tag closes when their end tag is left out, and those beyond which it closes none."""
+"""For each start tag: the elements it implicitly closes, and the elements at which that stops."""
 
 
 class _Soup(BeautifulSoup):
-    """A tree of bounded size and depth: of tags beyond that, only the text is kept."""
+    """A tree of bounded size and depth: of tags beyond the limits, only the text is kept."""
 
     started = 0
 
@@ -76,7 +76,7 @@ class _Soup(BeautifulSoup):
 
 
 class _Converter(MarkdownConverter):
-    """`base`: the address that links are relative to."""
+    """`base`: the URL that relative links are resolved against."""
 
     def __init__(self, base: str) -> None:
         super().__init__(
@@ -97,7 +97,7 @@ class _Converter(MarkdownConverter):
             return ""
         if not href or not inner or "_noformat" in parent_tags:
             return text
-        # Around blocks, such as a card with a heading, the first line becomes the link.
+        # Around block elements, such as a card with a heading, only the first line becomes the link.
         linked = re.sub(r"(?m)^(#* *)(.+)$", lambda found: f"{found[1]}[{found[2]}]({href})", inner, count=1)
         return text.replace(inner, linked, 1)
 
@@ -173,20 +173,20 @@ def _is_noise(element: Tag) -> bool:
 
 
 def _flatten_layout(table: Tag) -> None:
-    """Make blocks of a table that is there for layout: one with a single column, or with another table in it."""
+    """Replace a layout table by blocks: one with a single column, or with a nested table."""
     parts = [part for part in table.find_all(True) if part.find_parent("table") is table]
     rows = [part for part in parts if part.name == "tr"]
     if table.find("table") is None and any(len(row.find_all(["td", "th"])) > 1 for row in rows):
         return
     table.name = "div"
     for part in parts:
-        # A table in it is decided on by itself, with its own rows.
+        # A nested table is judged separately, with its own rows.
         if part.name in ("thead", "tbody", "tfoot", "tr", "td", "th"):
             part.name = "div"
 
 
 def absolute(base: str, href: str) -> str:
-    """The absolute address of a link; empty if it cannot be fetched or leads only within the page."""
+    """The absolute URL of a link; empty if it cannot be fetched or stays within the page."""
     href = href.strip()
     if not href or href.startswith("#") or len(href) > 2000:
         return ""

@@ -54,7 +54,7 @@ class FetchedPage:
     content_type: str
     body: bytes
     complete: bool
-    """False: the page is longer than the part that was read."""
+    """Whether the whole page was read."""
     length: int | None = None
     """The length reported by the server, if any."""
 
@@ -73,12 +73,12 @@ class FetchProblem:
     """For the model: what happened, then what to do."""
     summary: str
     connected: bool = True
-    """False: no usable answer, so another scheme may be tried."""
+    """False: no usable response, so another scheme may be tried."""
 
 
 @frozen
 class _Route:
-    """How to reach a host: the address that replaces its name, or a proxy."""
+    """How to reach a host: the pinned address that replaces its name, or a proxy."""
 
     address: IPAddress | None = None
     proxy: str | None = None
@@ -98,8 +98,11 @@ class Fetcher:
     async def get(
         self, address: WebAddress, environ: Mapping[str, str], reaches: Callable[[str], bool] | None = None
     ) -> FetchedPage | Moved | FetchProblem:
-        """Fetch, following redirects on the same host. The address has been approved; the addresses behind a public
-        name are checked here, except for hosts that `reaches` allows. No timeout: the caller sets it."""
+        """Fetch a URL, following redirects on the same host. The URL must have been approved.
+
+        The addresses behind a public name are checked here, except for hosts that `reaches` allows. No timeout: the
+        caller sets it.
+        """
         result: FetchedPage | Moved | FetchProblem = FetchProblem("There is no way to fetch this.", "failed")
         for candidate in candidates(address):
             result = await self._follow(candidate, environ, reaches)
@@ -186,7 +189,7 @@ class Fetcher:
             return _problem(error, address, route)
 
     async def _context(self, address: WebAddress, route: _Route, environ: Mapping[str, str]) -> ssl.SSLContext:
-        """Loading certificates takes 25 ms: only for TLS, in a thread, once."""
+        """The TLS context. Loading certificates takes 25 ms, so only for TLS, in a thread, once."""
         if address.scheme == "http" and not (route.proxy or "").startswith("https:"):
             return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if self._verify is None:
@@ -202,7 +205,7 @@ def candidates(address: WebAddress) -> tuple[WebAddress, ...]:
 
 
 def is_same_place(before: WebAddress, after: WebAddress) -> bool:
-    """Whether a redirect stays at the approved host. Never from https back to http."""
+    """Whether a redirect stays on the approved host. Never from https back to http."""
     if before.host != after.host:
         return False
     if (before.scheme, before.port) == (after.scheme, after.port):
@@ -301,7 +304,7 @@ async def _read(address: WebAddress, response: httpx2.Response) -> FetchedPage |
 
 
 def _decoder(encoding: str) -> Callable[[bytes, int], bytes] | None:
-    """Decompresses in limited steps: a small answer may expand to gigabytes."""
+    """A function that decompresses in limited steps: a small response may expand to gigabytes."""
     if encoding in ("", "identity"):
         return lambda chunk, most: chunk[:most]
     if encoding in ("gzip", "x-gzip"):
@@ -313,7 +316,7 @@ def _decoder(encoding: str) -> Callable[[bytes, int], bytes] | None:
 
 
 class _Deflate:
-    """`deflate` means zlib's format, but some servers send the raw stream."""
+    """Decoder for `deflate`, which means zlib's format, but some servers send the raw stream."""
 
     def __init__(self) -> None:
         self._unpack: Any = None

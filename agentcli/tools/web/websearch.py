@@ -1,6 +1,6 @@
 """WebSearch: the API's search tool, used in a side request to the small model.
 
-Only real search results count: an answer of an endpoint that did not search is an error, however good it sounds.
+Only real search results count: an answer from an endpoint that did not search is an error, however good it sounds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agentcli.tools.base import Output, Progress, SmallReply, ToolContext, ToolR
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
 
 VERSIONS = ("web_search_20260318", "web_search_20260209", "web_search_20250305")
-"""The newest first; if an endpoint does not know one, the next is tried."""
+"""Newest first; if an endpoint does not support one, the next is tried."""
 MOST_SEARCHES = 5
 MOST_RESULTS = 30
 MOST_CHARACTERS = 20_000
@@ -56,7 +56,7 @@ class WebSearch(BuiltinTool):
         return plain_line(f"Search the web: {input.get('query', '')}")
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        # Not a URL: no domain rule may cover a search, only one that names the tool.
+        # Not a URL: only a rule that names the tool may cover a search, never a domain rule.
         return (Need("fetch", f"search:{input.get('query', '')}"),)
 
     def check(self, input: Json, context: ToolContext) -> str | None:
@@ -84,7 +84,7 @@ class WebSearch(BuiltinTool):
 def _server_tool(version: str, input: Json) -> Json:
     tool: Json = {"type": version, "name": "web_search", "max_uses": MOST_SEARCHES}
     if version != VERSIONS[-1]:
-        # Otherwise newer versions may filter results by running code, which not every small model can.
+        # Otherwise newer versions may filter results by running code, which not every small model supports.
         tool["allowed_callers"] = ["direct"]
     for name in ("allowed_domains", "blocked_domains"):
         domains = [_domain(item) for item in input.get(name) or ()]
@@ -94,7 +94,7 @@ def _server_tool(version: str, input: Json) -> Json:
 
 
 def _domain(text: str) -> str:
-    """`https://example.com/` means `example.com`; a path may follow, a scheme may not."""
+    """Normalise a domain: `https://example.com/` means `example.com`; a path may follow, a scheme may not."""
     return re.sub(r"^[a-zA-Z]+://", "", text.strip()).rstrip("/")
 
 

@@ -1,9 +1,9 @@
-"""What the agent changed in one folder, over several submissions, as one diff.
+"""The agent's changes in one folder, over several submissions, as one diff.
 
-A submission's changes are the difference between the snapshots before and after it; what the user changed in between is
-in neither. A file that several submissions changed is compared once, from before the first to after the last. If the
-user changed it in between, or while a submission ran, each stretch is compared for itself, so that nothing of the
-user's is shown.
+A submission's changes are the difference between the snapshots before and after it; changes that the user made between
+submissions are in neither. A file that several submissions changed is compared once, from before the first to after the
+last. If the user changed it in between, or while a submission ran, each period is compared separately, so that no
+change of the user is shown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from agentcli.workspace.undo.restore import parents
 from agentcli.workspace.undo.reversal import agent_steps
 
 SubmissionSpan = tuple[Snapshot, Snapshot, Sequence[UserChanges]]
-"""A folder before and after a submission, and what the user changed meanwhile."""
+"""A folder before and after a submission, and the user's changes meanwhile."""
 Stretch = tuple[TreeEntry, TreeEntry]
 DIFF_LIMIT = 32 * 1024 * 1024
 """Maximum bytes of a diff."""
@@ -31,7 +31,7 @@ _IGNORED_BEFORE = "was ignored before and may not be new"
 
 
 async def agent_diff(shadow: Shadow, spans: Sequence[SubmissionSpan]) -> FolderDiff:
-    """Raises `SnapshotError`."""
+    """The diff of one folder over these submissions. Raises `SnapshotError`."""
     stretches: dict[str, list[Stretch]] = {}
     notes: dict[str, FileChange] = {}
     for before, after, users in spans:
@@ -53,7 +53,7 @@ async def agent_diff(shadow: Shadow, spans: Sequence[SubmissionSpan]) -> FolderD
 
 
 async def agent_changes(shadow: Shadow, span: SubmissionSpan) -> list[FileChange]:
-    """What one submission changed, with numbers of lines. Raises `SnapshotError`."""
+    """The changes of one submission, with numbers of lines. Raises `SnapshotError`."""
     before, after, users = span
     trees, own = _own(await shadow.compare(before.tree, after.tree, numbers=True), users)
     lines = {path: (one.added, one.removed) for path, one in trees.items()}
@@ -99,7 +99,7 @@ def _own(
 
 
 def is_without_copy(path: str, before: Snapshot, after: Snapshot) -> bool:
-    """Whether a path belongs to a repository inside, or one of the snapshots has no copy of it."""
+    """Whether a path belongs to a nested repository, or one of the snapshots has no copy of it."""
     return before.is_foreign(path) or path in before.uncovered or path in after.uncovered
 
 
@@ -122,7 +122,7 @@ async def changes_without_lines(
 
 
 def _extend(stretches: list[Stretch], step: EntryChange) -> None:
-    """Add a change of a path, joined with the previous one if it starts where that ended."""
+    """Add a change of a path; join it with the previous one if it starts where that ended."""
     before, after = step
     if stretches and _same(stretches[-1][1], before):
         stretches[-1] = stretches[-1][0], after
@@ -135,7 +135,7 @@ def _same(one: TreeEntry, other: TreeEntry) -> bool:
 
 
 def _layers(stretches: Mapping[str, Sequence[Stretch]]) -> list[dict[str, Stretch]]:
-    """Stretches that go into one pair of trees: each path once, and no file where another path has a folder."""
+    """Group periods into pairs of trees: each path once, and no file where another path has a folder."""
     layers: list[dict[str, Stretch]] = []
     folders: list[set[str]] = []
     for path, found in sorted(stretches.items()):

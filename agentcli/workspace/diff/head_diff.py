@@ -1,6 +1,6 @@
-"""How work trees differ from git's HEAD, untracked files included, without obeying anything of the repository.
+"""Compare work trees with git's HEAD, untracked files included, without obeying anything of the repository.
 
-git runs with a repository folder of its own that borrows the objects: it has the commit, a copy of the index (so that
+Git runs with a separate repository folder that borrows the objects: it has the commit, a copy of the index (so that
 unchanged files are not read) and the exclude patterns, but no configuration, hooks, filters, drivers or refs of the
 repository. Nothing is written into the repository or the work tree.
 """
@@ -28,7 +28,7 @@ _EMPTY_BLOB = {40: "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
                64: "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"}  # fmt: skip
 _ATTRIBUTES = "* !diff -filter -ident -working-tree-encoding\n"
 _SETTINGS = ("diff.ignoreSubmodules=dirty", "diff.renames=true", "core.bigFileThreshold=5m")
-"""Of submodules only the commit is compared: to look into them git would run itself there, by their settings."""
+"""Only the commits of submodules are compared: to look inside, git would run there and obey their settings."""
 _DIFF = (
     *("diff", "-p", "-M", "--no-textconv", "--no-ext-diff", "--no-color", "--no-prefix"),
     *("--src-prefix=a/", "--dst-prefix=b/"),
@@ -37,7 +37,7 @@ NO_REPOSITORY = "This folder is not in a git repository."
 
 
 async def diff_against_head(folders: Sequence[Path], search_path: str | None) -> WorkspaceDiff:
-    """The work trees that these folders lie in. Raises `SnapshotError` and OSError."""
+    """Diffs of the work trees that contain these folders. Raises `SnapshotError` and OSError."""
     program = find_git(search_path, folders)
     if program is None:
         raise SnapshotError("git was not found; install it to compare with HEAD")
@@ -67,7 +67,7 @@ async def _diff(program: str, top: Path, borrowed: Path) -> FolderDiff:
 
 
 def _prepare(top: Path, borrowed: Path) -> str | None:
-    """Make the repository folder; the commit that HEAD names, None before the first one. Blocking."""
+    """Create the repository folder; return the commit that HEAD names, None before the first one. Blocking."""
     own, shared = git_folder(top)
     if (shared / "reftable").exists():
         raise SnapshotError("the repository stores its refs as a reftable, which is not supported")
@@ -92,14 +92,14 @@ def _prepare(top: Path, borrowed: Path) -> str | None:
         data = read_bounded(source, _LARGEST_INDEX)
         if isinstance(data, bytes):
             (borrowed / source.name).write_bytes(data)
-            # Git looks into files that changed no earlier than the index. A younger copy would hide such a change.
+            # Git reads files that changed no earlier than the index. A newer copy of it would hide such a change.
             written = source.stat()
             os.utime(borrowed / source.name, ns=(written.st_atime_ns, written.st_mtime_ns))
     return commit
 
 
 async def _line_ends(git: Git, top: Path) -> list[str]:
-    """The repository's settings of line ends, without which every line of a file may differ."""
+    """The repository's line-ending settings, without which every line of a file may differ."""
     config = str(git_folder(top)[1] / "config")
     names = ("core.autocrlf", "core.eol")
     found = []
@@ -113,7 +113,7 @@ async def _line_ends(git: Git, top: Path) -> list[str]:
 
 
 async def _refresh(git: Git, commit: str | None, settings: Sequence[str]) -> None:
-    """Compare the index with the disk; one that is missing or cannot be read is made from the commit."""
+    """Compare the index with the disk; a missing or unreadable index is created from the commit."""
     if git.index.exists():
         try:
             await git.run("update-index", "-q", "--refresh", seconds=_SECONDS, settings=settings, fine=(0, 1))
@@ -126,11 +126,11 @@ async def _refresh(git: Git, commit: str | None, settings: Sequence[str]) -> Non
 
 
 async def _add_untracked(git: Git, settings: Sequence[str], digits: int) -> None:
-    """Name untracked files in the index copy: git compares what the index names with HEAD."""
+    """Add untracked files to the copy of the index, because git compares only files in the index with HEAD."""
     output = await git.run("ls-files", "-z", "-o", "--exclude-standard", seconds=_SECONDS, settings=settings)
 
     def readable() -> list[bytes]:
-        # A name that ends in a slash is a repository inside: its files are its own.
+        # A name that ends in a slash is a nested repository, whose files are not part of this one.
         names = [name for name in output.split(b"\0") if name and not name.endswith(b"/")]
         paths = [(name, git.work_tree / os.fsdecode(name)) for name in names]
         return [name for name, path in paths if path.is_symlink() or os.access(path, os.R_OK)]

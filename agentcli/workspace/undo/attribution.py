@@ -21,7 +21,7 @@ from agentcli.workspace.undo.restore import parents
 
 _WORD = re.compile(r"[\w.+@%~/-]+")
 _LONGEST_TEXT = 100_000
-"""Characters of a call's input that are searched for names of files."""
+"""Maximum characters of a call's input that are searched for file names."""
 
 
 @dataclass(slots=True)
@@ -29,9 +29,9 @@ class NamedFiles:
     """Files named by calls, as a path or as a word in a command."""
 
     paths: set[str] = field(default_factory=set)
-    """Absolute."""
+    """Absolute paths."""
     _words: dict[str, set[str]] = field(default_factory=dict)
-    """Words that may be paths, by their last part."""
+    """Words that may be paths, by their last component."""
     _texts: list[str] = field(default_factory=list)
 
     def add_input(self, input: Json) -> None:
@@ -55,7 +55,7 @@ class NamedFiles:
 @dataclass(slots=True)
 class UserCommand:
     only: Sequence[str] | None
-    """Absolute paths that it may change, with what is below them; None: any file."""
+    """Absolute paths that it may change, including everything below them; None: any file."""
     named: NamedFiles
 
     @classmethod
@@ -72,7 +72,7 @@ class UserCommand:
 
 @dataclass(frozen=True, slots=True)
 class Authors:
-    """Whose a change is, by its path."""
+    """Predicates on a change: whether the user made it, and whether the user may have made it."""
 
     is_users: Callable[[str, Difference], bool]
     may_be_users: Callable[[str, Difference], bool]
@@ -83,9 +83,10 @@ async def authors_beside_call(
 ) -> Authors:
     """Attribute changes made during a call that may change any file and has `named` some.
 
-    The user's are those that a command of theirs names (`line`). Theirs may be the ones that they were at work on, and
-    those from before the submission that no call has named: a command that runs long is one beside which people type.
-    What else is new or gone is the call's, unless a command of the user may change any file too."""
+    A file that the user's own command names (`line`) was changed by the user. The user may have changed files that they
+    were already editing, and files from before the submission that no call has named, because users type while a long
+    command runs. Other new or removed files belong to the call, unless a command of the user may change any file too.
+    """
     root = str(shadow.root)
     known = {path for one in record.user_changes_in(root) if not one.doubtful for path in one.files}
     since = await shadow.compare(record.before[root].tree, begun.tree) if root in record.before else {}
@@ -123,21 +124,24 @@ async def users_changes(
     except_below: Sequence[str] | None,
     written: Mapping[str, TreeEntry],
 ) -> UserChanges:
-    """What the user changed. `forced` are paths that snapshots have because a call named them; `among` tells which
-    files can be the user's; `except_below`: these paths (absolute) and what is below them cannot; `written`: a call
-    wrote these files right after the first snapshot."""
+    """The user's changes in one folder.
+
+    `forced`: paths that are in snapshots because a call named them; `among`: accepts files that can be the user's;
+    `except_below`: absolute paths that cannot, including everything below; `written`: files that a call wrote right
+    after the first snapshot.
+    """
     before, after = span
     changes = UserChanges()
     found = await shadow.compare(before.tree, after.tree)
     if written:
         await _begin_as_written(shadow, found, after, written)
         before = replace(before, empty=before.empty - {parent for path in written for parent in parents(path)})
-    # An ignored file is in snapshots only from the call on that names it: it was there before.
+    # An ignored file is in snapshots only after a call has named it, but it existed before.
     appeared = [path for path, one in found.items() if path in forced and not one.before.exists]
     hidden = await shadow.ignored(appeared)
     not_theirs = _relative(shadow, except_below or ())
     if except_below is not None and any(is_ignore_file(path) for path in found):
-        # A call changed what is ignored: files that were there all along come into sight.
+        # A call changed the ignore rules, so that files which existed all along become visible.
         hidden |= {path for path, one in found.items() if not one.before.exists}
     for path, one in found.items():
         if path in hidden or path in before.uncovered or path in after.uncovered or before.is_foreign(path):
@@ -153,11 +157,11 @@ async def users_changes(
 async def _begin_as_written(
     shadow: Shadow, found: dict[str, Difference], after: Snapshot, written: Mapping[str, TreeEntry]
 ) -> None:
-    """Let the differences of these files begin with what the call wrote."""
+    """Make the differences of these files start from the content that the call wrote."""
     same = await shadow.entries(after.tree, [path for path in written if path not in found])
     for path, entry in written.items():
         if path not in found and path not in same:
-            # It is ignored, or gone again.
+            # It is ignored, or was removed again.
             continue
         now = found.pop(path).after if path in found else same[path]
         if now != entry:

@@ -1,8 +1,8 @@
-"""One undo or redo, folder by folder: takes the submission's changes out of the files as they are now.
+"""One undo or redo, folder by folder: remove the submission's changes from the current files.
 
-A file that is exactly as the submission left it is put back. In one that the user changed as well, the user's lines
-stay and the submission's go; where both changed the same lines, a choice decides, and without one the file is left
-alone and reported. Redo is the same with the two states exchanged.
+A file that is exactly as the submission left it is restored. If the user changed it as well, the user's lines are kept
+and the submission's are removed; if both changed the same lines, a choice decides, and without one the file is not
+touched and is reported. Redo is the same with both states exchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _IGNORED = "it is ignored and may have existed before"
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """One version of a file; `content` only if no snapshot has it."""
+    """One version of a file; `content` is set only if no snapshot has it."""
 
     entry: TreeEntry
     content: bytes | None = None
@@ -57,7 +57,7 @@ class FileDecisions:
     unresolved: set[str] = field(default_factory=set)
     conflicts: list[Conflict] = field(default_factory=list)
     doubtful: set[str] = field(default_factory=set)
-    """Those of `kept` that may be the user's or a command's."""
+    """The files in `kept` that either the user or a command changed."""
     changes: dict[str, EntryChange] = field(default_factory=dict)
     """Changed files with their entries before and after."""
 
@@ -67,7 +67,7 @@ class FileUndo:
     prompt_id: str
     choices: UndoChoices = field(default_factory=UndoChoices)
     only: Mapping[str, set[str]] | None = None
-    """By folder, the files to look at; None: all of them."""
+    """By folder, the files to consider; None: all of them."""
     restored: list[str] = field(default_factory=list)
     recreated: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
@@ -75,21 +75,21 @@ class FileUndo:
     kept: list[Kept] = field(default_factory=list)
     put_back: dict[str, UndoOutcome] = field(default_factory=dict)
     folders: int = 0
-    """Empty folders that were made or removed."""
+    """Number of empty folders created or removed."""
 
     @property
     def found_nothing(self) -> bool:
         return not (self.restored or self.deleted or self.kept or self.folders)
 
     async def check(self, shadow: Shadow, *snapshots: Snapshot) -> None:
-        """Raises `SnapshotError` where something that is needed is not there any more."""
+        """Raise `SnapshotError` if something that is needed no longer exists."""
         await in_thread(shadow.make_root)
         for snapshot in snapshots:
             if not await shadow.holds(snapshot.tree):
                 raise SnapshotError(f"the copies of {shadow.root} were too old and have been deleted")
 
     async def decide(self, reversal: FolderReversal, now: Snapshot) -> FileDecisions:
-        """What is to be done in a folder that is `now` like this. Changes nothing. Raises `SnapshotError`."""
+        """Decide what to do in a folder whose current state is `now`. Changes nothing. Raises `SnapshotError`."""
         since = await reversal.shadow.compare(reversal.left.tree, now.tree)
         decided = FileDecisions()
         for path, steps in reversal.steps.items():
@@ -136,9 +136,10 @@ class FileUndo:
                 decided.remove.append(path)
 
     async def folder(self, reversal: FolderReversal, seconds: float) -> Snapshot | None:
-        """Do it in one folder. Raises `SnapshotError` before any change; `check` all folders first.
+        """Apply the reversal to one folder. Raises `SnapshotError` before any change; `check` all folders first.
 
-        Returns the state before, if there is something in it that a redo needs."""
+        Returns the state before, if a redo needs something in it.
+        """
         shadow = reversal.shadow
         now = await shadow.take(seconds)
         since = await shadow.compare(reversal.left.tree, now.tree)
@@ -211,9 +212,10 @@ class FileUndo:
     async def _unsure(
         self, shadow: Shadow, restoring: FolderRestorer, write: dict[str, TreeEntry], remove: list[str]
     ) -> set[str]:
-        """Files to remove that the old ignore files leave out: no snapshot could see whether they were there before.
+        """Files to remove that the old ignore files exclude: no snapshot could see whether they existed before.
 
-        To find out, the old ignore files are put back first."""
+        To find out, the old ignore files are restored first.
+        """
         rules = {path: entry for path, entry in write.items() if path.rpartition("/")[2] == ".gitignore"}
         if not rules or not remove:
             return set()
@@ -256,7 +258,7 @@ def _existing(shadow: Shadow, paths: Iterable[str]) -> set[str]:
 
 
 def _usual(reversal: FolderReversal, path: str) -> EntryChange | None:
-    """How the file changes if only the submission has touched it."""
+    """The change of a file that only the submission has changed."""
     difference = reversal.differences.get(path)
     return (difference.before, difference.after) if difference else None
 
@@ -264,13 +266,13 @@ def _usual(reversal: FolderReversal, path: str) -> EntryChange | None:
 async def _reverted(
     shadow: Shadow, version: FileVersion, steps: Sequence[EntryChange], choice: ConflictChoice
 ) -> tuple[FileVersion, list[LineClash | None]]:
-    """The file without these steps, and where the choice was needed; None in place of what cannot be shown."""
+    """The file without these steps, and where a choice was needed; None for a clash that cannot be shown."""
     clashes: list[LineClash | None] = []
     for began, ended in reversed(steps):
         if version.entry == ended:
             version = FileVersion(began)
         elif version.entry == began or not version.entry.exists:
-            # It is so already, or the user deleted it and there is nothing of the submission's in it.
+            # Already reverted, or the user deleted it, so that nothing of the submission is left in it.
             continue
         else:
             found = await _merged(shadow, version, began, ended, choice)
@@ -288,7 +290,7 @@ async def _reverted(
 async def _merged(
     shadow: Shadow, version: FileVersion, began: TreeEntry, ended: TreeEntry, choice: ConflictChoice
 ) -> tuple[FileVersion, tuple[Clash, ...]] | None:
-    """None where there are no lines to merge."""
+    """Merge by lines; None if one of the versions is not text."""
     if not (version.entry.is_file and began.is_file and ended.is_file):
         return None
     mine, other, base = [await _content(shadow, one) for one in (version, FileVersion(began), FileVersion(ended))]
@@ -301,7 +303,7 @@ async def _merged(
 
 
 async def _whole_clash(shadow: Shadow, version: FileVersion, began: TreeEntry) -> LineClash | None:
-    """Both versions of a file that only a choice between them can decide, if they are text."""
+    """Both versions of a file that needs a choice as a whole; None if they are not text."""
     if not version.entry.is_file or not (began.is_file or not began.exists):
         return None
     mine = await _content(shadow, version)

@@ -1,7 +1,7 @@
-"""Three-way merge of text by lines: reverses one change and keeps other changes. Pure.
+"""Three-way merge of text by lines: reverse one change and keep other changes. Pure.
 
-Changes to neighbouring lines do not clash, unlike with git: an edit of line 2 and one of line 3 are two edits. Only
-where both sides replaced the same line in different ways does the caller have to decide.
+Unlike in git, changes to neighbouring lines do not clash: an edit of line 2 and one of line 3 are two edits. The caller
+must decide only if both sides replaced the same line in different ways.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from agentcli.core.frozen import frozen
 MergeSide = Literal["mine", "other"]
 LARGEST_MERGED = 4 * 1024 * 1024
 _MOST_COMPARISONS = 1_000_000
-"""Pairs of equal lines that are worth comparing; beyond that the differing part counts as one change."""
+"""Maximum pairs of equal lines that are compared; beyond it the differing part counts as one change."""
 _LARGEST_BLOCK = 250_000
-"""Lines of a block times lines that replace it. A larger block is first split at lines that occur once."""
+"""Maximum size of a block: its lines times their replacement lines. A larger one is first split at unique lines."""
 _LOOKED_AT = 8_000
-"""Bytes in which a zero byte makes a file binary, as in git."""
+"""A zero byte within this many bytes makes a file binary, as in git."""
 
 
 @frozen
@@ -30,7 +30,7 @@ class Clash:
     """Lines that both sides replaced."""
 
     line: int
-    """Number of the first one in `mine`, from 1."""
+    """Number of the first line in `mine`, from 1."""
     mine: bytes
     other: bytes
 
@@ -43,7 +43,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class _Hunk:
-    """The lines `start` to `end` of the base become `lines`."""
+    """Replaces the lines `start` to `end` of the base by `lines`."""
 
     start: int
     end: int
@@ -51,7 +51,7 @@ class _Hunk:
 
     def overlaps(self, other: _Hunk) -> bool:
         if self.start == self.end or other.start == other.end:
-            # Lines that are only added clash where they are put between lines that go.
+            # Lines that are only added clash if they are inserted between lines that are removed.
             inner, outer = (self, other) if self.start == self.end else (other, self)
             return outer.start < inner.start < outer.end
         return self.start < other.end and other.start < self.end
@@ -62,7 +62,7 @@ def is_text(content: bytes) -> bool:
 
 
 def merge(base: bytes, mine: bytes, other: bytes, favour: MergeSide = "mine") -> Merged:
-    """`mine` with the changes that lead from `base` to `other`. Clashing lines are those of the side to favour."""
+    """Apply the changes from `base` to `other` to `mine`. For clashing lines, `favour` chooses the side."""
     lines = base.splitlines(keepends=True)
     ours = _hunks(lines, mine.splitlines(keepends=True))
     theirs = _hunks(lines, other.splitlines(keepends=True))
@@ -109,7 +109,7 @@ def _next_group(
         at_left, at_right = done_ours + len(left), done_theirs + len(right)
         more_right = theirs[at_right] if at_right < len(theirs) else None
         more_left = ours[at_left] if at_left < len(ours) else None
-        # Hunks of one side are in order: only the last ones can reach as far as the next.
+        # Hunks of one side are in order: only the last ones can reach the next.
         if more_right is not None and any(_together(hunk, more_right) for hunk in left[-2:]):
             right.append(more_right)
         elif more_left is not None and any(_together(hunk, more_left) for hunk in right[-2:]):
@@ -150,13 +150,13 @@ def _hunks(base: Sequence[bytes], changed: Sequence[bytes]) -> list[_Hunk]:
 
 
 def _anchors(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[int, int]]:
-    """Places of lines that occur once in both, in ascending order in both: where a large block is split."""
+    """Positions of lines that occur once in both texts, ascending in both. A large block is split there."""
     if len(old) * len(new) <= _LARGEST_BLOCK:
         return []
     counts_old, counts_new = Counter(old), Counter(new)
     places = {line: place for place, line in enumerate(new) if counts_new[line] == 1}
     pairs = [(place, places[line]) for place, line in enumerate(old) if counts_old[line] == 1 and line in places]
-    # The longest ascending sequence: `ends` are the smallest places at which one of each length ends.
+    # Longest increasing subsequence: `ends` has the smallest final position for each length.
     ends: list[int] = []
     last: list[int] = []
     before: list[int | None] = []
@@ -174,7 +174,7 @@ def _anchors(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[int, int]
 
 
 def _block_hunks(first: int, old: Sequence[bytes], new: Sequence[bytes]) -> list[_Hunk]:
-    """What differs in a block that begins at the line `first` of the base."""
+    """The hunks of a block that begins at line `first` of the base."""
     if not old and not new:
         return []
     counts = Counter(new)
@@ -199,6 +199,6 @@ def _line_by_line(start: int, end: int, lines: Sequence[bytes]) -> list[_Hunk]:
 
 
 def _joined(lines: Sequence[bytes]) -> bytes:
-    """A last line without a line break gets one where another now follows it."""
+    """Join lines. A last line without a line break gets one if another line now follows it."""
     ended = [line if line.endswith((b"\n", b"\r")) else line + b"\n" for line in lines[:-1]]
     return b"".join([*ended, *lines[-1:]])

@@ -1,7 +1,7 @@
-"""Puts files back on disk: removes, writes, makes folders. Blocking; called in a thread.
+"""Restore files on disk: remove, write, create folders. Blocking; called in a thread.
 
-Every step goes down from the folder's own descriptor one name at a time and follows no link (S4): a folder that has
-become a link since must not lead a write out of the working directory. What cannot be done is reported, never forced.
+Every step descends from the folder's own descriptor one name at a time and follows no link (S4): a folder that has
+become a link must not redirect a write out of the working directory. What cannot be done is reported, never forced.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class OldFile:
     executable: bool = False
     link: bool = False
     mode: int | None = None
-    """Permission bits, where they are known to be unusual."""
+    """Permission bits, if they are known to be unusual."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
     remove: Sequence[str] = ()
     folders_before: frozenset[str] = frozenset()
-    """Folders that must stay even when they become empty."""
+    """Folders that must be kept even if they become empty."""
     empty_gone: Sequence[str] = ()
     """Empty folders to remove."""
     empty_back: Sequence[str] = ()
@@ -46,7 +46,7 @@ class FolderRestorer:
     root: Path
     problems: dict[str, str] = field(default_factory=dict)
     folders: int = 0
-    """Empty folders that were made or removed."""
+    """Number of empty folders created or removed."""
 
     def clear(self, plan: RestorePlan) -> None:
         """Remove files, and folders that become empty unless they existed before."""
@@ -56,7 +56,7 @@ class FolderRestorer:
         leaving = {parent for path in plan.remove for parent in parents(path)}
         leaving |= {parent for path in plan.empty_gone for parent in (path, *parents(path))}
         for path in sorted(leaving - plan.folders_before, key=lambda path: path.count("/"), reverse=True):
-            # Not empty (ignored or other files): it stays.
+            # Not empty (ignored or other files), so it is kept.
             with contextlib.suppress(OSError), self._parent(path) as (folder, name):
                 os.rmdir(name, dir_fd=folder)
                 self.folders += 1

@@ -1,7 +1,7 @@
 """The changes to reverse in one folder, file by file: the submission's own, without the user's.
 
-A file's past is a chain: as it was before the submission, what the user made of it while no call ran, as it was at the
-end. The links between are the submission's steps. Reads trees; changes nothing.
+The history of a file is a chain of states: before the submission, after each change that the user made while no call
+ran, and at the end. The transitions in between are the submission's steps. Reads trees; changes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agentcli.workspace.trees import ABSENT, Difference, TreeEntry
 
 @dataclass(slots=True)
 class FolderReversal:
-    """How to take one folder from the state `left` to the state `wanted`. Paths are relative to the folder."""
+    """How to change one folder from the state `left` to the state `wanted`. Paths are relative to the folder."""
 
     shadow: Shadow
     left: Snapshot
@@ -31,10 +31,10 @@ class FolderReversal:
     entries: dict[str, TreeEntry] = field(default_factory=dict)
     """The entries of these paths in `left`."""
     user_made: frozenset[str] = frozenset()
-    """Empty folders that the user made."""
+    """Empty folders that the user created."""
     user_gone: frozenset[str] = frozenset()
     doubtful: frozenset[str] = frozenset()
-    """Files that the user may have changed, while a command ran."""
+    """Files that the user may have changed while a command ran."""
 
 
 async def plan_undo(shadow: Shadow, was: Snapshot, became: Snapshot, users: Sequence[UserChanges]) -> FolderReversal:

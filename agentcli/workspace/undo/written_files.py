@@ -1,6 +1,6 @@
-"""Files right after a call has written them, stored without a look at the rest of their folder.
+"""Store files right after a call has written them, without scanning the rest of their folder.
 
-Writes loose objects into a shadow repository by hand: a process of git for each call would cost more than the call.
+Writes loose objects into a shadow repository directly: a git process for each call would cost more than the call.
 Blocking; called in a thread.
 """
 
@@ -27,8 +27,11 @@ def blob_id(content: bytes) -> str:
 
 
 def store_written(root: Path, objects: Path, paths: Sequence[str]) -> dict[str, TreeEntry] | None:
-    """Store these files (relative to `root`) as they are now. None where not all of them are small plain files of the
-    folder itself, or one decides what is ignored: then only a look at the whole folder can tell what has changed."""
+    """Store the current content of these files (relative to `root`).
+
+    None if one of them is not a small regular file of the folder itself, or is an ignore file: then only a scan of the
+    whole folder shows what has changed.
+    """
     stored: dict[str, TreeEntry] = {}
     if len(paths) > _MOST:
         return None

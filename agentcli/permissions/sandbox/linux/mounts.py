@@ -23,15 +23,15 @@ _HIDDEN = (Path("/run"), Path("/tmp"))  # noqa: S108 - hidden, not used
 _HIDDEN_PREFIXES = tuple(f"{folder}/" for folder in _HIDDEN)
 _NEEDED_IN_RUN = ("/run/current-system", "/run/opengl-driver", "/run/wrappers", "/run/systemd/resolve")
 _REFUSING_FILE = "/dev/null"
-"""Lies over a file that must not be read. Bubblewrap's mounts have no devices, so opening it is refused to root too,
-whom no mode refuses anything; and git, to whom an empty file is one more to commit, does not take a device."""
+"""Mounted over a file that must not be read. Bubblewrap's mounts allow no devices, so opening it fails even for root,
+whom no file mode stops. An empty file would not do: git would commit it, but it ignores a device."""
 
 
 class SessionFiles:
-    """The session's private folder: the commands' own /tmp, and what is mounted over secrets."""
+    """The session's private folder: the commands' /tmp, and the files mounted over secrets."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` exists and is empty. Raises OSError."""
+        """`folder` must exist and be empty. Raises OSError."""
         self.folder = folder
         self.temp = folder / "tmp"
         self.empty = folder / "empty"
@@ -43,7 +43,7 @@ class SessionFiles:
 
 
 class Mounts:
-    """The mounts of one command. `is_git`: it runs git, which would record what merely looks removed or changed."""
+    """The mounts of one command. `is_git`: it runs git, which would record files that only look removed or changed."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class Mounts:
         self._siblings = temp_folder.siblings(rules.working_dirs)
 
     def arguments(self, protected: Protection, granted: Sequence[Path], resolved: Resolved) -> list[str]:
-        """Arguments for bubblewrap. `granted`: further folders and files that this command may write."""
+        """Arguments for bubblewrap. `granted`: more folders and files that this command may write."""
         return [*self._system(resolved), *self._folders(protected, granted, resolved), *self._covers()]
 
     def dropped_capabilities(self) -> tuple[str, ...]:
-        """Root would see a covered folder as an empty one, and git would record that all in it was removed."""
+        """Capabilities to drop: root would see a covered folder as empty, and git would record its files as removed."""
         if not self._is_git or os.geteuid() != 0:
             return ()
         covered = any(path.is_dir() and self._is_worked_in(path) for path in self._masks.refused)
@@ -77,7 +77,8 @@ class Mounts:
     def _system(self, resolved: Resolved) -> list[str]:
         made = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
         if os.geteuid() == 0:
-            # The kernel's settings in there ask for root's number, not for a capability; core_pattern runs anything.
+            # Kernel settings in /proc check for uid 0, not for a capability; writing core_pattern would run any
+            # program.
             made += ["--remount-ro", "/proc"]
         for folder in (*_needed_in_run(resolved), *(path for path in self._shown if is_below(str(path), ("/run",)))):
             made += _bind(folder, writable=False)
@@ -86,7 +87,7 @@ class Mounts:
     def _folders(self, protected: Protection, granted: Sequence[Path], resolved: Resolved) -> list[str]:
         made = ["--bind", str(self._files.temp), "/tmp"]  # noqa: S108 - a folder of ours in its place
         for folder in self._siblings:
-            # Another process may have removed it by then.
+            # Another process may have removed it meanwhile.
             made += ["--ro-bind-try", str(folder), str(folder)]
         made += _bind(self._files.temp, writable=True)
         for folder in self._shown:
@@ -102,7 +103,7 @@ class Mounts:
         return made
 
     def _read_only_elsewhere(self, protected: Protection) -> list[Path]:
-        """The installation around a working directory, or in a folder that the settings make writable."""
+        """The installation above a working directory, or in a folder that the settings make writable."""
         writable = (*self._rules.working_dirs, *self._further_writable())
         return [
             path
@@ -115,7 +116,7 @@ class Mounts:
         return is_below(str(path), map(str, self._rules.working_dirs))
 
     def _covers(self) -> list[str]:
-        """Mounts that cover secrets; they come last, so that nothing covers them."""
+        """Mounts that cover secrets. They come last, so that nothing covers them."""
         rules, masks = self._rules, self._masks
         visible = (*self._shown, *rules.working_dirs, *rules.allow_write, *self._siblings)
         made: list[str] = []
@@ -139,11 +140,12 @@ class Mounts:
         return made
 
     def _shown_as(self, path: Path) -> str:
-        """The file mounted over one with settings and secrets; empty if it holds no secret."""
+        """The file mounted over one that has settings and secrets; empty if it holds no secret."""
         if path.is_dir():
             return str(self._files.no_folder)
         if self._is_git and self._is_worked_in(path):
-            # It may be tracked, and nothing tracked may look changed. Git does not start without its own settings.
+            # The file may be tracked, and no tracked file may look changed. Git does not start without its own
+            # settings.
             return "" if path in self._masks.settings else _REFUSING_FILE
         clean = self._masks.filters.get(path)
         if clean is None:
@@ -180,8 +182,10 @@ def _bind(path: Path, *, writable: bool) -> list[str]:
 
 
 def _unmovable(folders: Iterable[Path], resolved: Resolved) -> list[Path]:
-    """Writable folders, outer ones first, with those between one and another inside it. As mounts of their own none of
-    them can be renamed and replaced by a link, which the next command would get writable."""
+    """Writable folders, outer ones first, including those between one and another inside it.
+
+    As separate mounts they cannot be renamed and replaced by a link, whose target the next command could write.
+    """
     roots = tuple(dict.fromkeys(folders))
     found = sorted({*roots, *folders_between(roots, roots)}, key=lambda folder: folder.parts)
     return [folder for folder in found if resolved[str(folder)] == str(folder)]
@@ -192,7 +196,7 @@ def _is_visible(path: Path, visible: Iterable[Path]) -> bool:
 
 
 def _needed_in_run(resolved: Resolved) -> list[Path]:
-    """Paths for name resolution, and for programs on some systems."""
+    """Paths in /run needed for name resolution, and for programs on some systems."""
     found = list(_NEEDED_IN_RUN)
     resolver = resolved["/etc/resolv.conf"]
     if is_below(resolver, ("/run",)) and not is_below(resolver, found):

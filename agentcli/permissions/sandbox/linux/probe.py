@@ -1,6 +1,6 @@
-"""Tests whether bubblewrap works on this machine; the result is cached until the next boot.
+"""Test whether bubblewrap works on this machine. The result is cached until the next boot.
 
-What works depends on kernel settings, the container and the user, so a trial run decides. It takes 10 ms, the cached
+It depends on kernel settings, the container and the user, so a trial run decides. The trial takes 10 ms, the cached
 answer 0.1 ms.
 """
 
@@ -25,7 +25,7 @@ _SECONDS = 5.0
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 ROOT_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "SETGID", "SETUID")
-"""Capabilities that root keeps: enough to work on other users' files, but not to undo a mount."""
+"""Capabilities that root keeps: enough to work on other users' files, but not enough to undo a mount."""
 
 
 @frozen
@@ -49,7 +49,7 @@ class Ability:
 
 
 def probe(environ: Mapping[str, str], working_dirs: Iterable[Path], cache_dir: Path | None) -> Ability:
-    """Never raises."""
+    """Test bubblewrap, or return the cached result. Never raises."""
     program = find_program("bwrap", environ.get("PATH"), working_dirs)
     if program is None:
         return Ability(problem="bubblewrap (bwrap) is not installed. Install it, for example: apt install bubblewrap.")
@@ -87,7 +87,7 @@ def _privileges() -> list[tuple[str, ...]]:
 
 
 def _attempt(program: str, arguments: tuple[str, ...], filter: bytes = b"") -> str:
-    """Empty if it works."""
+    """Try to run bubblewrap; return the problem, empty if it works."""
     reading = -1
     if filter:
         reading, writing = os.pipe()

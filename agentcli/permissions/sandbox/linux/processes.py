@@ -1,7 +1,7 @@
-"""Terminates and waits for the processes of one sandbox, from outside.
+"""Terminate and await the processes of one sandbox, from outside.
 
-Bubblewrap writes the number of the first process of the new pid namespace into a pipe. When that one is gone the
-kernel has ended all others of the namespace, whatever sessions and parents they gave themselves.
+Bubblewrap writes the pid of the first process of the new pid namespace into a pipe. When that process has ended, the
+kernel has ended all others of the namespace, regardless of their sessions and parents.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ class SandboxProcesses:
             return self._first
 
     def terminate(self) -> bool:
-        """Send SIGTERM to all processes inside except bubblewrap, whose end would kill them at once. False if none has
-        started yet. Synchronous, for use in abort callbacks."""
+        """Send SIGTERM to all processes inside except bubblewrap, whose end would kill them at once.
+
+        Returns False if none has started yet. Synchronous, for use in abort callbacks.
+        """
         first = self.first_process()
         if first is None:
             return False
@@ -53,15 +55,16 @@ class SandboxProcesses:
         return reached
 
     def wait_until_gone(self) -> None:
-        """Call it after bubblewrap has ended: the rest is being killed, but could still write for a moment."""
+        """Wait for all processes after bubblewrap has ended: the rest is being killed, but could still write for a
+        moment."""
         self._wait(_LONGEST_WAIT)
 
     def is_gone(self) -> bool:
-        """The same for the event loop, where almost no time can be spent waiting."""
+        """Like `wait_until_gone`, for the event loop: waits only for a moment and returns whether all have ended."""
         return self.first_process() is not None and self._wait(_MOMENT)
 
     def _wait(self, seconds: float) -> bool:
-        """Whether the first process was not running any more within that time."""
+        """Whether the first process ended within that time."""
         first = self.first_process()
         if first is None:
             return True
@@ -70,7 +73,7 @@ class SandboxProcesses:
         except (OSError, AttributeError) as error:
             return isinstance(error, ProcessLookupError)
         try:
-            ended = select.poll()  # `select.select` refuses descriptors from 1024 on
+            ended = select.poll()  # unlike `select.select`, accepts descriptors from 1024 on
             ended.register(descriptor, select.POLLIN)
             return bool(ended.poll(seconds * 1000))
         finally:

@@ -10,8 +10,8 @@
 | ptrace, bpf, userfaultfd, perf …        |    |            | x      | ways into the kernel and into other processes |
 | programs for another architecture       |    |            | x      | their socketcall cannot be filtered           |
 
-Socket pairs stay: node and asyncio need them. Only their stream kinds, since a datagram pair can be connected to a path
-later. Numbers are compared as the kernel reads them, in 32 bits.
+Socket pairs are allowed because node and asyncio need them, but only stream types: a datagram pair can be connected to
+a path later. Numbers are compared as the kernel reads them, in 32 bits.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class _Numbers:
     socketpair: int
     keys: tuple[int, ...]
     risky: tuple[int, ...]
-    """ptrace, process_vm_readv and _writev, bpf, userfaultfd, perf_event_open, kcmp."""
+    """Numbers of ptrace, process_vm_readv and _writev, bpf, userfaultfd, perf_event_open, kcmp."""
     other_audit: int
-    """The 32-bit sibling that the same kernel also runs."""
+    """Audit number of the 32-bit architecture that the same kernel also runs."""
     other_ioctl: int
     other_keys: tuple[int, ...]
 
@@ -79,7 +79,7 @@ def is_supported() -> bool:
 
 @functools.lru_cache(maxsize=8)
 def seccomp_filter(*, network: bool, strict: bool, machine: str | None = None) -> bytes:
-    """A program for `bwrap --seccomp`. Raises KeyError for a machine whose numbers are not known."""
+    """A filter for `bwrap --seccomp`. Raises KeyError for an unknown machine."""
     numbers = _MACHINES[machine or os.uname().machine]
     native = [
         *_refuse_above(_X32 - 1, errno.ENOSYS),
@@ -125,7 +125,7 @@ def _refuse_above(number: int, error: int) -> list[bytes]:
 
 
 def _refuse_calls(calls: tuple[int, ...], error: int) -> list[bytes]:
-    """With the number of the call loaded, which stays so."""
+    """Refuse calls. Expects the call number to be loaded, and leaves it loaded."""
     return [
         word
         for call in calls
@@ -134,7 +134,7 @@ def _refuse_calls(calls: tuple[int, ...], error: int) -> list[bytes]:
 
 
 def _on_call(call: int, body: list[bytes]) -> list[bytes]:
-    """`body` for one call; it may load something else, so the number is loaded again after it."""
+    """Apply `body` to one call. It may load something else, so the call number is loaded again after it."""
     body = [*body, _instruction(_LOAD, _NUMBER)]
     return [_instruction(_JUMP_EQUAL, call, 0, len(body)), *body]
 

@@ -1,13 +1,13 @@
-"""A sandbox that is started before its command is known, and the proof that it is still as that command needs it.
+"""A sandbox started before its command is known, and the check that it still fits that command.
 
 Starting bubblewrap and its mounts takes longer than most commands. A spare is used only for a command whose own
-arguments, computed when it comes, are the same, and only if every path in them is the very file or folder that it was:
-a mount stays on what it was made for, so a file that has been replaced since would not be covered. No other command may
-have run since the spare was started, because one could have put a link in place of a folder before it was mounted.
+arguments, computed when it arrives, are identical, and only if every path in them is still the same file or folder: a
+mount stays on the inode it was made for, so a file that was replaced since would not be covered. No other command may
+have run since the spare was started, because it could have replaced a folder by a link before it was mounted.
 
-A number of an inode says little by itself: it is free for the next file once a covered one is removed, and a file that
-is removed can come back from a second link of it, without the mount. Both change the time of a file's inode. That of a
-folder changes with every file in it, so covered folders are held open instead: their numbers stay taken.
+An inode number alone proves little: it is reused after a covered file is removed, and a removed file can come back from
+a second hard link, without the mount. Both change the inode's change time. That of a folder changes with every file in
+it, so covered folders are held open instead, which keeps their numbers in use.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from itertools import pairwise
 from agentcli.permissions.sandbox.linux.processes import SandboxProcesses
 
 PathStamps = dict[str, tuple[int, ...]]
-"""Device, inode, kind and (but for folders) time of the last change of the inode, for each path; of a link, also those
-of what it leads to. Empty for a missing path."""
+"""State of each path: device, inode, kind and (except for folders) change time; for a link, also those of its target.
+Empty for a missing path."""
 
 
 def path_stamps(arguments: Iterable[str]) -> PathStamps:
-    """The state of all absolute paths among bubblewrap's arguments. Blocking; some microseconds for each."""
+    """Stamp all absolute paths among bubblewrap's arguments. Blocking; some microseconds for each."""
     return {path: _stamp(path) for path in {*arguments} if path.startswith("/")}
 
 
@@ -48,7 +48,7 @@ def _identity(found: os.stat_result) -> tuple[int, ...]:
 
 
 def hold_covered_folders(arguments: Sequence[str]) -> list[int]:
-    """Descriptors of the folders that bubblewrap covers by something else."""
+    """Open the folders that bubblewrap mounts something over, and return the descriptors."""
     binds = zip(arguments, arguments[1:], arguments[2:], strict=False)
     covered = [target for option, source, target in binds if option == "--ro-bind" and source != target]
     covered += [target for option, target in pairwise(arguments) if option == "--tmpfs"]
@@ -74,16 +74,16 @@ class SpareSandbox:
     is_adopted: bool = False
 
     def __post_init__(self) -> None:
-        # Before the start: what is replaced while it starts is found out later.
+        # Before the start, so that a path replaced during the start is detected later.
         self.held = hold_covered_folders(self.setup)
         self.stamps = path_stamps(self.setup)
 
     def fits(self, setup: tuple[str, ...], number: int) -> bool:
-        """Whether the launch with this number, the first since, could have started it just now."""
+        """Whether this setup is identical, the launch with this number is the first since, and no path has changed."""
         return self.setup == setup and self.after + 1 == number and self.stamps == path_stamps(setup)
 
     def let_go(self) -> None:
-        """It is used or closed: nothing is compared any more."""
+        """Close the held folders. Call it when the sandbox is used or closed, after the last `fits`."""
         while self.held:
             os.close(self.held.pop())
 

@@ -1,8 +1,8 @@
-"""Forwards a port on the sandbox's loopback interface to the socket of the proxy outside.
+"""Forward a port on the sandbox's loopback interface to the socket of the proxy outside.
 
-Runs inside the sandbox as the first process: it starts listening, leaves a child behind that copies bytes, and becomes
-the command itself, so that exit code and signals are the command's own. The script imports only built-in modules,
-which keeps it at 10 ms.
+Runs inside the sandbox as the first process: it starts listening, forks a child that copies bytes, and then execs the
+command, so that exit code and signals are the command's own. The script imports only built-in modules, which keeps its
+start at 10 ms.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PROCESSES = {"AGENTCLI_PROCESSES": "3"}
-"""How many processes a sandbox with a forwarder has when its command leaves none running (`running_command`)."""
+"""Number of processes in a sandbox with a forwarder when its command leaves none running (`running_command`)."""
 PORT = 39128
 """Always free, because the sandbox has its own network namespace."""
 
@@ -76,7 +76,7 @@ while True:
 
 def forwarded(arguments: Sequence[str], proxy: Path) -> tuple[str, ...]:
     """The command line that starts `arguments` behind a forwarder to the proxy's socket."""
-    # The base interpreter: that of a virtual environment may lie where commands can write.
+    # The base interpreter: a virtual environment's may be in a folder that commands can write.
     program = getattr(sys, "_base_executable", None) or sys.executable
     return (program, "-I", "-S", "-B", "-c", _SCRIPT, str(proxy), str(PORT), *arguments)
 

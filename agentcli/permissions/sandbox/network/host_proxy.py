@@ -1,9 +1,10 @@
 """An HTTP proxy on a Unix socket that connects sandboxed commands to allowed hosts only.
 
 A command without network reaches it through `forwarder`, which listens inside the sandbox. Names are resolved here and
-connected to by address, so what was checked is what is reached; private and loopback addresses are refused unless the
-host itself was named as such. It sees host names, not content: TLS passes through unopened, so a host that serves many
-names (a CDN) is one host. Runs in its own threads: a busy event loop never slows a download, nor a download the loop.
+connected to by address, so that the checked address is the one that is reached; private and loopback addresses are
+refused unless the host itself was named as such. It sees host names, not content: TLS is passed through unopened, so a
+server of many names (a CDN) counts as one host. Runs in its own threads, so that the event loop and downloads do not
+slow each other down.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _HOP_BY_HOP = ("proxy-", "connection:", "keep-alive:")
 
 
 def host_matches(host: str, patterns: Iterable[str]) -> bool:
-    """Exact names, and `*.example.org` for every name below it. A pattern after `!` excludes what it matches."""
+    """Match exact names, and `*.example.org` for every name below it. A pattern after `!` excludes what it matches."""
     name = host.lower().rstrip(".")
     matching = [text for text in patterns if _matches(name, text.removeprefix("!").lower().rstrip("."))]
     return bool(matching) and not any(text.startswith("!") for text in matching)
@@ -43,7 +44,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 class HostProxy:
-    """Serves until `close`. `refused` lists the hosts that were asked for and not allowed, in order."""
+    """Serves until `close`. `refused` lists the requested hosts that were not allowed, in order."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class HostProxy:
         upstream: Upstream | None = None,
         resolve: Callable[[str, int], list[str]] | None = None,
     ) -> None:
-        """`path`: where the socket is made, in a folder that only this user can enter. Raises OSError."""
+        """`path`: of the socket to create, in a folder that only this user can enter. Raises OSError."""
         self._hosts = tuple(hosts)
         self._upstream = upstream
         self._resolve = resolve or _addresses
@@ -160,7 +161,7 @@ class HostProxy:
             _answer(client, f"502 {host}: {error.strerror or error}")
             return None
         if not is_private_host(host):
-            # A public name that leads into a private network is an attempt to get there.
+            # A public name that resolves into a private network is an attempt to get there.
             addresses = [text for text in addresses if not is_private_address(ipaddress.ip_address(text))]
             if not addresses and len(self._private) < _MOST_REFUSED:
                 self._private[host] = None
@@ -212,7 +213,7 @@ def _read_head(client: socket.socket) -> tuple[str, bytes]:
 
 
 def _destination(method: str, target: str) -> tuple[str, int, str]:
-    """Host, port and path; an empty host when the request is not one for a proxy."""
+    """Host, port and path of a request; an empty host if it is not a proxy request."""
     address = parse_web_address(f"https://{target}/" if method == "CONNECT" else target)
     if isinstance(address, str) or (method == "CONNECT" and address.target != "/"):
         return "", 0, ""
@@ -227,7 +228,7 @@ def _addresses(host: str, port: int) -> list[str]:
 
 
 def _through(upstream: Upstream, host: str, port: int) -> socket.socket:
-    """A tunnel through the machine's own proxy. Raises OSError."""
+    """Open a tunnel through the machine's own proxy. Raises OSError."""
     server = socket.create_connection((upstream.host, upstream.port), timeout=_CONNECT_SECONDS)
     try:
         name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

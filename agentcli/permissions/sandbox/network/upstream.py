@@ -1,4 +1,4 @@
-"""The proxy that this machine uses to reach the internet, by its environment variables."""
+"""The proxy that this machine uses to reach the internet, from its environment variables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentcli.core.frozen import frozen
 
 @frozen
 class Upstream:
-    """A proxy that this machine itself has to use. Its credentials stay outside of the sandbox."""
+    """A proxy that this machine must use. Its credentials stay outside the sandbox."""
 
     host: str
     port: int

@@ -1,4 +1,4 @@
-"""Detects files that a command must not leave behind, during and after its run, and quarantines them.
+"""Detect files that a command must not leave behind, during and after its run, and quarantine them.
 
 A missing name cannot be mounted over without creating it, and a file that git replaces cannot be mounted at all. Both
 are checked afterwards instead: a planted name is moved to quarantine, a changed file is restored.
@@ -40,14 +40,14 @@ from agentcli.permissions.sandbox.planted.quarantine import (
 )
 
 MOST_FOLDERS_AT_ONCE = 200
-"""Number of folders that `finish` looks at within a millisecond."""
+"""Number of folders that `finish` checks within a millisecond."""
 MOST_ENTRIES_AT_ONCE = 5_000
-"""Of a changed folder, which has to be listed."""
+"""Maximum entries of a changed folder that is listed on the event loop."""
 MOST_FINDINGS = 20
 """Number of findings after which the command is stopped."""
 _MOST_ATTEMPTS = 3
-"""How often a repository is judged that changes meanwhile. After that it stays unknown, for the end of the command that
-changes it."""
+"""How often a repository that keeps changing is judged. After that it stays unknown until the command that changes it
+ends."""
 _TOO_LARGE = (
     "The working directories are too large to search for planted repositories after each command. The "
     "search continues in the background."
@@ -66,9 +66,9 @@ class Watched:
     missing: tuple[Path, ...]
     """Protected names that do not exist."""
     contents: dict[Path, bytes]
-    """Protected files that the command may replace, with what they hold."""
+    """Protected files that the command may replace, with their contents."""
     own: tuple[Path, ...]
-    """The git folders that the command may write, which the mounts and `contents` cover."""
+    """Git folders that the command may write, protected by the mounts and `contents`."""
     read_only: tuple[Path, ...]
     """Paths that the command cannot change."""
     makes_repository: bool
@@ -77,15 +77,15 @@ class Watched:
     program: str | None
     """Path of the git program that reads configuration."""
     began: int
-    """When the command was about to start, by the clock of change times, in ns."""
+    """Time just before the command started, by the clock of change times, in ns."""
     settings_approved: bool = False
-    """The user approved a change of git's settings."""
+    """Whether the user approved a change of git's settings."""
     inner: frozenset[Path] = frozenset()
-    """Git folders of the submodules and worktrees inside `own`, which exist."""
+    """Existing git folders of submodules and worktrees inside `own`."""
 
 
 class Guard:
-    """One per command. `look` and `finish` may be called from different threads."""
+    """Checks for one command. `look` and `finish` may be called from different threads."""
 
     def __init__(
         self, watched: Watched, quarantine: Quarantine, inventory: Inventory, pool: NoticePool, command: str
@@ -102,10 +102,11 @@ class Guard:
         self._quick = self._at_once = False
         self._was_complete = False
         self.ended = 0
-        """When `finish` was called, by the clock of change times, in ns."""
+        """Time when `finish` was called, by the clock of change times, in ns."""
         self._covered = frozenset((*watched.own, *watched.read_only))
         self.is_cut = self.is_flooded = False
-        """After `finish`: the search was cut short, because of folders that the command made or changed."""
+        """After `finish`: whether the search was cut short, and whether because of folders that the command made or
+        changed."""
         # As text: `Path.parent` of all of them takes longer than watching the few folders.
         folders = {str(path).rpartition("/")[0] or "/" for path in (*watched.missing, *watched.contents)}
         self._pool = pool
@@ -139,14 +140,15 @@ class Guard:
         self._notices = None
 
     def widen(self, began: int) -> None:
-        """Check everything since then: a parallel command may have planted it."""
+        """Check everything since `began`: a parallel command may have planted it."""
         self.began = min(self.began, began)
 
     def finish(self, *, at_once: bool = False) -> tuple[SandboxFinding, ...]:
         """Check the working directories after the command has ended. Blocking.
 
-        `at_once`: for the event loop. Raises `TakesLonger` as soon as it is not simply true that nothing has changed;
-        then call it again in a thread."""
+        `at_once`: for the event loop. Raises `TakesLonger` unless it is immediately clear that nothing has changed;
+        then call it again in a thread.
+        """
         self.close()
         self.ended = change_time()
         with self._lock:
@@ -176,14 +178,14 @@ class Guard:
             return tuple(self._findings)
 
     def check_late(self, repository: Repository) -> Sequence[SandboxFinding]:
-        """Deal with a repository that was found after `finish`. Returns the findings about it."""
+        """Handle a repository that was found after `finish`. Returns the findings about it."""
         with self._lock:
             before = len(self._findings)
             self._check(repository)
             return self._findings[before:]
 
     def _look_closely(self) -> None:
-        """Call it before anything that may run git or move files."""
+        """Raise `TakesLonger` on the event loop. Call it before anything that may run git or move files."""
         if self._at_once:
             raise TakesLonger
 
@@ -231,7 +233,7 @@ class Guard:
     # ----------------------------------------------------------------------------------------------- repositories
 
     def _check_inside(self, git_dir: Path) -> None:
-        """New submodules' and worktrees' folders in a repository that the command could write."""
+        """Check new git folders of submodules and worktrees in a repository that the command could write."""
         inner = list(_inner_folders(git_dir))
         for folder in inner:
             if folder in self._watched.inner:
@@ -256,7 +258,7 @@ class Guard:
             if signature_of(repository.path) is None:
                 self._inventory.forget(repository.path)
                 return
-            # A parallel command may have changed it since it was judged: only what was judged is known from now on.
+            # A parallel command may have changed it since it was judged: only remember the state that was judged.
             if state_of(repository) == state:
                 self._inventory.remember(repository.path, state)
                 return
@@ -282,12 +284,12 @@ class Guard:
             return
         for name in sorted(CONTROL_NAMES):
             found = signature_of(repository.path / name)
-            # The user's files beside it stay.
+            # The user's files beside it are kept.
             if found is not None and found[3] >= self._inventory.unseen_since(self.began):
                 self._take(repository.path / name, reason)
 
     def _objection(self, repository: Repository) -> str | None:
-        """Reason why a repository is not harmless."""
+        """Reason why a repository is not harmless; None if it is."""
         path = repository.path
         if repository.kind == "link":
             return "it is a link"
@@ -298,7 +300,7 @@ class Guard:
                 return "it points to a repository elsewhere"
             for own in self._watched.own:
                 if real.is_relative_to(own):
-                    # Of a git folder that commands write, only these parts were checked.
+                    # In a git folder that commands write, only these parts were checked.
                     known = real == own or real in inner_folders((own,))
                     return None if known else "it points to a folder that is not a worktree or submodule"
             return self._objection_in(real)
@@ -411,7 +413,7 @@ def _below(folder: Path, depth: int) -> Iterable[Path]:
         try:
             names = os.listdir(path)  # noqa: PTH208
         except OSError:
-            # Git cannot read it either; once it can, it is new.
+            # Git cannot read it either; once it can, it counts as new.
             continue
         if completes_repository(names):
             yield path
@@ -425,7 +427,7 @@ def inner_folders(git_dirs: Iterable[Path]) -> frozenset[Path]:
 
 
 def _is_worktree(folder: Path, git_dirs: Sequence[Path]) -> bool:
-    """Judged by location, because a submodule may also be called `worktrees`."""
+    """Whether a git folder is a worktree's, by its location, because a submodule may also be called `worktrees`."""
     return folder.parent.name == "worktrees" and folder.parent.parent in git_dirs
 
 

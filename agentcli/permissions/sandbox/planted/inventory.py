@@ -1,8 +1,8 @@
 """Inventory of the repositories below the working directories and the files in them that git obeys.
 
-The first walk reads every folder, later ones only those whose change time differs, which a program cannot set. Walks
-are limited in folders and time, and report whether they were complete. A new entry changes its folder's change time, so
-folders that changed since a command began come first. Nothing is modified.
+The first walk reads every folder, later ones only those whose change time (ctime) differs, which a program cannot set.
+Walks are limited in folders and time, and report whether they were complete. A new entry changes its folder's change
+time, so folders that changed since a command began come first. Nothing is modified.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST_KEPT = 100_000
 _MOST_REPORTED = 3
 _LAST = frozenset({"node_modules", "target", ".venv", "venv", "build", "dist", "__pycache__", ".tox", "vendor"})
 _COARSE_CLOCK = 5
-"""CLOCK_REALTIME_COARSE: the clock that change times are taken from, so the two can be compared exactly."""
+"""CLOCK_REALTIME_COARSE: the clock that change times are taken from, so that both can be compared exactly."""
 CONTROLS = ("config", "config.worktree", "commondir", "gitdir")
 
 Kind = Literal["folder", "file", "link", "bare"]
@@ -49,7 +49,7 @@ class RepositoryState:
     signatures: tuple[tuple[str, Signature], ...]
     contents: tuple[tuple[str, bytes], ...]
     hooks: tuple[tuple[str, Signature], ...]
-    """Active hooks: git ignores samples."""
+    """Active hooks, without samples, which git ignores."""
 
     @property
     def newest(self) -> int:
@@ -68,30 +68,30 @@ class _Folder:
 
 
 class TakesLonger(Exception):
-    """Raised on the event loop when something has to be looked at closely. Nothing was changed."""
+    """Raised on the event loop if a check would take longer. Nothing was changed."""
 
 
 class FolderWalk:
     """One walk through the folders, with its limits and progress."""
 
     def __init__(self, since: int, may_go_on: Callable[[int], bool] | None = None) -> None:
-        """`since`: when the command began, in ns. `may_go_on`: asked before each folder, with the number of folders so
-        far; None: as far as a command's result may wait for it."""
+        """`since`: when the command began, in ns. `may_go_on`: called before each folder with the number of folders so
+        far; None: the limits that apply while a command's result waits."""
         self.since = since
         self.complete = False
         self.changed = 0
-        """Number of folders that changed since then."""
+        """Number of folders that changed since the command began."""
         self.unread: dict[str, Signature] = {}
         """Folders that could not be listed."""
         self.most_entries = sys.maxsize
-        """Of one folder. With more `TakesLonger` is raised."""
+        """Maximum entries of one folder; beyond it `TakesLonger` is raised."""
         self.is_late = may_go_on is not None
         deadline = time.monotonic() + MOST_SECONDS
         self.may_go_on = may_go_on or (lambda count: count < MOST_FOLDERS and time.monotonic() <= deadline)
 
     @property
     def is_flooded(self) -> bool:
-        """Whether it was cut short because of the folders that the command itself made or changed."""
+        """Whether the walk was cut short because of folders that the command itself made or changed."""
         return not self.complete and self.changed > MOST_FOLDERS // 2
 
 
@@ -99,38 +99,41 @@ class Inventory:
     """One per launcher. Safe to use from several threads."""
 
     def __init__(self, roots: Iterable[Path], excluded: Iterable[Path] = ()) -> None:
-        """`excluded`: folders of our own that may lie below a root."""
+        """`excluded`: agentcli's own folders that may be below a root."""
         self._roots = tuple(roots)
         self._excluded = frozenset(map(str, excluded))
         self._folders: dict[str, _Folder] = {}
         self._known: dict[Path, RepositoryState] = {}
         self._guard = threading.Lock()
         self.complete = False
-        """Whether a walk was complete; repositories unknown after that are new."""
+        """Whether a walk was complete; after that, unknown repositories are new."""
         self._reported = False
         self._unseen: int | None = None
         self.cut_since: int | None = None
-        """When the first of the commands began after which the folders were not yet searched to the end, in ns."""
+        """Start of the first command whose folders were not searched completely yet, in ns."""
 
     @property
     def size(self) -> int:
-        """Number of folders that the last walks saw."""
+        """Number of cached folders."""
         return len(self._folders)
 
     def unseen_since(self, began: int) -> int:
-        """From when on a repository that is not known may be a command's: `began`, or earlier where one was hidden in a
-        folder that could not be listed, or was not reached, at the end of its command."""
+        """Time from which an unknown repository may come from a command.
+
+        This is `began`, or earlier if a folder could not be listed, or was not reached, at the end of an earlier
+        command.
+        """
         return min(time for time in (began, self._unseen, self.cut_since) if time is not None)
 
     def note_unread(self, walk: FolderWalk, began: int) -> list[str]:
-        """The folders that a walk could not list, of those that changed since a command `began`."""
+        """Record and return the folders that a walk could not list and that changed since a command `began`."""
         found = [path for path, signature in walk.unread.items() if signature[3] >= began]
         if found:
             self._unseen = self.unseen_since(began)
         return found[:_MOST_REPORTED]
 
     def is_first_cut(self) -> bool:
-        """Whether an incomplete walk has not been reported yet."""
+        """Whether no incomplete walk has been reported yet; marks it as reported."""
         first = not self._reported
         self._reported = True
         return first
@@ -145,14 +148,14 @@ class Inventory:
         self._known.pop(path, None)
 
     def begin(self, before: int, walk: FolderWalk | None = None) -> None:
-        """Remember what has not changed since `before` (in ns), because a command is already running."""
+        """Remember the repositories unchanged since `before` (in ns), because a command is already running."""
         for repository in self.follow(walk or FolderWalk(before)):
             state = state_of(repository)
             if repository.path not in self._known and state.newest < before:
                 self._known[repository.path] = state
 
     def follow(self, walk: FolderWalk) -> Iterator[Repository]:
-        """Walk, and yield the repositories on the way."""
+        """Walk the folders and yield the repositories found."""
         first, waiting, later = deque[str](), deque(map(str, self._roots)), deque[str]()
         fresh: dict[str, _Folder] = {}
         gone = set[Path]() if walk.is_late else set(self._known)

@@ -1,7 +1,7 @@
-"""Searches for planted repositories that were cut short at the end of a command, finished in a thread.
+"""Continue, in a thread, searches for planted repositories that were cut short at the end of a command.
 
-A command can make more folders than are searched while its result waits. What it hides behind them is found here, and
-until then everything that changed since that command counts as new for the commands after it.
+A command can create more folders than can be searched while its result waits. Repositories hidden behind them are found
+here. Until then, everything that changed since that command counts as new for later commands.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agentcli.permissions.sandbox.planted.inventory import FolderWalk, Inventory
 MOST_FOLDERS = 500_000
 MOST_SECONDS = 120.0
 _SLICE = 100
-"""Folders between two pauses: a millisecond or two."""
+"""Folders between two pauses; takes a millisecond or two."""
 _PAUSE = 0.005
 _UNFINISHED = (
     "The search for planted repositories did not finish. Check the working directories for unknown folders "
@@ -27,10 +27,10 @@ _UNFINISHED = (
 
 
 class LateSearch:
-    """One per launcher; one search at a time. Safe to use from several threads."""
+    """One per launcher; runs one search at a time. Safe to use from several threads."""
 
     def __init__(self, inventory: Inventory, running: Sequence[Guard]) -> None:
-        """`running`: the guards of the commands that run, kept up to date by the launcher."""
+        """`running`: the guards of the running commands, kept up to date by the launcher."""
         self._inventory = inventory
         self._running = running
         self._lock = threading.Lock()
@@ -43,13 +43,13 @@ class LateSearch:
         self._was_reported = False
 
     def begin(self, before: int) -> None:
-        """Finish the first walk, which remembers what has not changed since `before`, in ns."""
+        """Complete the first walk, which remembers repositories unchanged since `before`, in ns."""
         with self._lock:
             self._before = before
             self._start()
 
     def add(self, guard: Guard) -> None:
-        """Search again, to the end, for what the command of this guard planted."""
+        """Search again, completely, for repositories that this guard's command planted."""
         with self._lock:
             self._waiting.append(guard)
             self._inventory.cut_since = self._inventory.unseen_since(guard.began)
@@ -59,7 +59,7 @@ class LateSearch:
         return self._findings.popleft() if self._findings else None
 
     def wait(self, seconds: float) -> None:
-        """Let it search without pauses for at most `seconds`."""
+        """Search without pauses for at most `seconds`."""
         thread = self._thread
         if thread is not None:
             self._hurry.set()
@@ -67,7 +67,7 @@ class LateSearch:
             self._hurry.clear()
 
     def close(self, seconds: float) -> None:
-        """End the search after at most `seconds`."""
+        """Stop the search after at most `seconds`."""
         self.wait(seconds)
         self._stopped = True
 

@@ -1,4 +1,4 @@
-"""Notices of new and rewritten files in a few folders, by inotify. Without it a later check finds the same."""
+"""inotify notices of new and rewritten files in a few folders. Without inotify a later check finds the same files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FileNotices:
                     self._folders[watch] = folder
 
     def read(self) -> set[Path]:
-        """The paths that were created or written since the last call."""
+        """The paths created or written since the last call."""
         found: set[Path] = set()
         with contextlib.suppress(OSError):
             while self.descriptor >= 0 and (data := os.read(self.descriptor, _READ)):
@@ -69,7 +69,7 @@ class FileNotices:
 
 
 class NoticePool:
-    """Instances to use again: the kernel takes 5 ms to close one. Safe to use from several threads."""
+    """Pool of inotify instances, because the kernel takes 5 ms to close one. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._idle: list[FileNotices] = []

@@ -30,11 +30,12 @@ HOME_FILES: tuple[str, ...] = (
     *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".gitconfig", ".local/bin"),
     *(".config/fish", ".config/git", ".config/autostart", ".config/systemd"),
 )
-"""Only where the home folder itself, or one above it, is a working directory."""
+"""Protected only if the home folder, or a folder above it, is a working directory."""
 _ENVIRONMENTS = (".venv", "venv", "env", ".env")
 _ACTIVATE = ("activate", "activate.fish", "activate.csh", "activate.ps1", "Activate.ps1", "activate_this.py")
 _MOST_MODULES = 16
-"""Submodules, and as many linked worktrees. Five mounts each, of 0.1 to 0.3 ms, so more are read-only as one."""
+"""Maximum submodules, and maximum linked worktrees. Each takes five mounts of 0.1 to 0.3 ms; beyond the limit they are
+read-only as a whole."""
 _MOST_POINTERS = 16
 _MOST_FOLDERS = 300
 _DEEPEST = 6
@@ -48,17 +49,17 @@ _CONFIGURING = frozenset(
     {"branch", "checkout", "config", "fetch", "flow", "lfs", "maintenance", "pull", "push", "remote", "sparse-checkout"}
     | {"switch", *_MAKING}
 )
-"""Commands of git that write to its configuration."""
+"""Git commands that write to its configuration."""
 _CONFIGURES = lazy_pattern(rf"(?<![\w.-])git\b[^;&|\n]*\s(?:{'|'.join(sorted(_CONFIGURING))})\b")
 
 
 @frozen
 class Protection:
     writable: tuple[Path, ...] = ()
-    """Folders that have to be mounts of their own and writable: a mount cannot be moved away, its contents could."""
+    """Folders that must be separate, writable mounts: a mount cannot be moved away, but a plain folder could."""
     read_only: tuple[Path, ...] = ()
     missing: tuple[Path, ...] = ()
-    """Names that do not exist and must not be created: looked for while the command runs and afterwards."""
+    """Names that do not exist and must not be created: checked while the command runs and afterwards."""
     contents: tuple[Path, ...] = ()
     """Files that git or the command may replace or remove, whose content is checked afterwards."""
     repositories: tuple[Path, ...] = ()
@@ -66,7 +67,7 @@ class Protection:
     makes_repository: bool = False
 
     def opened_for(self, names: Sequence[Path]) -> Protection:
-        """Without these names, which the user approved a write to; git's own folder stays as it is."""
+        """A copy without these names, which the user approved to write; git's own folder stays protected."""
         wanted = [name for name in names if ".git" not in name.parts]
         if not wanted:
             return self
@@ -82,7 +83,8 @@ class Protection:
         )
 
     def with_obeyed_names(self, working_dirs: Sequence[Path]) -> Protection:
-        """With what hooks, editors, builds and package managers obey at the top of the working directories."""
+        """A copy that also protects names at the top of the working directories that hooks, editors, builds and package
+        managers obey."""
         names = [folder / name for folder in working_dirs for name in OBEYED_AT_THE_TOP]
         there = [path for path in names if os.path.lexists(path) and not path.is_symlink()]
         missing = [path for path in names if not os.path.lexists(path)]
@@ -100,7 +102,7 @@ class Protection:
 
 def uses_git(arguments: Sequence[str]) -> bool:
     """Whether a command openly uses git; otherwise all of `.git` stays read-only."""
-    # Most commands have none of the names, which is known at once: the pattern takes longer than looking for files.
+    # Most commands contain none of the names; the pattern is slower than this plain search.
     text = " ".join(arguments)
     return any(program in text for program in _GIT_PROGRAMS) and any(map(_USES_GIT.search, arguments))
 
@@ -111,7 +113,7 @@ def makes_repository(arguments: Sequence[str]) -> bool:
 
 
 def git_commands(arguments: Sequence[str]) -> frozenset[str]:
-    """Which of the commands of git that write to its configuration are run, overtly: `checkout`, `clone` …"""
+    """The git commands that openly run and write to its configuration: `checkout`, `clone` …"""
     if not any(_CONFIGURES.search(argument) for argument in (" ".join(arguments), *arguments)):
         return frozenset()
     found = {_git_command(arguments)}
@@ -143,7 +145,7 @@ def _commands_in(text: str, depth: int) -> set[str]:
 
 
 def _git_command(words: Sequence[str]) -> str:
-    """The command of git that these words run; empty if they run none."""
+    """The git command that these words run; empty if they run none."""
     names = [word.rpartition("/")[2] for word in words]
     if names and names[0] in _WRAPPERS and "git" in names:
         words = words[names.index("git") :]
@@ -194,7 +196,7 @@ def protection(
     kept = [path for path in dict.fromkeys(read_only) if not path.is_symlink()]
     held = (*writable, *kept, *(path for path in missing if not making or "worktrees" not in path.parts))
     writable += folders_between(held, (*working_dirs, *writable))
-    # Only the folder that it lies in: git renames between those above it, which cannot be done between mounts.
+    # Only the folder that contains it: git renames files between the folders above, which fails across mounts.
     writable += [path.parent for path in pointers if path.parent not in working_dirs]
     return Protection(
         tuple(sorted(set(writable))),
@@ -208,14 +210,16 @@ def protection(
 
 @functools.lru_cache(maxsize=16)
 def _named(folder: Path, names: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
-    """Paths in a folder, as text and as `Path`, which takes longer to make than to look for."""
+    """Paths in a folder, as text and as `Path`. Cached: building a `Path` takes longer than checking it."""
     return tuple((str(path), path) for path in (folder / name for name in names))
 
 
 def folders_between(paths: Iterable[Path], roots: Sequence[Path]) -> list[Path]:
-    """The folders between a writable one and these. A mount stays where it is, but the folder it lies in can be renamed
-    and copied, and the copy is not mounted on: unless it is a mount too. Never a link, which would open what it leads
-    to."""
+    """The folders between a writable folder and these paths.
+
+    A mount stays in place, but the folder around it can be renamed and copied, and the copy has no mount, unless that
+    folder is a mount too. Links are excluded, because mounting one would open its target.
+    """
     beginnings = tuple(str(root).rstrip("/") + "/" for root in roots)
     plain: dict[str, bool] = {}
     for path in paths:
@@ -244,7 +248,7 @@ def _activate_scripts(folder: Path) -> Iterable[Path]:
 
 
 def repositories(working_dirs: Sequence[Path], home: Path | None) -> list[Path]:
-    """The git folders that commands in these working directories use: their own, or that of the one around them."""
+    """The git folders that commands in these working directories use: their own, or that of a parent folder."""
     found: list[Path] = []
     for folder in working_dirs:
         for text, dot_git in possible_dot_gits(folder):
@@ -260,12 +264,12 @@ def repositories(working_dirs: Sequence[Path], home: Path | None) -> list[Path]:
 
 
 def outermost(repository: Path) -> Path:
-    """The git folder that a submodule's lies in, else itself."""
+    """The git folder that contains a submodule's one, else the folder itself."""
     return next((parent for parent in reversed(repository.parents) if parent.name == ".git"), repository)
 
 
 def _linked(dot_git: Path) -> list[Path]:
-    """The git folder behind a `.git` file, if it points back: the file alone is something that anybody can make."""
+    """The git folder that a `.git` file names, if it points back: anybody could create such a file."""
     target = pointed_at(dot_git)
     if target is None:
         return []
@@ -278,7 +282,7 @@ def _linked(dot_git: Path) -> list[Path]:
         common = Path(os.path.realpath(own / os.fsdecode(pointer.rstrip(b"\r\n").replace(b"\0", b""))))
         points_here = back is not None and os.path.realpath(os.fsdecode(back.rstrip(b"\r\n"))) == here
         return [common] if points_here and own.parent == common / "worktrees" else []
-    # A submodule: its folder lies in that of the repository around it.
+    # A submodule: its git folder is inside that of the outer repository.
     modules = next((parent for parent in own.parents if parent.name == "modules"), None)
     if modules is None or modules.parent.name != ".git":
         return []
@@ -296,7 +300,7 @@ def _worktrees_named(git_dir: Path) -> list[str]:
 
 
 def _parts(repository: Path, verbs: frozenset[str]) -> Protection:
-    """What of a git folder, its submodules and worktrees makes git run something, or look for its configuration
+    """Parts of a git folder, its submodules and worktrees that make git run a program or read configuration from
     elsewhere."""
     read_only: list[Path] = []
     missing: list[Path] = []
@@ -328,7 +332,8 @@ def _parts(repository: Path, verbs: frozenset[str]) -> Protection:
 
 
 def _modules(root: Path) -> list[Path]:
-    """The git folders of submodules, nested ones too; names may have slashes. At the limit there may be more."""
+    """The git folders of submodules, including nested ones; names may contain slashes. At the limit there may be
+    more."""
     found: list[Path] = []
     waiting = [(root, 0)]
     looked = 0
@@ -352,8 +357,10 @@ def _modules(root: Path) -> list[Path]:
 
 
 def _pointers(repository: Path, working_dirs: Sequence[Path]) -> list[Path]:
-    """The `.git` files in working directories that say where a submodule or worktree has its git folder: git runs what
-    is configured there, also for who only looks at the repository around it."""
+    """The `.git` files in working directories that name the git folder of a submodule or worktree.
+
+    Git runs what is configured there, even if the user only inspects the outer repository.
+    """
     named: list[Path] = []
     for module in _modules(repository / "modules")[:_MOST_POINTERS]:
         named += [module / value / ".git" for value in _worktrees_named(module)]
@@ -363,7 +370,7 @@ def _pointers(repository: Path, working_dirs: Sequence[Path]) -> list[Path]:
     found = []
     for path in named:
         real = Path(os.path.realpath(path))
-        # A link in the path could lead to something that must stay closed.
+        # A link in the path could lead to a folder that must stay protected.
         if real != Path(os.path.normpath(path)) or real.name != ".git" or not real.is_file():
             continue
         if any(real.is_relative_to(folder) for folder in working_dirs):

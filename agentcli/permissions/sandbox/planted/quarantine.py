@@ -1,7 +1,7 @@
 """Quarantine for files that sandboxed commands planted where other programs would run or obey them.
 
-One private folder for each item, with a manifest and the content. Everything is moved by folder descriptors that were
-opened without following links: a command that still runs could put a link in the place of any folder on the way.
+Each item has one private folder, with a manifest and the content. Everything is moved through folder descriptors opened
+without following links: a command that still runs could replace any folder on the way by a link.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from agentcli.core.frozen import frozen
 MANIFEST = "manifest.json"
 CONTENT = "content"
 _MOST = (256 * 1024 * 1024, 20_000)
-"""Bytes and entries that are copied between file systems."""
+"""Maximum bytes and entries that are copied between file systems."""
 _QUICK = (1024 * 1024, 100)
 _MOST_DIGESTED = 16 * 1024 * 1024
 _MOST_NAMES_DIGESTED = 1_000
 _DEEPEST = 200
-"""Folders in folders: far more than programs make, far less than the recursion limit."""
+"""Maximum folder depth: far more than programs create, far below the recursion limit."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Kind = Literal["created", "changed"]
@@ -48,12 +48,12 @@ class QuarantinedItem:
 
 
 class TooLarge(OSError):
-    """The file exceeds the limit for copies between file systems."""
+    """The item exceeds the limit for copies between file systems."""
 
 
 @contextlib.contextmanager
 def folder_of(path: Path) -> Iterator[int]:
-    """A descriptor of the folder that a path lies in. Raises OSError where a link is on the way."""
+    """A descriptor of the folder that contains a path. Raises OSError if a link is on the way."""
     descriptor = os.open("/", _FOLDER)
     try:
         for part in path.parent.parts[1:]:
@@ -66,15 +66,15 @@ def folder_of(path: Path) -> Iterator[int]:
 
 
 class Quarantine:
-    """The items in one folder. Safe to use from several threads and processes."""
+    """The quarantined items of one folder. Safe to use from several threads and processes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def take(self, path: Path, command: str, reason: str, *, quick: bool = False) -> QuarantinedItem:
-        """Move a file, link or folder here. Raises OSError; then it is still in its folder.
+        """Move a file, link or folder into quarantine. Raises OSError; the item is then still in its place.
 
-        `quick`: raise `TooLarge` at once rather than copy much between file systems.
+        `quick`: raise `TooLarge` at once instead of copying much between file systems.
         """
         place = self._new()
         try:
@@ -97,13 +97,13 @@ class Quarantine:
         return self._record(place, path, "created", command, reason)
 
     def keep(self, path: Path, data: bytes, command: str, reason: str) -> QuarantinedItem:
-        """Keep the new content of a file whose old content is put back."""
+        """Store the new content of a file whose old content is restored."""
         place = self._new()
         (place / CONTENT).write_bytes(data)
         return self._record(place, path, "changed", command, reason)
 
     def items(self) -> list[QuarantinedItem]:
-        """The oldest first."""
+        """All items, oldest first."""
         try:
             names = sorted(entry.name for entry in os.scandir(self.folder))
         except OSError:
@@ -120,7 +120,7 @@ class Quarantine:
             return None
 
     def restore(self, item: QuarantinedItem) -> None:
-        """Put an item back to where it was. Raises FileExistsError where something else is there now."""
+        """Move an item back to its original path. Raises FileExistsError if that path exists."""
         content, path = self.folder / item.id / CONTENT, Path(item.path)
         with folder_of(path) as parent:
             if item.kind == "changed":
@@ -161,7 +161,7 @@ class Quarantine:
 
 
 def replace_file(parent: int, name: str, data: bytes) -> None:
-    """Write a file at once, so that a reader sees the old content or the new one. Never through a link."""
+    """Write a file atomically, so that a reader sees the old or the new content. Never through a link."""
     draft = f"{name}.{os.urandom(6).hex()}"
     descriptor = os.open(
         draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=parent
@@ -194,7 +194,7 @@ def _remove(parent: int, name: str) -> None:
 
 
 def _renamed(parent: int, name: str, reason: OSError) -> OSError:
-    """Rename what cannot be copied, so that nothing obeys it where it is. Returns the error to raise."""
+    """Rename an item that cannot be copied, so that no program obeys it in its place. Returns the error to raise."""
     aside = f"{name}.quarantined-{os.urandom(3).hex()}"
     try:
         os.rename(name, aside, src_dir_fd=parent, dst_dir_fd=parent)
@@ -204,7 +204,7 @@ def _renamed(parent: int, name: str, reason: OSError) -> OSError:
 
 
 def _copy(parent: int, name: str, target: Path, left: list[int], depth: int = 0) -> None:
-    """Across file systems. Links stay links; pipes, sockets and devices are left out. `left`: bytes, entries."""
+    """Copy across file systems. Links stay links; pipes, sockets and devices are skipped. `left`: bytes, entries."""
     found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     left[1] -= 1
     left[0] -= found.st_size if stat.S_ISREG(found.st_mode) else 0
@@ -228,8 +228,10 @@ def _copy(parent: int, name: str, target: Path, left: list[int], depth: int = 0)
 
 
 def _digest(path: Path) -> str:
-    """Of a file's bytes; of a folder's names and files, as far as the limits reach. A process that works in the folder
-    can still change it, so nothing that it may put there is followed or waited for."""
+    """Digest of a file's bytes, or of a folder's names and files up to the limits.
+
+    A process working in the folder can still change it, so links are not followed and pipes are not opened.
+    """
     digest = hashlib.sha256()
     left, names = _MOST_DIGESTED, _MOST_NAMES_DIGESTED
     waiting = [str(path)]
