@@ -136,7 +136,7 @@ class LivePermissions:
 
     def reaches(self, host: str) -> bool:
         """Whether a rule `WebFetch(private:HOST)` allows fetching from a name that resolves to a private address. A
-        domain rule is not enough: it is meant for a public place, and the owner of the name decides where it resolves
+        domain rule is not enough: it is given for a public host, and the owner of the name decides where it resolves
         to."""
         return any(rule.tool == "WebFetch" and rule.spec == f"private:{host}" for rule in self.policy.allow)
 

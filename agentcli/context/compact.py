@@ -133,7 +133,7 @@ def _begins(messages: Sequence[Message], index: int) -> bool:
 
 
 def split_pending(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    """Split into messages to summarise and unanswered prompts at the end, which stay as they are."""
+    """Split into messages to summarise and unanswered prompts at the end, which stay unchanged."""
     end = len(messages)
     while end and messages[end - 1].origin in _UNANSWERED and not is_restored(messages[end - 1]):
         end -= 1

@@ -36,9 +36,9 @@ class Pipeline:
     def run(
         self, view: ContextView, log: Sequence[Message], situation: Callable[[int], ContextState]
     ) -> Iterator[ContextEdited]:
-        """Apply the plans that are worth it. `situation` gives the state after so many tokens have been freed in this
-        run. When an event is yielded, its edits are in the view and those of the next event are not: a consumer that
-        records the events one by one and stops at any of them has recorded exactly what was done."""
+        """Apply the plans that are worth it. `situation(freed)` gives the state after `freed` tokens have been freed in
+        this run. When an event is yielded, its edits are in the view and those of the next event are not: a consumer
+        that records the events one by one and stops at any of them has recorded exactly what was done."""
         steps = (*self._steps, *self._further())
         if not log or not steps:
             return

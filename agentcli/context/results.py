@@ -15,7 +15,7 @@ from agentcli.core.growing import Growing, growing
 from agentcli.core.messages import RESULT_DATA, Json, Message, TextBlock, ToolResultBlock, ToolUseBlock
 
 _PATHS = ("file_path", "notebook_path", "path")
-_SAYS_NOTHING = ("description",)
+_DISPLAY_ONLY = ("description",)
 """Inputs that are only shown to the user."""
 
 
@@ -89,7 +89,7 @@ def same_call(name: str, input: Json) -> str:
     asked = {
         key: posixpath.normpath(value) if key in _PATHS and isinstance(value, str) and value else value
         for key, value in input.items()
-        if value is not None and key not in _SAYS_NOTHING
+        if value is not None and key not in _DISPLAY_ONLY
     }
     return f"{name} {json.dumps(asked, sort_keys=True, default=str)}"
 

@@ -109,8 +109,8 @@ class AbortSignal:
                     await task
 
     async def acquire(self, lock: asyncio.Lock | asyncio.Semaphore) -> None:
-        """Acquire a lock until the abort at the latest. Raises `Aborted`, and holds nothing then, nor when cancelled:
-        both may come just after the lock."""
+        """Acquire a lock, waiting until an abort at most. Raises `Aborted`; holds nothing then, nor when cancelled,
+        even if either comes just after the lock was acquired."""
         is_held = False
 
         async def take() -> None:

@@ -160,6 +160,6 @@ def _number(text: str) -> int:
     if text[:2] in ("0x", "0X"):
         return int(text[2:] or "0", 16)
     if text.startswith("0") and len(text) > 1:
-        # Some read an invalid octal number as decimal; it must not pass as harmless either way.
+        # Some resolvers read an invalid octal number as decimal; it must not pass as public either way.
         return int(text, 8) if set(text) <= set("01234567") else 256**4
     return int(text)

@@ -24,9 +24,10 @@ class _Process(NamedTuple):
 
 
 def kill_descendants(root: int | None = None) -> None:
-    """Never raises. Repeats until no process is found: a shell starts its next command when the first is killed.
+    """Kill the descendants of `root`, a child that is itself spared; None: of this process. Never raises.
 
-    `root`: a child whose descendants are killed, but not itself; None: this process."""
+    Repeats until no process is found: a shell starts its next command when the first is killed.
+    """
     sessions: set[int] = set()
     for _round in range(_ROUNDS):
         doomed = _below(os.getpid() if root is None else root, _processes(), sessions)

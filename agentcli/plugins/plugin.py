@@ -136,7 +136,8 @@ class Parts:
 
 
 class Plugin:
-    """What one plugin adds to agentcli. Methods raise ValueError or TypeError for a registration that cannot work."""
+    """Registers what one plugin adds to agentcli. Methods raise ValueError or TypeError for a registration that cannot
+    work."""
 
     def __init__(self) -> None:
         self.parts = Parts()
@@ -211,7 +212,7 @@ class Plugin:
     def context_step(self, /, *, name: str | None = None) -> Callable[[F], F]: ...
     def context_step(self, function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
         """Register a function `(messages, state) -> StepPlan | None` that shrinks old content before a request. It runs
-        after the built-in steps; a plan is carried out only if it pays for the prompt cache that it breaks."""
+        after the built-in steps; a plan is applied only if it saves more than the prompt cache that it breaks."""
 
         def register(target: F) -> F:
             self.parts.steps.append(StepPart(name or target.__name__, target))

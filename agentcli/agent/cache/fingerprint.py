@@ -24,7 +24,7 @@ _DIGEST_BYTES = 8
 _MARKED_PARTS = 2
 """Number of leading parts of the system prompt that have a cache breakpoint of their own: see `Request.system`."""
 _LONGEST_NAME = 128
-_NOT_AS_LEFT = "it has changed since the session was closed"
+_CHANGED_SINCE_CLOSED = "it has changed since the session was closed"
 _MOST_NAMED = 3
 """How many changes to list besides the first one, which is the one that breaks the cache."""
 
@@ -45,7 +45,7 @@ class Front:
     """Version of the agentcli that sent it, if that was another process; "": unknown, or this process."""
 
     def to_dict(self) -> Json:
-        """For the session file, which stores the version separately."""
+        """The front as JSON for the session file, which stores the version separately."""
         return {
             "model": self.model,
             "effort": self.effort,
@@ -119,7 +119,7 @@ def changed_front(before: Front, now: Front) -> tuple[str, str] | None:
         return None
     (block, reason), *others = changes
     updated = before.version not in ("", __version__)
-    why = f"agentcli was updated from {before.version} to {__version__}" if updated else _NOT_AS_LEFT
+    why = f"agentcli was updated from {before.version} to {__version__}" if updated else _CHANGED_SINCE_CLOSED
     named = [name for name, _reason in others]
     also = f"; also changed: {', '.join(named[:_MOST_NAMED])}" if named else ""
     more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""

@@ -36,8 +36,8 @@ UNKNOWN = "unknown: please report"
 _LEAST_MISSING = 1_024
 """Tokens. A smaller loss can be an error of the estimate or rounding by the server."""
 _REASON_LIMIT = 300
-_OF_NO_USE = "was not used: effort, tools or prompts have changed, or the server dropped it"
-_DROPPED = "The server no longer has the prompt cache of this session"
+_UNUSED_TEXT = "was not used: effort, tools or prompts have changed, or the server dropped it"
+_DROPPED_TEXT = "The server no longer has the prompt cache of this session"
 _SNAPSHOT = lazy_pattern(r"[@-]\d{8}$")
 _REPAIRS = {
     "strip_thinking": "thinking that the API refused is left out",
@@ -322,7 +322,7 @@ class CacheWatch:
         if found is not None:
             reason = plain_line(found.reason, _REASON_LIMIT)
             return [ev.PrefixBroken(reason=reason, block=found.block, rebilled_tokens=missing)]
-        gone = f"The prompt cache of this session {_OF_NO_USE}" if resumed.front is None else _DROPPED
+        gone = f"The prompt cache of this session {_UNUSED_TEXT}" if resumed.front is None else _DROPPED_TEXT
         return [_cold(f"{gone}: {_rebilled(missing)}")]
 
     def _changed_since_left(self, resumed: _Resumed, model: str, front: Front) -> CacheBreak | None:

@@ -96,7 +96,7 @@ class Compaction:
             self.problem = INTERRUPTED
             yield ev.CompactionFailed(trigger=self._trigger, text=INTERRUPTED)
             return
-        for stage in (self._summarise, self._look_at_it):
+        for stage in (self._summarise, self._review_draft):
             async with aclosing(stage(log, before, signal)) as events:
                 async for event in events:
                     yield event
@@ -136,8 +136,8 @@ class Compaction:
     ) -> AsyncGenerator[ev.Event, None]:
         """Request the summary, in other ways if the first fails; sets `summary` or `problem`."""
         own = self._dependencies
-        asking = _Asking.first(own.view, log, self._trigger, own.window - before)
-        if asking is None:
+        attempt = _SummaryRequest.first(own.view, log, self._trigger, own.window - before)
+        if attempt is None:
             self.problem = NOTHING_YET
             return
         preparing = HookCall[str | None](
@@ -154,8 +154,8 @@ class Compaction:
             self.problem = BLOCKED
             return
         while True:
-            request = own.requests.build(asking.wire(focus), asking.max_tokens, "compact", own.budget_spent)
-            request = replace(request, forbid_tools=asking.forbid_tools)
+            request = own.requests.build(attempt.wire(focus), attempt.max_tokens, "compact", own.budget_spent)
+            request = replace(request, forbid_tools=attempt.forbid_tools)
             self._model = request.model
             yield ev.RequestStarted(model=request.model, turn=0, purpose="compact", estimated_tokens=before)
             call = SideCall(own.provider, own.price)
@@ -166,11 +166,11 @@ class Compaction:
             if signal.aborted:
                 self.problem = INTERRUPTED
                 return
-            following = asking.again(call)
+            following = attempt.again(call)
             if following is None:
                 break
-            asking = following
-        self.problem = _wrong_with(call)
+            attempt = following
+        self.problem = _summary_problem(call)
         self.summary = (call.text or "").strip()
 
     def _count(self, event: ev.Event) -> None:
@@ -180,7 +180,7 @@ class Compaction:
 
     # --------------------------------------------------------------------------------------------- the draft
 
-    async def _look_at_it(
+    async def _review_draft(
         self, log: Sequence[Message], before: int, signal: AbortSignal
     ) -> AsyncGenerator[ev.Event, None]:
         """Draft the messages for the log and, where a user can be asked, show them for approval. Sets `_draft`."""
@@ -257,7 +257,7 @@ class Compaction:
 
 
 @frozen
-class _Asking:
+class _SummaryRequest:
     """One way to request the summary; `again` returns the next one to try."""
 
     view: ContextView
@@ -272,7 +272,7 @@ class _Asking:
     """Set only after the model has called a tool: forbidding tools changes the request and loses the cached history."""
 
     @classmethod
-    def first(cls, view: ContextView, log: Sequence[Message], trigger: str, room: int) -> _Asking | None:
+    def first(cls, view: ContextView, log: Sequence[Message], trigger: str, room: int) -> _SummaryRequest | None:
         """The first way to try; None if there is nothing to summarise. After a prompt that was too long, messages
         without an answer are left out at once: they are kept word for word anyway."""
         old, pending = words.split_pending(view.messages(log))
@@ -280,14 +280,14 @@ class _Asking:
             return None
         room = max(room - 1_000, LEAST_SUMMARY_TOKENS)
         caps = min(MAX_SUMMARY_TOKENS, room), min(RAISED_SUMMARY_TOKENS, room)
-        asking = cls(view, tuple(log), frozenset(message.id for message in pending), *caps)
-        return asking._without_pending() if trigger == "reactive" else asking
+        attempt = cls(view, tuple(log), frozenset(message.id for message in pending), *caps)
+        return attempt._without_pending() if trigger == "reactive" else attempt
 
     def wire(self, focus: str) -> Growing[Json]:
         last = user_message(words.instruction(focus), "compact-instruction", Origin.RECOVERY)
         return self.view.wire((*self.log, last)) if self.shed is None else normalise((*self.shed, last))
 
-    def again(self, call: SideCall) -> _Asking | None:
+    def again(self, call: SideCall) -> _SummaryRequest | None:
         if call.failure is not None:
             return self._shorter() if call.failure.kind is FailureKind.PROMPT_TOO_LONG else None
         if any(isinstance(block, ToolUseBlock) for block in call.blocks) and not self.forbid_tools:
@@ -296,11 +296,11 @@ class _Asking:
             return replace(self, max_tokens=self.most_tokens)
         return None
 
-    def _without_pending(self) -> _Asking:
+    def _without_pending(self) -> _SummaryRequest:
         left = tuple(message for message in self.log if message.id not in self.pending)
         return replace(self, log=left, pending=frozenset())
 
-    def _shorter(self) -> _Asking | None:
+    def _shorter(self) -> _SummaryRequest | None:
         if self.pending:
             return self._without_pending()
         asked = self.view.messages(self.log) if self.shed is None else self.shed
@@ -308,7 +308,7 @@ class _Asking:
         return None if shorter is None else replace(self, shed=shorter)
 
 
-def _wrong_with(call: SideCall) -> str | None:
+def _summary_problem(call: SideCall) -> str | None:
     """Why a reply is not a summary; None if it is one. In either case the conversation has not changed."""
     if call.failure is not None:
         return f"The conversation could not be compacted: {call.failure.message}"

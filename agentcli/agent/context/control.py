@@ -1,4 +1,4 @@
-"""`engine.context`: look at the context of a live conversation, and pin, drop or restore what is in it.
+"""`engine.context`: inspect the context of a live conversation, and pin, drop or restore its items.
 
 The effect of a change is planned in `agent/context/pins.py`. A change is recorded before it is shown, applies from the
 next request on, and the cache watch knows why the prefix breaks then. A change made while a request is in flight waits
@@ -101,8 +101,8 @@ class ContextControl:
         self._spending = spending
         self._is_model_working = is_model_working
         self._intact: tuple[str, int] = self._intact_after_resume()
-        """The last reply at the time of the user's last change, and the tokens before that change, which the cache
-        still has. Until the next reply, changes behind that place cost nothing more."""
+        """The last reply at the time of the user's last change, and the tokens before that change, which are still
+        cached. Until the next reply, changes after that position cost nothing more."""
         self.compact_tracking = CompactTracking()
         """Auto-compaction's memory between submissions."""
         self.change_count = 0
@@ -150,7 +150,7 @@ class ContextControl:
         return ExpectedCache(tokens, watch.cold(now), watch.long_lived, reach)
 
     def _answering(self, profile: Profile) -> str:
-        """The model that the next request goes to: while the one asked for is overloaded, that is a fallback."""
+        """The model that the next request goes to: a fallback while the requested one is overloaded."""
         return self._provider.first_model(Request(profile.model, (), fallback_models=profile.fallback_models))
 
     def items(self) -> list[ContextItem]:
@@ -177,7 +177,8 @@ class ContextControl:
         return learnt * view.estimate(self._log.messages, overhead) / estimated if estimated else learnt
 
     def item_text(self, item: str) -> str:
-        """Text of an item as the model sees it, of a dropped one as it was; "" if there is none. Untrusted text."""
+        """Text of an item as the model sees it, of a dropped one in its original form; "" if there is none. Untrusted
+        text."""
         if item == "system":
             return "\n\n".join(self._settings.profile.system)
         for tool in (*self._requests.tools, *self._requests.loaded_by(self._view.messages(self._log.messages))):

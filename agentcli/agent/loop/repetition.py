@@ -78,7 +78,7 @@ def repetition(messages: Sequence[Message], since: int = 0, *, advised: bool = T
         if times < REFUSALS:
             continue
         refused = not advised and turns.refused(period)
-        needed = REFUSALS if refused else max(REPEATS, turns.patience(period))
+        needed = REFUSALS if refused else max(REPEATS, turns.needed_repeats(period))
         if times >= needed:
             call = turns.last_call
             return None if call is None else Repetition(call, times, refused)
@@ -116,9 +116,9 @@ class _Turns:
         turns = [turn for number in range(period) if (turn := self._get(number)) is not None]
         return bool(turns) and all(refused for turn in turns for *_call, refused in turn)
 
-    def patience(self, period: int) -> int:
+    def needed_repeats(self, period: int) -> int:
         turns = [turn for number in range(period) if (turn := self._get(number)) is not None]
-        return max((_patience(name, input) for turn in turns for name, input, *_rest in turn), default=REPEATS)
+        return max((_needed_repeats(name, input) for turn in turns for name, input, *_rest in turn), default=REPEATS)
 
 
 def _backwards(messages: Sequence[Message], since: int) -> Iterator[_Turn]:
@@ -141,7 +141,7 @@ def _backwards(messages: Sequence[Message], since: int) -> Iterator[_Turn]:
                 results[id] = (result.content, result.is_error, id in denied)
 
 
-def _patience(name: str, input: Json) -> int:
+def _needed_repeats(name: str, input: Json) -> int:
     if name == "Bash" and _WAITS.search(str(input.get("command", ""))):
         return _WAITING_REPEATS
     return _POLLING_REPEATS.get(name, REPEATS)

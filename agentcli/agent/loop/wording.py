@@ -19,7 +19,8 @@ _TAIL_SHOWN = 2_000
 
 
 def context_recovery(cut: str) -> str:
-    """For a reply that filled the context window. `cut`: its text; the compacted context has only a summary of it."""
+    """Text after a reply that filled the context window. `cut`: its text, of which the compacted context has only a
+    summary."""
     return (
         "Your reply was cut off because the context window was full. Go straight on from where it stopped: no apology, "
         f"no recap. It ended with:\n{cut[-_TAIL_SHOWN:]}"

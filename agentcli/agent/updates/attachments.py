@@ -168,7 +168,7 @@ class TaskListReminder(Attachments):
     async def collect(self, state: LoopState) -> Sequence[Message]:
         # Most conversations have no open tasks, so the shown messages are searched only if there are some.
         text = _tasks_text(last_list(self._written.of(state.messages)))
-        if not text or not _out_of_mind(self._shown(state.messages)):
+        if not text or not _is_list_stale(self._shown(state.messages)):
             return ()
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {TASK_LIST: True}),)
 
@@ -227,7 +227,7 @@ def _tasks_text(todos: Sequence[Json]) -> str:
     return "[Your task list; TodoWrite changes it:\n" + "\n".join(lines) + "]"
 
 
-def _out_of_mind(shown: Sequence[Message]) -> bool:
+def _is_list_stale(shown: Sequence[Message]) -> bool:
     """Whether the list was last written or shown many replies ago, or is no longer shown."""
     replies = 0
     for message in reversed(shown):
