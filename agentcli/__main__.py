@@ -1,4 +1,4 @@
-"""Where the process starts. Answers --version by itself, so that it costs no import beyond the package's own, and draws
+"""Where the process starts. Answers --version directly, which costs no import beyond the package's own, and draws
 the prompt before it imports anything else."""
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from agentcli.tools.shell.background import BackgroundTask, Shells
 
 class BackgroundCommands:
     """`shells`: None where commands cannot run in the background. `record` keeps changes between submissions. Agents
-    are tasks too; what they do is told by events of their own."""
+    are tasks too; their own events report what they do."""
 
     def __init__(self, shells: Shells | None, record: Callable[[ev.Event], None], agents: Agents) -> None:
         self._shells = shells

@@ -203,7 +203,7 @@ class ContextLimits:
     window: int = 200_000
     reserved: int = 8_192
     overhead: int = 0
-    """System prompt and tools, estimated; for when no response has told the truth yet."""
+    """Estimated tokens of system prompt and tools, used until a response reports the true number."""
     auto_compact: bool = True
     auto_threshold: float = 0.9
     max_auto_failures: int = 3

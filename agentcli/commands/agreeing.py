@@ -1,4 +1,4 @@
-"""Changes that make the prompt cache useless: what that costs is said before they are made.
+"""Changes that invalidate the prompt cache: shows what they cost before they are made.
 
 In an interactive session the user is asked when the price is at or above the setting `confirmCostAbove`; a `now` at
 the end of the line says yes beforehand, as the pickers do, which have shown the price. Otherwise the change is made,

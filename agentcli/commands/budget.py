@@ -1,4 +1,4 @@
-"""/budget: show, set or lift what this session may cost. Near it a warning comes; at it the person is asked."""
+"""/budget: show, set or lift what this session may cost. Near it a warning is shown; at it the user is asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layer 4: what both front ends for a person at a terminal share. No library of either.
+"""What the app and plain mode share, without a library of either.
 
 driver, view          the session at work, once for every front end, and what it needs of one
 submission            what a draft becomes when it is sent
@@ -8,5 +8,5 @@ wording               events in words
 draft, drafts         what stands in the prompt, as a value, and on disk in case of a crash
 history               what was sent before, on disk per project
 completion, sources   what could be completed at the cursor, and with what
-editor                which editor is the person's own, and the file that it gets
+editor                which editor is the user's, and the file that it gets
 """

@@ -89,7 +89,7 @@ class SessionDriver:
 
     @property
     def stopping(self) -> bool:
-        """Whether the submission that runs was told to stop."""
+        """Whether the running submission was asked to stop."""
         return self._abort_reason is not None
 
     # ------------------------------------------------------------------------------------------------ the engine

@@ -1,4 +1,4 @@
-"""A text in the person's own editor: which program that is, and the file it gets. What becomes of the screen
+"""Edit a text in the user's own editor: which program that is, and the file it gets. What becomes of the screen
 meanwhile is the front end's.
 """
 

@@ -1,4 +1,4 @@
-"""Completions of arguments that somebody else has to be asked for: in the background, within a time limit, cached."""
+"""Completions of arguments that an MCP server provides: requested in the background, with a time limit, cached."""
 
 from __future__ import annotations
 

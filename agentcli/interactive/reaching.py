@@ -1,6 +1,6 @@
 """How a front end for people reaches its model: the one way that the engine in use has, and how it is changed.
 
-What the person is asked on the way, and how, is the front end's own."""
+The front end decides what to ask the user, and how."""
 
 from __future__ import annotations
 

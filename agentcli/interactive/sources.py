@@ -52,7 +52,7 @@ class FileSource(Protocol):
         """The best matches, best first. Asked for one query at a time."""
 
     def begin(self) -> None:
-        """Somebody starts to look for a file: a good moment to look at the disk again."""
+        """The user starts to look for a file: a good moment to list the files again."""
 
     async def aclose(self) -> None: ...
 

@@ -52,7 +52,7 @@ class View(Protocol):
         """Show a line of the front end's own."""
 
     def show_interrupted(self, steering: bool) -> None:
-        """The submission was told to stop. `steering`: another prompt takes its place."""
+        """The submission was asked to stop. `steering`: another prompt takes its place."""
 
     def show_settled(self) -> None:
         """The submission is over, also one that was cut off and had no `Result`."""

@@ -1,6 +1,6 @@
-"""Connecting a model, as a conversation without a screen: what is said, what can be chosen, what is to be done next.
+"""Connecting a model, as steps without a screen: the text of each, its options, and the work that follows.
 
-Pure: a `Welcome` is a value, every answer of the person makes another one, and with it perhaps a piece of work
+Pure: a `Welcome` is a value, every answer of the user makes another one, and with it perhaps a piece of work
 (`Work`) whose outcome comes in as the next answer. Front ends show it and do the work with `connecting`. The key is in
 here while it is checked, and in no `repr`.
 """
@@ -93,11 +93,11 @@ class Welcome:
     """What went wrong last, and what to do."""
     doing: str = ""
     """What is being waited for."""
-    told: str = ""
-    """What came of it, when it is done."""
+    report: str = ""
+    """A text about the outcome, when it is done."""
     outcome: Outcome = ""
 
-    # ------------------------------------------------------------------------------------------------- what is said
+    # ------------------------------------------------------------------------------------------------- texts
 
     @property
     def question(self) -> str:
@@ -243,8 +243,8 @@ class Welcome:
         what = "no longer responds" if speaks is None else "has no Messages API; a newer version may have it"
         return replace(self, step="choose", problem=f"{self.server.name} at {self.server.host} {what}.")
 
-    def ended(self, outcome: Outcome, told: str = "") -> Welcome:
-        return replace(self, step="done", key="", outcome=outcome, told=told, problem="")
+    def ended(self, outcome: Outcome, report: str = "") -> Welcome:
+        return replace(self, step="done", key="", outcome=outcome, report=report, problem="")
 
     def failed(self, problem: str) -> Welcome:
         return replace(self, step="choose", key="", problem=problem)

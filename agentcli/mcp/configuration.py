@@ -45,7 +45,7 @@ class ServerProblem:
     unsupported: bool = False
     """Valid elsewhere, but not supported here."""
     reason: str = ""
-    """Of a server that is left out: the sentence that says why, without the one that says so."""
+    """Why the server is left out; `text` adds that it is."""
 
 
 @frozen

@@ -166,7 +166,8 @@ class McpConnection:
         seconds: float,
         signal: AbortSignal | None = None,
     ) -> McpResult:
-        """Raises `McpFailure`; `Aborted` at once after an abort. The server is told of both, and of cancelling."""
+        """Call a tool. Raises `McpFailure`; `Aborted` at once after an abort. The server is notified of both, and of a
+        cancellation."""
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
             on_progress(CallProgress(progress, total, plain_line(message or "")))

@@ -35,7 +35,7 @@ class ServerSurroundings:
     state_dir: Path | None = None
     """For tokens and logs; None: nothing is kept."""
     opens_browser: bool = False
-    """Whether a person is there who can sign in."""
+    """Whether the session is interactive, so that the user can sign in."""
     auth: Callable[[ServerConfig], httpx2.Auth | None] = lambda _config: None
     """How requests to an HTTP server are authorized; called for each connection."""
 

@@ -1,4 +1,4 @@
-"""What a person is asked, and what their line means: permissions, the model's questions, plans, summaries, trust.
+"""Questions to the user and the meaning of their answers: permissions, the model's questions, plans, summaries, trust.
 
 Everything is answered by a letter or a number and Enter; a line that is none of the answers is asked about again, so
 that whoever types on answers nothing. Esc and Ctrl+C stop the work, as everywhere.
@@ -30,7 +30,7 @@ _MOST_LISTED = 12
 
 
 async def answer_to(event: Question, asking: Asking) -> Answer | None:
-    """None: the person closed the question, which stops the work."""
+    """None: the user closed the question, which stops the work."""
     if isinstance(event, ev.PermissionRequested) and ev.is_of_server(event):
         from agentcli.plain.server_questions import answer_server
 
@@ -301,7 +301,7 @@ def _effects(event: ev.CompactionProposed) -> list[Piece]:
 
 
 async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustState], None]) -> bool:
-    """Ask about a folder that brings settings along, all of which are shown; false: the person wants to leave."""
+    """Ask whether to trust a folder with settings of its own, all of which are shown; False: the user wants to quit."""
     letter = await ask_about_trust(state, asking, may_leave=True)
     if letter == "t":
         trust(state)

@@ -37,7 +37,7 @@ _SILENT = ("Read", "NotebookRead")
 
 
 def result_lines(event: ev.ToolFinished, *, verbose: bool, seen: bool) -> list[TextLine]:
-    """Below the line that names the call. `seen`: the person was shown what it would do, and said yes."""
+    """Below the line that names the call. `seen`: the user was shown what it would do, and approved it."""
     failed = event.result.is_error
     display: Json = event.display
     if tool_outcome(event) == "interrupted":
@@ -110,7 +110,7 @@ def without_summary(rows: list[str], summary: str) -> list[str]:
 
 
 def capped(lines: Sequence[TextLine], most: int) -> list[TextLine]:
-    """The first of them. One line more is shown rather than told of."""
+    """The first lines. If only one more is left, it is shown instead of a note about it."""
     if len(lines) <= most + 1:
         return list(lines)
     return [*lines[:most], line(f"{INDENT}… {counted(len(lines) - most, 'more line')}", "quiet")]

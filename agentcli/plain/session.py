@@ -43,7 +43,7 @@ class PlainSession:
         self._view = PrintedView(self, reader, writer, verbose=verbose, now=now)
         self._driver = SessionDriver(self._view)
         self.released = asyncio.Event()
-        """The prompt may be shown: the submission has ended or was told to stop."""
+        """The prompt may be shown: the submission has ended or was asked to stop."""
         self.released.set()
         self._taken_back: asyncio.Future[None] | None = None
         """Done when the user takes back a prompt that waits in `wait_for`."""

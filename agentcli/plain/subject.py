@@ -1,4 +1,4 @@
-"""What a call would do, in full, as lines: what a person says yes or no to. Pure, and nothing in here is ever cut.
+"""What a call would do, as lines for a permission question. Pure; nothing is ever cut.
 
 What a reader could be fooled with (control, zero-width and direction characters) is spelled out; blanks at the end of a
 line are shown as dots, because they are part of it and cannot be seen.

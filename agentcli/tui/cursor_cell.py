@@ -20,7 +20,7 @@ def cursor_cell(screen: Screen[Any]) -> Offset | None:
     """The cell of the visible cursor on a laid out screen, or of what is marked in a sheet; None if there is none."""
     focused = screen.focused
     if isinstance(focused, TextArea):
-        # Its own idea of the place is as old as the last key: a resize wraps the text anew.
+        # The editor's own value dates from the last key; a resize has wrapped the text again since.
         place = focused.wrapped_document.location_to_offset(focused.cursor_location)
         return focused.content_region.offset + place - focused.scroll_offset + Offset(focused.gutter_width, 0)
     if isinstance(focused, Input):

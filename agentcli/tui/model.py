@@ -19,7 +19,7 @@ from agentcli.core.packed import PackableField, packable_field
 class Item:
     id: str
     parent: str = ""
-    """The tool item under which this one is shown, for what a sub-agent does; "" for what stands by itself."""
+    """The tool item under which this one is shown, for items of a sub-agent; "" for any other."""
 
 
 WELCOME = "welcome"
@@ -34,7 +34,7 @@ class WelcomeItem(Item):
 
 @frozen(kw_only=True)
 class PromptItem(Item):
-    """What the person sent: a prompt, a slash command or a shell line, as it was typed (chips not expanded)."""
+    """A line that the user sent: a prompt, a slash command or a shell line, as typed (chips not expanded)."""
 
     text: str
     images: int = 0
@@ -60,7 +60,7 @@ class ThinkingItem(Item):
 
 
 ToolStatus = Literal["writing", "queued", "waiting", "running", "done", "failed", "denied", "interrupted"]
-"""writing: the model is still spelling out the input; queued: for its turn; waiting: for the person's permission."""
+"""writing: the model still streams the input; queued: other calls run first; waiting: for the user's permission."""
 
 
 @frozen(kw_only=True)
@@ -226,7 +226,7 @@ class Facts:
     context_tokens: int = 0
     context_window: int = 0
     compact_at: int = 0
-    """Tokens at which the conversation is compacted by itself; 0 when it is not."""
+    """Tokens at which the conversation is compacted automatically; 0: never."""
     cost_usd: float = 0.0
     fully_priced: bool = True
     next_cost_usd: float | None = None

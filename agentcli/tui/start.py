@@ -24,7 +24,7 @@ SWITCH_SECONDS = 0.001
 """How long the thread that reads keys may wait for the one that paints. Python's 5 ms would be felt."""
 
 DEMO_WANTED = -1
-"""In place of an exit code: the person wants the tour instead of the app."""
+"""In place of an exit code: the user chose the tour instead of the app."""
 
 
 @frozen(kw_only=True)
@@ -40,11 +40,11 @@ class Start:
     resume: str = ""
     continue_latest: bool = False
     tour: Tour | None = None
-    """Somebody to be shown around, in a session that is thrown away."""
+    """The guided tour to run, in a temporary session; None: a usual session."""
     has_demo: bool = False
-    """Whether whoever starts the app takes `DEMO_WANTED` for an answer."""
+    """Whether the caller handles `DEMO_WANTED`."""
     playing: float = 0.0
-    """How fast the tour is played without a person; 0: by the person."""
+    """How fast the tour plays automatically; 0: the user presses the keys."""
 
 
 def run(start: Start, early: Instant | None = None) -> int:

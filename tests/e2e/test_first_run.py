@@ -55,7 +55,7 @@ async def test_a_pasted_key_is_saved_only_as_a_key_and_the_waiting_prompt_is_sen
         await app.submit("a first question")
         await app.wait_for("Your prompt is sent once one")
         await app.wait_for("No other machine was contacted")
-        assert server.requests == [], "nobody is asked before the person has chosen"
+        assert server.requests == [], "no server is asked before the user has chosen"
         await app.answer("k")
         await app.wait_for("it is not shown")
         await app.paste(KEY)

@@ -140,7 +140,7 @@ async def test_a_key_is_asked_for_when_a_prompt_needs_one_and_is_never_shown(tmp
         await app.submit("a first question")
         await app.wait_for("Your prompt is sent once one")
         await asked(app)
-        assert server.requests == [], "nobody is asked before the person has chosen"
+        assert server.requests == [], "no server is asked before the user has chosen"
         await app.submit("k")
         await app.wait_for("it is not shown")
         await asked(app, "Key:")

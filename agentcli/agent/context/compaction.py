@@ -1,6 +1,6 @@
 """Compaction, the running part: one implementation for its three triggers, manual, auto and reactive (SPEC 4).
 
-It changes nothing by itself: on success `messages` holds the boundary and what follows it for the log; on a failure, an
+It changes nothing: on success `messages` holds the boundary and what follows it for the log; on a failure, an
 abort or a user's no it holds nothing and the conversation is exactly as it was. Nothing is awaited between the first
 and the last of these messages, and a boundary without all of them does not count (`context.edits`).
 """

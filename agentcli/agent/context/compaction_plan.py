@@ -52,10 +52,11 @@ class CompactionDependencies:
 @frozen
 class CompactionDraft:
     messages: tuple[Message, ...]
-    """What would follow the boundary."""
+    """The messages that would follow the boundary."""
     old_tokens: int
-    """Of what the summary stands for, and of what is said again as it was."""
+    """Tokens that the summary replaces."""
     pending_tokens: int
+    """Tokens that are sent again as they are."""
     has_pins: bool
     shares: Shares
 

@@ -1,4 +1,4 @@
-"""What a submission has come to: totals, denials, the last answer; and the one `Result` that says so (SPEC L1)."""
+"""The account of a submission: totals, denials and the last answer, for its one `Result` (SPEC L1)."""
 
 from __future__ import annotations
 

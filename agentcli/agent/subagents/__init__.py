@@ -2,6 +2,6 @@
 
 specs        what an agent is: built in, or from a file     setup    what a child engine is made of
 agents       start, list and stop them: `engine.agents`     run      one agent from its start to its report
-updates      what the model is told about agents            shared   the session's hooks, permissions and workspace
+updates      agents as the model learns of them             shared   the session's hooks, permissions and workspace
 earlier      agents of a resumed session, from its log
 """

@@ -107,7 +107,7 @@ class AgentRun:
             )
 
     def stop(self) -> None:
-        """Stop this agent alone; its report says so, and whoever started it goes on."""
+        """Stop this agent alone; its report mentions that, and its parent continues."""
         self.is_stopped = True
         if self.engine is not None:
             self.engine.abort()

@@ -1,4 +1,4 @@
-"""What the model is told about agents beside prompts and results: which there are, and reports from the background."""
+"""Messages to the model about agents: the list of available ones, and reports from the background."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Shown = Callable[[Sequence[Message]], Sequence[Message]]
 
 class AgentList(Attachments):
     """Lists the agents beyond those that the description of Task names. That description is part of the request's
-    prefix and never changes, so agents from files, and changes of them, are told here."""
+    prefix and never changes, so agents from files, and changes of them, are announced here."""
 
     def __init__(self, defined: Callable[[], Mapping[str, AgentSpec]], ids: Ids, shown: Shown) -> None:
         self._defined = defined

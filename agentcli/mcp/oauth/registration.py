@@ -47,7 +47,7 @@ async def register(
 
     issuer = plain_line(server.issuer, 200)
     if server.metadata.registration_endpoint is None:
-        raise McpFailure(f"{issuer} does not register clients by itself. Set `oauth.clientId` for this server.")
+        raise McpFailure(f"{issuer} does not register clients automatically. Set `oauth.clientId` for this server.")
     wanted = {
         "client_name": "agentcli",
         "software_id": "agentcli",

@@ -1,7 +1,7 @@
 """Suggests allow rules that would avoid a permission question. Nothing is applied here.
 
 The exact command comes first: nearly every program has an option by which later arguments choose what runs. Programs of
-everyday work are also offered with a star, and what that covers is said. An interpreter or a shell
+everyday work are also offered with a star, with a description of what that covers. An interpreter or a shell
 is never offered without its arguments, and one that takes its program from standard input has no rule at all. Every
 set of rules is put to the policy before it is offered: with it the call must be allowed.
 """

@@ -37,7 +37,7 @@ _MOST_COLOURED = 400
 _MOST_LISTED = 1_000
 SHELLS = ("Bash", "BashOutput", "KillShell", "!")
 _SILENT = ("Read", "NotebookRead")
-"""Tools whose summary says enough: the person knows the file, or can open it here."""
+"""Tools whose summary suffices: the user knows the file, or can open it here."""
 
 
 @frozen

@@ -12,7 +12,7 @@ from agentcli.tui.blocks.rows import Rows, tail
 from agentcli.tui.blocks.wrap import Run, wrap
 
 KEPT = 64_000
-"""Characters that are always kept unless somebody wants more; twice as many may be, so that cutting is rare."""
+"""Characters that are kept by default; the text is cut at twice as many, so that cutting is rare."""
 _OPEN_ROWS = 200
 """Of a line that has not ended yet: it is wrapped again at every look."""
 

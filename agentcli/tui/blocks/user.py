@@ -1,4 +1,4 @@
-"""What the person sent."""
+"""Lines that the user sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A change in hunks of which a person takes some and leaves others. Pure: no files, no screen.
+"""A change split into hunks that the user accepts or rejects one by one. Pure: no files, no screen.
 
 A hunk is a place where the file's text and what it would become differ; merging takes the new side of those accepted
 and the old side of all others. `narrowed` turns that into the input of the tool that makes the change.
@@ -16,7 +16,7 @@ from agentcli.tools.files.diff import equal_lines_at_start
 
 REVIEWABLE = ("Edit", "MultiEdit", "Write")
 _GAP = 3
-"""So many equal lines part two hunks; what is nearer is one change to whoever reads it."""
+"""Number of equal lines that separate two hunks; changes closer together read as one."""
 _CONTEXT = 3
 _MOST_COMPARED = 20_000
 """Lines on one side beyond which the whole middle is one hunk."""

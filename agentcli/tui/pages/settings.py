@@ -29,7 +29,7 @@ _SIMPLE = ("text", "integer", "number", "boolean")
 
 @frozen
 class SettingChange:
-    """What the person wants: `value` None takes the key out of the file, so that a weaker layer counts again."""
+    """A change that the user chose. `value` None removes the key from the file: a weaker layer applies again."""
 
     key: str
     value: Any

@@ -25,7 +25,7 @@ _MEANS = {
 
 class ModelPicker(Picker[str]):
     """Returns the id of a model; also one that is not in the list, as it was typed. `context_tokens` are those of the
-    conversation, `price_of_change` says what going on with a model would bill anew."""
+    conversation, `price_of_change` gives the cost of continuing with another model."""
 
     placeholder = "type to search, or any model's name"
 

@@ -80,7 +80,7 @@ class Assist:
             self._look_for(self._target)
 
     def quiet(self) -> None:
-        """The text was put there by other means: nothing opens until somebody types."""
+        """Text was set by other means than typing: no menu opens until the user types."""
         self._seen = (self._editor.edits, self._editor.cursor_location)
         self._target = None
         self._show(None)

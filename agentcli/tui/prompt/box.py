@@ -1,6 +1,6 @@
 """The box at the bottom of the screen: editor, rules, queued prompts, menu. What a key means here is decided here.
 
-Says what the person did with messages (`Submitted`, `TakeBack`, `HelpWanted`, `InterruptWanted`) and knows no engine.
+Posts what the user did as messages (`Submitted`, `TakeBack`, `HelpWanted`, `InterruptWanted`) and knows no engine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writing a prompt in the person's own editor. The app steps aside for as long as that runs."""
+"""Edit a prompt in the user's own editor. The app is suspended while it runs."""
 
 from __future__ import annotations
 

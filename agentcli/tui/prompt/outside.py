@@ -1,4 +1,4 @@
-"""What comes into the box from outside: pastes, pictures, the clipboard, and text from the person's own editor.
+"""Input to the prompt other than keys: pastes, pictures, the clipboard, and text from the user's own editor.
 
 Slow work is done in threads and workers; while it goes on, typing does too.
 """

@@ -1,4 +1,4 @@
-"""Rows that moved up or down together, which the terminal can move by itself."""
+"""Find rows that moved up or down together, which the terminal can scroll."""
 
 from __future__ import annotations
 

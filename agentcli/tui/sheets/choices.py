@@ -1,4 +1,4 @@
-"""One of the things a dialog lets a person choose, and how it is painted."""
+"""One option of a dialog, and how it is painted."""
 
 from __future__ import annotations
 

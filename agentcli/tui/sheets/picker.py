@@ -1,6 +1,6 @@
 """A list to choose from: typing filters at once, Enter chooses, Esc leaves everything as it was.
 
-Everything that lets a person choose one of several things is this screen with other rows. On a wide screen what a row
+Every list that the user chooses from is this screen with other rows. On a wide screen what a row
 stands for is shown beside the list; on a narrow one the text that the list had to cut is shown under it.
 """
 

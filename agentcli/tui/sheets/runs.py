@@ -113,7 +113,7 @@ def runs_of(strip: Strip) -> Runs:
 
 
 def first_rows(rows: list[Runs], most: int, width: int = 10**6) -> list[Runs]:
-    """At most `most` rows; if that leaves some away, the last one says so with an ellipsis."""
+    """At most `most` rows; if some are left out, the last one ends with an ellipsis."""
     if len(rows) <= most or most <= 0:
         return rows[: max(0, most)]
     last = rows[most - 1]
@@ -154,7 +154,7 @@ def rule(title: str, asides: Iterable[str], width: int, palette: Palette, line: 
 def more_row(
     above: int, below: int, width: int, palette: Palette, *, locked: bool = False, insists: bool = False
 ) -> Runs:
-    """The rule below a body of which not all is in sight: nobody shall say yes to what they did not know was there.
+    """The rule below a body that is not fully visible: the user must know of the rest before approving it.
     `locked`: it has to be read to its end first; `insists`: the user tried to answer before."""
     lines = f" {plural(below, 'line')}"
     if locked:

@@ -1,4 +1,4 @@
-"""What the person chose for the app itself. Read before the first paint, so it needs nothing but the settings files."""
+"""The user's settings for the app itself. Read before the first paint, so it needs nothing but the settings files."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class ActivityLine(Widget):
         self._frame = 0
 
     def hint(self, text: str, seconds: float) -> None:
-        """A few words in the same row, for a moment; whatever goes on is said again after that."""
+        """Show a short text in the same row for a moment, then the activity again."""
         self._hint = text
         self._retext()
         self.refresh()

@@ -43,7 +43,7 @@ class Sequence:
 
 @frozen
 class Escape:
-    """The Esc key by itself."""
+    """The Esc key alone."""
 
 
 @frozen

@@ -28,9 +28,8 @@ class Stuck(Exception):
 
 
 class EscapeWatch:
-    """Told of every Esc and Ctrl+C by the thread that reads keys. When the loop has not got around to anything for
-    `limit` seconds after one (usually `LIMIT`), the callback that blocks it is ended by an exception, and the loop goes
-    on.
+    """Stops a callback that blocks the event loop. The thread that reads keys reports every Esc and Ctrl+C; if the loop
+    has handled nothing for `limit` seconds after one (usually `LIMIT`), an exception ends the callback.
 
     Must be made in the main thread, where the loop runs: Python runs signal handlers only there.
     """

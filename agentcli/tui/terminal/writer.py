@@ -3,7 +3,7 @@
 What is short, and taken by the terminal without a wait, is written by the caller: waking the thread costs more.
 
 Owns what is queued and what may be dropped: frames may, as long as a whole one is painted afterwards; everything else
-(modes, titles, the clipboard) goes out in order. A terminal that is gone is told once and then written to no more.
+(modes, titles, the clipboard) goes out in order. A lost terminal is reported once, and nothing more is written to it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ arguments, computed when it comes, are the same, and only if every path in them 
 a mount stays on what it was made for, so a file that has been replaced since would not be covered. No other command may
 have run since the spare was started, because one could have put a link in place of a folder before it was mounted.
 
-A number of an inode says little by itself: it is free for the next file once a covered one is removed, and a file that
+An inode number alone says little: it is free for the next file once a covered one is removed, and a file that
 is removed can come back from a second link of it, without the mount. Both change the time of a file's inode. That of a
 folder changes with every file in it, so covered folders are held open instead: their numbers stay taken.
 """
