@@ -1,4 +1,5 @@
-"""Entry point of the process. Prints --version without further imports; draws the prompt before any other import."""
+"""Where the process starts. Answers --version directly, which costs no import beyond the package's own, and draws
+the prompt before it imports anything else."""
 
 from __future__ import annotations
 

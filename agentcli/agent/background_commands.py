@@ -12,9 +12,8 @@ from agentcli.tools.shell.background import BackgroundTask, Shells
 
 
 class BackgroundCommands:
-    """Background commands and agents of one engine. `shells`: None where commands cannot run in the background.
-    `record` stores changes that happen between submissions. Agents are listed as tasks too; they report through events
-    of their own."""
+    """`shells`: None where commands cannot run in the background. `record` keeps changes between submissions. Agents
+    are tasks too; their own events report what they do."""
 
     def __init__(self, shells: Shells | None, record: Callable[[ev.Event], None], agents: Agents) -> None:
         self._shells = shells

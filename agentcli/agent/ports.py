@@ -205,7 +205,7 @@ class ContextLimits:
     window: int = 200_000
     reserved: int = 8_192
     overhead: int = 0
-    """Estimate for system prompt and tools, used until a response has reported the true size."""
+    """Estimated tokens of system prompt and tools, used until a response reports the true number."""
     auto_compact: bool = True
     auto_threshold: float = 0.9
     max_auto_failures: int = 3

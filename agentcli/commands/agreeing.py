@@ -1,4 +1,4 @@
-"""Confirm changes that invalidate the prompt cache, because re-reading the context costs money.
+"""Changes that invalidate the prompt cache: shows what they cost before they are made.
 
 In an interactive session the user is asked if the price is at least the setting `confirmCostAbove`. A `now` at the end
 of the line skips the question; the pickers add it, because they have shown the price. Otherwise the change is made and

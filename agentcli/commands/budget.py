@@ -1,4 +1,4 @@
-"""/budget: show, set or remove the cost limit of this session. agentcli warns near it and asks at it."""
+"""/budget: show, set or lift what this session may cost. Near it a warning is shown; at it the user is asked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The steps that shrink old content, in their fixed order (SPEC 2.1, 2 to 5), and the state they use.
 
-Each step has its own module and returns a pure plan. A plan becomes edits, recorded once and applied to the log by
-every later request; it is applied only if `worth_it` agrees. `context/pipeline.py` runs the steps.
+Each step has its own module and returns a pure plan. A plan becomes edits, recorded once and applied to the
+log by every later request; it is carried out only if `worth_it` approves. Running them is `context/pipeline.py`.
 """
 
 from __future__ import annotations

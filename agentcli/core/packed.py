@@ -2,7 +2,7 @@
 
 A long conversation holds each large result in one place, its block, and everything else refers to that. When no request
 shows the block any more, its text is compressed there; scrolling, rewinding or an export get an equal value, which is
-decompressed at every access. The display of a result mostly repeats its text, so it is compressed as the difference
+decompressed at every access. The display of a result mostly repeats its text: it is compressed as the difference
 from the block.
 """
 

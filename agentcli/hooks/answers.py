@@ -32,7 +32,7 @@ class HookOutput:
 
     ending: Ending = "exited"
     exit_code: int | None = 0
-    """None: it is a function, or it was stopped."""
+    """Exit code; None: it is a function, or it was stopped."""
     stdout: str = ""
     stderr: str = ""
     returned: Any = None

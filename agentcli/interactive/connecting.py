@@ -1,7 +1,5 @@
-"""Do the work of a `Welcome`: contact servers, store keys, save settings.
-
-Contacts nothing before a welcome is opened; then only this machine, until the user has chosen an address.
-"""
+"""Does the work of a `Welcome`: asks servers, keeps keys, saves settings. No server is asked before a welcome is
+opened, and then only servers on this machine; others only after the user chose them."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ class Connecting:
         return await self._login.servers(self._programs)
 
     async def do(self, welcome: Welcome, work: Work | None) -> Welcome:
-        """Do work until the user has to answer again. Never raises for failures of a server, disk or keyring."""
+        """Do the work until the user is needed again. Never raises for errors of a server, a disk or a keyring."""
         while work is not None:
             try:
                 welcome, work = await self._done(welcome, work)
@@ -104,26 +102,26 @@ class Connecting:
         if work.address.is_public and not welcome.address.is_public:
             self._login.use(work.address)
         placed = self._login.keep(work.address, work.key)
-        told = f"The key for {work.address.host} is stored in {placed.where} and never sent to another address."
+        report = f"The key for {work.address.host} is stored in {placed.where} and never sent to another address."
         if hindrance := self._login.unused_reason(work.address):
             used = "It is not used" if self._login.needs_no_key else "It is used in this session, but not in the next"
             hindrance = f"{used}, {hindrance}."
-        return welcome.ended("key", " ".join(part for part in (told, placed.problem, hindrance) if part))
+        return welcome.ended("key", " ".join(part for part in (report, placed.problem, hindrance) if part))
 
     def _use(self, welcome: Welcome, work: UseServer) -> Welcome:
-        told = f"{work.model} on {work.server.name} ({work.server.host}) is used in this session."
+        report = f"{work.model} on {work.server.name} ({work.server.host}) is used in this session."
         if welcome.always:
             where = self._login.use(self._login.address(work.server.base_url), work.model)
-            told = (
+            report = (
                 f"{work.model} on {work.server.name} ({work.server.host}) is used from now on ({where or 'as before'})."
             )
             stronger = self._login.address()
             if bound_to(stronger.url) != bound_to(work.server.base_url):
-                told += f" But {stronger.source} is set and overrides this in the next session: unset it."
+                report += f" But {stronger.source} is set and overrides this in the next session: unset it."
             elif (source := self._login.credentials().source) not in ("none", LOGIN):
-                told += f" {source} is set and will be sent there from the next session on."
-                told += " If it is for another server, unset it."
-        return welcome.ended("server", told)
+                report += f" {source} is set and will be sent there from the next session on."
+                report += " If it is for another server, unset it."
+        return welcome.ended("server", report)
 
     def _connected(self) -> tuple[str, str]:
         """How the model is reached now, and if it is not, why. Both are "" if only the key is missing."""

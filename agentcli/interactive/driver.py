@@ -90,7 +90,7 @@ class SessionDriver:
 
     @property
     def stopping(self) -> bool:
-        """Whether the running submission was aborted."""
+        """Whether the running submission was asked to stop."""
         return self._abort_reason is not None
 
     # ------------------------------------------------------------------------------------------------ the engine

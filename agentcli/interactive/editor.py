@@ -1,4 +1,6 @@
-"""Edit a text in the user's editor: find the program and pass it a file. The front end releases the screen."""
+"""Edit a text in the user's own editor: which program that is, and the file it gets. What becomes of the screen
+meanwhile is the front end's.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Argument completions that an MCP server provides: fetched asynchronously, within a time limit, cached."""
+"""Completions of arguments that an MCP server provides: requested in the background, with a time limit, cached."""
 
 from __future__ import annotations
 

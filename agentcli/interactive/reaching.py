@@ -1,7 +1,6 @@
 """The connection between an interactive front end and its model, and how `/login` and `/logout` change it.
 
-Each front end asks the user in its own way.
-"""
+The front end decides what to ask the user, and how."""
 
 from __future__ import annotations
 

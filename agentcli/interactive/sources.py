@@ -54,7 +54,7 @@ class FileSource(Protocol):
         """The best matches, best first. Called for one query at a time."""
 
     def begin(self) -> None:
-        """Called when the user starts to search for a file: refresh the listing."""
+        """The user starts to look for a file: a good moment to list the files again."""
 
     async def aclose(self) -> None: ...
 

@@ -52,7 +52,7 @@ class View(Protocol):
         """Show a line of the front end itself."""
 
     def show_interrupted(self, steering: bool) -> None:
-        """The submission was aborted. `steering`: another prompt takes its place."""
+        """The submission was asked to stop. `steering`: another prompt takes its place."""
 
     def show_settled(self) -> None:
         """The submission has ended, with or without a `Result`."""

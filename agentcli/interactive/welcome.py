@@ -1,8 +1,8 @@
-"""The dialog for connecting a model, as a state machine without a screen.
+"""Connecting a model, as steps without a screen: the text of each, its options, and the work that follows.
 
-Pure: a `Welcome` is a value, and every answer of the user returns another one and possibly some `Work`, whose result is
-the next answer. Front ends show it and do the work with `connecting`. The key is held here while it is checked, but is
-never in a `repr`.
+Pure: a `Welcome` is a value, every answer of the user makes another one, and with it perhaps a piece of work
+(`Work`) whose outcome comes in as the next answer. Front ends show it and do the work with `connecting`. The key is in
+here while it is checked, and in no `repr`.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ class Welcome:
     problem: str = ""
     """Last failure, and what to do about it."""
     doing: str = ""
-    """Description of the running work."""
-    told: str = ""
-    """Message for the user at the end."""
+    """What is being waited for."""
+    report: str = ""
+    """A text about the outcome, when it is done."""
     outcome: Outcome = ""
 
-    # -------------------------------------------------------------------------------------------------------- texts
+    # ------------------------------------------------------------------------------------------------- texts
 
     @property
     def question(self) -> str:
@@ -244,8 +244,8 @@ class Welcome:
         what = "no longer responds" if speaks is None else "has no Messages API; a newer version may have it"
         return replace(self, step="choose", problem=f"{self.server.name} at {self.server.host} {what}.")
 
-    def ended(self, outcome: Outcome, told: str = "") -> Welcome:
-        return replace(self, step="done", key="", outcome=outcome, told=told, problem="")
+    def ended(self, outcome: Outcome, report: str = "") -> Welcome:
+        return replace(self, step="done", key="", outcome=outcome, report=report, problem="")
 
     def failed(self, problem: str) -> Welcome:
         return replace(self, step="choose", key="", problem=problem)

@@ -45,7 +45,7 @@ class ServerProblem:
     unsupported: bool = False
     """Whether the entry is valid elsewhere, but not supported here."""
     reason: str = ""
-    """Why a server is left out: only the reason, without the sentence that says that it is."""
+    """Why the server is left out; `text` adds that it is."""
 
 
 @frozen

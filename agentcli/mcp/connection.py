@@ -168,8 +168,8 @@ class McpConnection:
         seconds: float,
         signal: AbortSignal | None = None,
     ) -> McpResult:
-        """Call a tool. Raises `McpFailure`, or `Aborted` at once after an abort. The server is notified of timeouts,
-        aborts and cancellation."""
+        """Call a tool. Raises `McpFailure`; `Aborted` at once after an abort. The server is notified of both, and of a
+        cancellation."""
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
             on_progress(CallProgress(progress, total, plain_line(message or "")))

@@ -35,7 +35,7 @@ class ToolOffer:
         return tuple(key for key in REFUSED_AT_TOP if key in self.input_schema)
 
     def is_defined_as(self, other: ToolOffer) -> bool:
-        """Whether the model gets the same definition of both."""
+        """Whether both look the same to the model."""
         return (self.description, self.title, self.input_schema) == (other.description, other.title, other.input_schema)
 
 

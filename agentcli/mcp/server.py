@@ -204,7 +204,7 @@ class McpServer:
         on_progress: OnProgress = lambda _progress: None,
         signal: AbortSignal | None = None,
     ) -> McpResult:
-        """Call a tool. Raises `McpFailure`, or `Aborted` after an abort, of which the server is notified."""
+        """Raises `McpFailure`; `Aborted` when the signal aborts, after the server was notified."""
         seconds = self.config.timeout or self._limits.call_seconds
         return await self._again_if_expired(
             lambda connection: connection.call(tool, arguments, on_progress, seconds, signal), signal

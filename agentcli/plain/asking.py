@@ -49,7 +49,7 @@ class QuestionClosed(Exception):
 
 
 async def choose(choices: Sequence[LetterChoice], asking: Asking, prompt: str = "Answer: ") -> tuple[str, str]:
-    """Ask until a choice is typed. Returns its letter and the text typed after it. Raises `QuestionClosed`."""
+    """The letter that was chosen, directly or by its number, and the text typed after it. Raises `QuestionClosed`."""
     for place, choice in enumerate(choices, 1):
         digit = choice.digit(place)
         runs: TextRuns = ((f"  {digit} ", "quiet"), (choice.letter, "mark"), ("  ", "text"), (choice.label, "text"))

@@ -116,7 +116,7 @@ class Printer:
         return [prose(text, look, _SIGNS.get(level, "· "), look)]
 
     def seen(self, tool_use_id: str) -> None:
-        """Remember that the user was shown everything that this call would do."""
+        """The user was shown everything that this call would do."""
         if tool_use_id in self._calls:
             self._calls[tool_use_id].seen = True
 
@@ -400,6 +400,6 @@ def _unprinted(event: ev.ToolFinished, last: str) -> list[str]:
 
 
 def prompt_lines(text: str) -> Iterable[Piece]:
-    """Print a prompt of the user that is not on the screen from typing."""
+    """A line that the user sent, if they have not just typed it."""
     first, *rest = text.strip("\n").split("\n")
     return [line(first, "strong", "> ", "mark"), *(line(f"  {row}", "strong") for row in rest)]

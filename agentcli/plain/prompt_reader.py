@@ -352,7 +352,7 @@ def _question_keys() -> KeyBindings:
 
 
 async def edited_outside(text: str, environ: Mapping[str, str], cwd: Path) -> str:
-    """What the person has made of the text. Raises `AgentError` with the reason when nothing came of it."""
+    """The text as the user edited it. Raises `AgentError` with the reason if that failed."""
     outcome = await edited(text, environ, cwd)
     if isinstance(outcome, NotWritten):
         raise AgentError(outcome.reason)

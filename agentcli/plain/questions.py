@@ -1,4 +1,4 @@
-"""Questions in plain mode: permissions, the model's questions, plans, summaries, trust. Parses the typed answer.
+"""Questions to the user and the meaning of their answers: permissions, the model's questions, plans, summaries, trust.
 
 The user answers with a letter or a digit and Enter. Any other line repeats the question, so that a user who was typing
 something else does not answer by accident. Esc and Ctrl+C stop the work, as everywhere.
@@ -30,7 +30,7 @@ _MOST_LISTED = 12
 
 
 async def answer_to(event: Question, asking: Asking) -> Answer | None:
-    """Ask the question and return the answer. None: the user closed the question, which stops the work."""
+    """None: the user closed the question, which stops the work."""
     if isinstance(event, ev.PermissionRequested) and ev.is_of_server(event):
         from agentcli.plain.server_questions import answer_server
 
@@ -301,7 +301,7 @@ def _effects(event: ev.CompactionProposed) -> list[Piece]:
 
 
 async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustState], None]) -> bool:
-    """Show all settings files of a folder and ask whether to trust it. False: the user wants to exit."""
+    """Ask whether to trust a folder with settings of its own, all of which are shown; False: the user wants to quit."""
     letter = await ask_about_trust(state, asking, may_leave=True)
     if letter == "t":
         trust(state)

@@ -37,8 +37,7 @@ _SILENT = ("Read", "NotebookRead")
 
 
 def result_lines(event: ev.ToolFinished, *, verbose: bool, seen: bool) -> list[TextLine]:
-    """Print a result below the line that names the call. `seen`: the user was shown what it would do, and allowed
-    it."""
+    """Below the line that names the call. `seen`: the user was shown what it would do, and approved it."""
     failed = event.result.is_error
     display: Json = event.display
     if tool_outcome(event) == "interrupted":
@@ -111,7 +110,7 @@ def without_summary(rows: list[str], summary: str) -> list[str]:
 
 
 def capped(lines: Sequence[TextLine], most: int) -> list[TextLine]:
-    """The first `most` lines and the number of the others. A single further line is shown instead of counted."""
+    """The first lines. If only one more is left, it is shown instead of a note about it."""
     if len(lines) <= most + 1:
         return list(lines)
     return [*lines[:most], line(f"{INDENT}… {counted(len(lines) - most, 'more line')}", "quiet")]

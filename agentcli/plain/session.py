@@ -42,7 +42,7 @@ class PlainSession:
         self._view = PrintedView(self, reader, writer, verbose=verbose, now=now)
         self._driver = SessionDriver(self._view)
         self.released = asyncio.Event()
-        """Set while the prompt may be shown: no submission runs, or the user has interrupted it."""
+        """The prompt may be shown: the submission has ended or was asked to stop."""
         self.released.set()
         self._taken_back: asyncio.Future[None] | None = None
         """Done when the user takes back a prompt that waits in `wait_for`."""

@@ -1,4 +1,4 @@
-"""Show what a tool call would do, in full, for a permission question. Pure; never cuts anything.
+"""What a call would do, as lines for a permission question. Pure; nothing is ever cut.
 
 Characters that could deceive a reader (control, zero-width, direction) are spelled out; trailing spaces are shown as
 dots, because they are part of the line but invisible.

@@ -22,7 +22,7 @@ def wants_colours(environ: Mapping[str, str]) -> bool:
 
 
 def wants_vi(environ: Mapping[str, str]) -> bool:
-    """Whether the user's readline configuration (`.inputrc`) sets vi mode, which is used here as well."""
+    """Whether the user edits lines as in vi, as configured for readline."""
     path = environ.get("INPUTRC") or f"{environ.get('HOME', '')}/.inputrc"
     try:
         with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 -- nothing else here needs pathlib
@@ -71,7 +71,7 @@ class Keyboard:
                 termios.tcsetattr(self._descriptor, termios.TCSANOW, self._before)
 
     def again(self) -> None:
-        """Set the mode again: while the process was stopped another program may have changed it."""
+        """Set the mode again: after a stop another program may have changed it."""
         if self._before is None:
             return
         changed = [list(part) if isinstance(part, list) else part for part in self._before]

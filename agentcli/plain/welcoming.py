@@ -35,7 +35,7 @@ class Welcoming(Reaching):
         engine = self._session.engine
         if welcome.outcome != "later" and engine is not None:
             await connecting.connect(welcome, engine, self.connection)
-            self._session.note(welcome.told)
+            self._session.note(welcome.report)
         elif self.nobody_answers:
             self._session.note(NOBODY)
 

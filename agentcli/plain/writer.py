@@ -75,7 +75,7 @@ class Writer(ABC):
 
     @abstractmethod
     def taken(self) -> None:
-        """Note that someone else (a prompt) has written a line and ended it."""
+        """Other code (a prompt) has written to the terminal and ended its line."""
 
 
 class BareWriter(Writer):
@@ -197,7 +197,7 @@ class ColourWriter(Writer):
         code = self._codes.get(look)
         if code is None or not text:
             return text
-        # Style each line separately: text printed between them must not inherit the style.
+        # Each line separately: output between them must not inherit a style.
         return "\n".join(f"\x1b[{code}m{row}\x1b[0m" if row else "" for row in text.split("\n"))
 
     def _blank(self) -> str:

@@ -225,7 +225,7 @@ class HistoryReader:
     def end_submission(self, record: Json) -> None:
         end = submission_end(record, self._errors)
         if "errors" not in record and end.terminal.startswith("aborted_") and not self._says_interrupted:
-            # Older files do not record interruptions. There is a message about it unless a new prompt was the reason.
+            # Older files have no record of an interruption; a message shows it unless a new prompt was the reason.
             self.events.append(ev.SubmissionInterrupted(steering=True))
         self.events.append(end)
         self._forget_submission()

@@ -147,7 +147,7 @@ class ChatScreen(Screen[None]):
     def show_activity(self, activity: Activity) -> None:
         self.activity.show(activity)
         if (ticks := bool(activity.phase) or activity.agents > 0) != self._ticks:
-            # No timer runs while nothing is in progress.
+            # No timer runs while the session is idle.
             self._ticks = ticks
             if ticks:
                 self._ticking.resume()

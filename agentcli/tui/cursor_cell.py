@@ -20,7 +20,7 @@ def cursor_cell(screen: Screen[Any]) -> Offset | None:
     """Cell of the visible cursor, or of the selected row of a sheet, on a laid out screen; None if there is neither."""
     focused = screen.focused
     if isinstance(focused, TextArea):
-        # The widget's own cursor offset is only updated by keys, and a resize wraps the text again.
+        # The editor's own value dates from the last key; a resize has wrapped the text again since.
         place = focused.wrapped_document.location_to_offset(focused.cursor_location)
         return focused.content_region.offset + place - focused.scroll_offset + Offset(focused.gutter_width, 0)
     if isinstance(focused, Input):

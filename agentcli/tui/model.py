@@ -19,7 +19,7 @@ from agentcli.core.packed import PackableField, packable_field
 class Item:
     id: str
     parent: str = ""
-    """Id of the tool item under which this item of a sub-agent is shown; "" for a top-level item."""
+    """The tool item under which this one is shown, for items of a sub-agent; "" for any other."""
 
 
 WELCOME = "welcome"
@@ -34,7 +34,7 @@ class WelcomeItem(Item):
 
 @frozen(kw_only=True)
 class PromptItem(Item):
-    """Input sent by the user: a prompt, slash command or shell line, as typed (chips not expanded)."""
+    """A line that the user sent: a prompt, a slash command or a shell line, as typed (chips not expanded)."""
 
     text: str
     images: int = 0
@@ -60,7 +60,7 @@ class ThinkingItem(Item):
 
 
 ToolStatus = Literal["writing", "queued", "waiting", "running", "done", "failed", "denied", "interrupted"]
-"""writing: the input is still streaming; queued: waits for its turn; waiting: waits for the user's permission."""
+"""writing: the model still streams the input; queued: other calls run first; waiting: for the user's permission."""
 
 
 @frozen(kw_only=True)
@@ -226,7 +226,7 @@ class Facts:
     context_tokens: int = 0
     context_window: int = 0
     compact_at: int = 0
-    """Token count that triggers auto-compaction; 0 if it is off."""
+    """Tokens at which the conversation is compacted automatically; 0: never."""
     cost_usd: float = 0.0
     fully_priced: bool = True
     next_cost_usd: float | None = None

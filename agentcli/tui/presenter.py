@@ -88,7 +88,7 @@ class Presenter:
         self._entered: list[str] = []
         """Commands already shown as sent; the prompt that such a command sends is not shown again."""
         self._halted = False
-        """An interruption is already shown; events that still stream in until the Result are not."""
+        """The interruption has been shown; output that still arrives before the `Result` is not."""
         self._partial = PartialOutput()
         """Whether the submission has produced output that an interruption keeps."""
         self._characters = 0
@@ -102,11 +102,11 @@ class Presenter:
         """Item ids of ended Task calls, by call id: a background agent may start after its call has ended."""
         self.agents = AgentPresenters(self, lambda agent: Presenter(title_of, f"{prefix}{agent}:"))
 
-    # ---------------------------------------------------------------------------------------------- from the user
+    # -------------------------------------------------------------------------------------------- from the user
 
     def sent(self, text: str, now: float, images: int = 0, command: bool = False) -> PromptItem:
-        """Return the item of a prompt or command that the user sent, to show it at once. The engine's later event for
-        the same prompt is not shown again; a command has no such event."""
+        """The item of a sent line, to be shown at once. The engine's event of the same prompt is then not shown; a
+        command has no such event."""
         self._echoed += not command
         if command:
             self._entered.append(plain_text(text))
@@ -116,7 +116,7 @@ class Presenter:
     def forget_sent(self, count: int) -> None:
         self._echoed -= count
 
-    def told(self, text: str) -> list[Operation]:
+    def add_prompt(self, text: str) -> list[Operation]:
         return [Add(PromptItem(id=self._new("prompt"), text=plain_text(text)))]
 
     def begin(self, now: float, text: str = "Starting") -> None:
@@ -229,7 +229,7 @@ class Presenter:
 
     @_show.register
     def _(self, event: ev.CommandEntered, now: float) -> list[Operation]:
-        return self.told(event.text)
+        return self.add_prompt(event.text)
 
     @_show.register
     def _(self, event: ev.SessionResumed, now: float) -> list[Operation]:
@@ -447,7 +447,7 @@ class Presenter:
         title = plain_line(event.title, 2_000)
         self._phase("tools", plain_line(event.title, 80), tool_began=now)
         if (item := self._tools.get(event.tool_use_id)) is None:
-            # A command typed by the user: the model made no call before it.
+            # A command that the user typed: no call of the model came before it.
             item = ToolItem(id=self._new("call"), name=plain_line(event.name), title=title, status="running", began=now)
             self._tools[event.tool_use_id] = item
             return [Add(item)]

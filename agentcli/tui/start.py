@@ -24,7 +24,7 @@ SWITCH_SECONDS = 0.001
 """Maximum wait of the thread that reads keys for the one that paints. Python's default of 5 ms would be noticeable."""
 
 DEMO_WANTED = -1
-"""Returned instead of an exit code: the user wants the tour instead of the app."""
+"""In place of an exit code: the user chose the tour instead of the app."""
 
 
 @frozen(kw_only=True)
@@ -40,11 +40,11 @@ class Start:
     resume: str = ""
     continue_latest: bool = False
     tour: Tour | None = None
-    """The guided tour to show, in a temporary session."""
+    """The guided tour to run, in a temporary session; None: a usual session."""
     has_demo: bool = False
-    """Whether the caller of `run` supports `DEMO_WANTED`."""
+    """Whether the caller handles `DEMO_WANTED`."""
     playing: float = 0.0
-    """Playback speed of the tour without user input; 0: the user plays it."""
+    """How fast the tour plays automatically; 0: the user presses the keys."""
 
 
 def run(start: Start, early: Instant | None = None) -> int:

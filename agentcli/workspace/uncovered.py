@@ -1,6 +1,6 @@
 """Changes between two snapshots to files without a copy, detected by their stamps.
 
-Reads the disk and changes nothing. Functions marked as blocking are called in a thread.
+Reads the disk and changes nothing. Functions that block are marked; call them in a thread.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class Worktrees:
         start = head.output.decode().strip()
         worktree = Worktree(name, self._folder / name, self._repository, start)
         exists = self._run("show-ref", "--verify", "--quiet", f"refs/heads/{worktree.branch}").code == 0
-        # A folder that the user deleted is still registered.
+        # An earlier folder that was deleted without git is still registered.
         self._run("worktree", "prune")
         new_branch = () if exists else ("-b", worktree.branch)
         self._checked(

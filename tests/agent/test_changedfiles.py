@@ -45,7 +45,7 @@ def without_marks(messages: list[Json]) -> list[Json]:
 
 
 class Desk:
-    """A folder, the tools, and what is told."""
+    """A folder, the tools, and the messages for the model."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -79,7 +79,7 @@ class Desk:
         return messages[0].text if messages else ""
 
     async def looked_up(self) -> tuple[str, bool]:
-        """What is told after a lookup, and whether that was brief."""
+        """The text after a lookup, and whether the lookup was brief."""
         state = LoopState(self.log, self.context)
         lookup = self.changed.lookup(state)
         assert lookup is not None
@@ -373,7 +373,7 @@ async def test_in_the_loop_a_change_while_it_works_is_in_the_next_request(tmp_pa
     path.write_text("one\n")
 
     class Meddling(Read):
-        """Somebody saves the file right after it was read."""
+        """The user saves the file right after it was read."""
 
         async def run(self, input: Json, context: ToolContext, signal: object):  # type: ignore[no-untyped-def]
             async for part in super().run(input, context, signal):  # type: ignore[arg-type]
@@ -397,7 +397,7 @@ async def test_in_the_loop_a_change_while_it_works_is_in_the_next_request(tmp_pa
 
 
 async def in_the_loop(folder: Path, *commands: str) -> list[str]:
-    """What is told after each command of a model that has read a.py and b.py."""
+    """The text after each command of a model that has read a.py and b.py."""
     for name in ("a.py", "b.py"):
         (folder / name).write_text("one\n")
     reads = [call("Read", file_path=str(folder / name)) for name in ("a.py", "b.py")]

@@ -43,7 +43,7 @@ UNDO = ContextEdit(kind="undo_compaction", target="b", through="s")
 
 
 class Project:
-    """A repository, the conversation's view and log, and what is told."""
+    """A repository, the conversation's view and log, and the messages for the model."""
 
     def __init__(self, folder: Path) -> None:
         (folder / ".git").mkdir()
@@ -71,14 +71,14 @@ class Project:
         self.view.set_user_context(context.text, boundary)
 
     async def told(self, *messages: Message) -> list[str]:
-        """What is told after these messages have come into the log: texts without their frame."""
+        """The texts for the model after these messages were added to the log, without their frame."""
         self.log += messages
         found = tuple(await self.instructing.collect(LoopState(self.log, self.context)))
         self.log += found
         return [message.text for message in found]
 
     async def looked_up(self, *messages: Message) -> tuple[list[str], bool]:
-        """What is told after a lookup, and whether that was brief."""
+        """The texts after a lookup, and whether the lookup was brief."""
         self.log += messages
         state = LoopState(self.log, self.context)
         lookup = self.instructing.lookup(state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentcli.agent.mcp.updates import MOST_TOLD
+from agentcli.agent.mcp.updates import MOST_ANNOUNCED
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.mcp.offers import McpResult
@@ -51,7 +51,7 @@ def test_a_server_whose_tools_change_with_each_call_does_not_fill_the_context() 
         async with b.engine:
             events = await b.run("one")
         assert calls == [20]
-        assert texts(b.requests[-1]).count("- one (300 tools)") == MOST_TOLD
+        assert texts(b.requests[-1]).count("- one (300 tools)") == MOST_ANNOUNCED
         assert texts(b.requests[-1]).count("Further changes are not listed") == 1
         assert b.requests[0]["tools"] == b.requests[-1]["tools"]
         assert only(events, ev.PrefixBroken) == []

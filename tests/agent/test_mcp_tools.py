@@ -257,5 +257,5 @@ def test_control_characters_never_reach_the_model(tmp_path: Path) -> None:
     assert result_text(text_result("a\x1b]0;title\x07b\x00c"), tmp_path) == "abc"
 
 
-def test_an_empty_result_says_so(tmp_path: Path) -> None:
+def test_an_empty_result_is_reported_as_empty(tmp_path: Path) -> None:
     assert result_text(McpResult(), tmp_path) == "(no content)"

@@ -116,7 +116,7 @@ def test_a_queued_prompt_is_a_prompt_for_costs_and_context_alike() -> None:
     messages = (user_message("first", "p", Origin.PROMPT), queued, said)
     spending = after(*(ev.MessageAppended(message=message) for message in messages), used(Usage(input_tokens=500)))
     assert [(one.title, one.spent.requests) for one in spending.submissions] == [("first", 0), ("second", 1)]
-    assert [item.age for item in report._blocks(messages)] == [1, 0, 0]
+    assert [item.age for item in report._block_items(messages)] == [1, 0, 0]
 
 
 def test_each_agent_has_its_own_sum() -> None:

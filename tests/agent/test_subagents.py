@@ -298,7 +298,7 @@ def test_unknown_agents_are_refused_with_the_known_ones() -> None:
     run_virtual(main)
 
 
-def test_agents_from_files_are_told_once_and_when_they_change() -> None:
+def test_agents_from_files_are_announced_once_and_when_they_change() -> None:
     async def main() -> None:
         defined = {"helper": AgentSpec("helper", "Helps with tests.", "You help.")}
         b, _children = agent_bench("One.", "Two.", "Three.", defined=defined)

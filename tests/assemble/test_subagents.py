@@ -117,7 +117,7 @@ async def test_changes_of_agents_belong_to_the_prompt_and_are_undone_with_it(pro
         assert not (project / "two.txt").exists()
 
 
-async def test_a_background_agent_that_works_on_is_undone_by_itself(project: Path) -> None:
+async def test_a_background_agent_that_works_on_is_undone_separately(project: Path) -> None:
     replies: list[Json | str] = [
         reply(task(run_in_background=True)),
         reply(pause(0.3), call("Write", file_path="late.txt", content="1\n"), match="CHILD"),
@@ -242,7 +242,7 @@ async def test_an_agent_can_work_in_a_worktree_that_is_kept_if_it_has_changes(pr
         assert "git worktree of your own" not in str(run.requests[0]["system"])
 
 
-async def test_an_agent_with_the_skill_tool_is_told_which_skills_there_are(project: Path) -> None:
+async def test_an_agent_with_the_skill_tool_gets_the_list_of_skills(project: Path) -> None:
     (project / ".agentcli" / "skills" / "release").mkdir(parents=True)
     (project / ".agentcli" / "skills" / "release" / "SKILL.md").write_text(
         "---\ndescription: Use for a new version\n---\nTag it.\n"

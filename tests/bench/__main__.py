@@ -94,7 +94,7 @@ BENCHES: Mapping[str, tuple[Callable[[int], Report], int]] = {
     "tui-transcript": (tui_transcript, 10),
     "tui-growth": (tui_growth, 2),
 }
-"""Each with how often it is run unless told otherwise."""
+"""Each with its default number of runs."""
 
 
 EXTRA_RUNS = 2
@@ -164,7 +164,7 @@ def as_table(names: Sequence[str], runs: int | None, *, check: bool, save: bool)
 
 
 def measured(name: str, runs: int | None, baseline: Mapping[str, float]) -> list[Compared]:
-    """One probe. What seems too slow is measured once more, with more runs: something else may have been at work."""
+    """One probe. What seems too slow is measured again, with more runs: something else may have been at work."""
     probe, usual_runs = PROBES[name]
     count = runs or usual_runs
     compared = compare(probe(count), baseline)

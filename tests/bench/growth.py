@@ -64,7 +64,7 @@ def growth(runs: int, turns: int = TURNS) -> Report:
 
 
 def growth_http(runs: int, turns: int = TURNS) -> Report:
-    """The body is sent whole in every turn, so what the socket takes grows; it is told apart from what is computed."""
+    """The body is sent whole in every turn, so what the socket takes grows; it is counted separately."""
     computed: list[list[float]] = []
     sending: list[list[float]] = []
     memory: list[float] = []

@@ -16,7 +16,7 @@ _PAGE_MEGABYTES = 4096 / 1024 / 1024
 
 
 class LoopGaps:
-    """Milliseconds between two turns of the loop beyond the time that it was told to sleep.
+    """Milliseconds between two turns of the loop beyond the time that it slept on purpose.
 
     Only time in which this process was running counts: what other processes take is not its fault.
     """

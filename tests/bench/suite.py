@@ -203,7 +203,7 @@ def interrupt(runs: int) -> list[Sampled]:
         for _run in range(runs):
             found.add("bare", usual(bare_keys(place, KEYS)))
             pressed = escaped(place, server, text, b"\x1b", times=ESCAPES)
-            # When it is said depends on when the next frame is due; `tui-escape` has that with its budget.
+            # When it is shown depends on when the next frame is due; `tui-escape` has that with its budget.
             found.add("closed", min(closed for closed, _said in pressed))
     return [found.line("interrupt: Esc to the closed connection", "closed", "bare", f"{TEXTUAL}, key to paint")]
 

@@ -12,7 +12,7 @@ from tests.bench.program import Workshop, workshop
 from tests.support.scripts import call, pause, reply, say
 
 STREAMS_ON = 0.03
-"""Seconds between two blocks: longer than a tool may take to start, so that each is measured by itself."""
+"""Seconds between two blocks: longer than a tool may take to start, so that each is measured separately."""
 
 
 def tools(runs: int) -> Report:

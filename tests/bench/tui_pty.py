@@ -1,4 +1,4 @@
-"""The app in a real pseudo-terminal for the benches: what it writes and when, what it costs, and a person who types."""
+"""The app in a real pseudo-terminal for the benches: what it writes and when, what it costs, and a user who types."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.scripts import Json, event, pause, reply
 COLUMNS, ROWS = 120, 40
 PATIENCE_SECONDS = 60.0
 QUIET_SECONDS = 0.6
-"""Without a tick of the processor for so long, a process has done all it does by itself."""
+"""Without a tick of the processor for so long, a process has done all it does without input."""
 _TICK_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
 _CONTROLLING = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"

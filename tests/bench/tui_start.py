@@ -1,4 +1,4 @@
-"""How soon a person can type: from the start of the process to the echo of a key and to the whole app, in a pty."""
+"""How soon the user can type: from the start of the process to the echo of a key and to the whole app, in a pty."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class _Typist:
         raise RuntimeError(f"the app was not there within {PATIENCE_SECONDS:g} s: {bytes(self._output[-500:])!r}")
 
     def _may_type(self) -> bool:
-        # Written once the terminal is in raw mode; before that it would echo by itself.
+        # Written once the terminal is in raw mode; before that the terminal itself would echo.
         return b"\x1b[?2004h" in self._output
 
     def _read(self) -> None:

@@ -77,7 +77,7 @@ def tui_escape(runs: int) -> Report:
 
 
 def escaped(place: Workshop, server: Loopback, text: str, escape: bytes, times: int = 1) -> list[tuple[float, float]]:
-    """So many times in one conversation. Milliseconds from Esc to the closed connection, and to what is said of it."""
+    """So many times in one conversation. Milliseconds from Esc to the closed connection, and to the notice about it."""
     found = []
     with AppInPty(place) as app:
         app.ready()

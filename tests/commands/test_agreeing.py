@@ -164,7 +164,7 @@ def test_an_abort_at_the_question_changes_nothing() -> None:
 
 
 class Lines:
-    """Somebody at a line prompt."""
+    """A user at the prompt of plain mode."""
 
     def __init__(self, *typed: str | None) -> None:
         self.typed = list(typed)

@@ -96,7 +96,7 @@ def refused(view: ContextView, log: Sequence[Message]) -> list[str]:
 def ran(
     pipeline: Pipeline, view: ContextView, log: Sequence[Message], situation: Callable[[int], ContextState]
 ) -> list[ContextEdited]:
-    """Run to its end, as somebody does who does not go away."""
+    """Run to its end, as a consumer does that does not go away."""
     return list(pipeline.run(view, log, situation))
 
 

@@ -167,7 +167,7 @@ def test_no_note_refers_to_hidden_content_and_nothing_is_decided_twice() -> None
         edits.add(edit)
     assert snip.plan(talk.log, situation) is None
     edits.add(ContextEdit(kind="restore", target=old))
-    assert snip.plan(talk.log, situation) is None, "the person wanted it back"
+    assert snip.plan(talk.log, situation) is None, "the user restored it"
 
 
 def test_another_conversation_is_read_from_the_start() -> None:

@@ -98,7 +98,7 @@ class Program:
         state.mkdir(parents=True, mode=0o700)
         (state / "auto-mode-offered").touch()
         if shutil.which("bwrap") is None:
-            # Where there is no sandbox every run says so; what the tests compare should not depend on the machine.
+            # Without a sandbox every run reports that; what the tests compare should not depend on the machine.
             self.environ["AGENTCLI_SANDBOX"] = "off"
 
     def talk_to(self, url: str) -> None:

@@ -25,7 +25,7 @@ def demo(folder: Path, *arguments: str, rows: int = 40) -> TerminalProgram:
 
 
 def left_behind(folder: Path) -> list[str]:
-    """Of the demo: its own folder, and anything in the person's."""
+    """Files of the demo: its own folder, and anything in the user's."""
     found = [path for place in ("temp", "home", "work") for path in (folder / place).rglob("*")]
     names = [str(path.relative_to(folder)) for path in found]
     # The marker that the fixture puts there.

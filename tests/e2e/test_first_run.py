@@ -57,7 +57,7 @@ async def test_a_pasted_key_is_saved_for_its_address_and_a_prompt_without_a_key_
         await app.submit("a first question")
         await app.wait_for("Your prompt is sent once one")
         await app.wait_for("No other machine was contacted")
-        assert server.requests == [], "nobody is asked before the person has chosen"
+        assert server.requests == [], "no server is asked before the user has chosen"
         await app.answer("k")
         await app.wait_for("it is not shown")
         await app.paste(KEY)

@@ -82,7 +82,7 @@ async def test_a_tool_asks_the_user_and_the_answers_reach_its_server(tmp_path: P
         assert await leave(app) == 0
 
 
-async def test_esc_ends_a_hanging_call_and_its_server_is_told(tmp_path: Path) -> None:
+async def test_esc_ends_a_hanging_call_and_notifies_its_server(tmp_path: Path) -> None:
     errors = tmp_path / "errors.txt"
     arguments = [*configured(f"exec {SERVER} 2> '{errors}'"), "--allowed-tools", "mcp__small"]
     async with app_with(tmp_path, reply(call("mcp__small__slow", steps=1)), "never", arguments=arguments) as (

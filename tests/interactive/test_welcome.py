@@ -189,8 +189,8 @@ async def test_a_pasted_key_is_confirmed_saved_and_used_by_the_running_conversat
         server.answers["/v1/models"] = (200, b"{}")
         done = await connecting.do(*refused.entered(KEY))
         assert done.outcome == "key"
-        assert "credentials.json" in done.told
-        assert KEY not in done.told
+        assert "credentials.json" in done.report
+        assert KEY not in done.report
         monkeypatch.setattr(credentials, "PUBLIC_BASE_URL", server.url)
         assert connection.problem
         await connecting.connect(done, engine, connection)
@@ -208,7 +208,7 @@ async def test_a_key_that_is_pasted_while_a_bad_one_is_set_is_used_in_this_sessi
     assert "key from ANTHROPIC_API_KEY" in welcome.connected
     checking, _work = welcome.ask_key().entered(KEY)
     done = await connecting.do(checking, KeepKey(PUBLIC, KEY))
-    assert "It is used in this session, but not in the next, because ANTHROPIC_API_KEY takes precedence" in done.told
+    assert "It is used in this session, but not in the next, because ANTHROPIC_API_KEY takes precedence" in done.report
     await connecting.connect(done, engine, connection)
     assert connection.key_source == "agentcli login"
     assert connecting.forget()
@@ -251,7 +251,7 @@ async def test_a_permanent_server_is_saved_in_the_user_settings_and_can_be_remov
         await connecting.connect(done, engine, connection)
         assert place.settings == {"baseUrl": server.url, "model": "llama"}
         assert connection.key_source == "none", "the key of the environment is not for this server"
-        assert "ANTHROPIC_API_KEY is set and will be sent there from the next session on" in done.told
+        assert "ANTHROPIC_API_KEY is set and will be sent there from the next session on" in done.report
 
         back = connecting.begin(demo=False)
         assert back.public_ready, "by the key of the environment"

@@ -112,7 +112,7 @@ async def test_a_connection_that_lasted_resets_the_count_of_tries() -> None:
         await until(lambda: states.count("connected") == 4)
 
 
-async def test_a_server_that_dies_at_its_start_is_tried_once_more_and_says_when() -> None:
+async def test_a_server_that_dies_at_its_start_is_retried_once_and_says_when() -> None:
     async with started("die-at-start", restarts=5, restart_seconds=60) as (server, states):
         assert server.error == "exited with code 3: the disk is full"
         assert server.retry_seconds == 60
@@ -121,7 +121,7 @@ async def test_a_server_that_dies_at_its_start_is_tried_once_more_and_says_when(
         assert server.error == "exited with code 3: the disk is full"
 
 
-async def test_a_call_is_cut_off_and_the_server_told() -> None:
+async def test_a_call_is_cut_off_and_the_server_notified() -> None:
     async with started(hostile("hang-in-call", timeout=0.05)) as (server, _):
         with pytest.raises(McpFailure, match=r"bad did not answer within 0\.05 seconds"):
             await server.call("work", {})
@@ -129,7 +129,7 @@ async def test_a_call_is_cut_off_and_the_server_told() -> None:
         assert server.state == "connected"
 
 
-async def test_an_abort_ends_a_call_and_the_server_is_told() -> None:
+async def test_an_abort_ends_a_call_and_notifies_the_server() -> None:
     async with started("hang-in-call") as (server, _):
         controller = AbortController()
         calling = asyncio.ensure_future(server.call("work", {}, signal=controller.signal))

@@ -96,7 +96,7 @@ async def test_an_http_error_is_named() -> None:
 
 @pytest.mark.parametrize("stage", ["initialize", "tools/list", "tools/call"])
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_server_that_wants_a_sign_in_says_so_at_every_stage(stage: str, status: int) -> None:
+async def test_a_required_sign_in_is_reported_at_every_stage(stage: str, status: int) -> None:
     challenge = 'Bearer resource_metadata="https://example.com/x"'
     async with McpHttpServer() as web:
         web.refusals[stage] = (status, "www-authenticate", challenge)
@@ -109,7 +109,7 @@ async def test_a_server_that_wants_a_sign_in_says_so_at_every_stage(stage: str, 
             assert server.error.startswith(said)
 
 
-async def test_sse_that_wants_a_sign_in_says_so() -> None:
+async def test_a_required_sign_in_is_reported_over_sse() -> None:
     async with McpHttpServer() as web:
         web.refusals["GET /sse"] = (401, "www-authenticate", "Bearer")
         async with over_sse(web) as (server, _):
@@ -172,7 +172,7 @@ async def test_tries_end_when_the_server_stays_away() -> None:
         assert "refuses connections; is the server running" in server.error
 
 
-def test_what_keeps_a_server_from_being_reached_is_said_in_plain_words() -> None:
+def test_the_reason_why_a_server_is_unreachable_is_in_plain_words() -> None:
     import httpx2
 
     from agentcli.mcp.http_client import _no_connection
@@ -192,7 +192,7 @@ def test_what_keeps_a_server_from_being_reached_is_said_in_plain_words() -> None
     assert _no_connection("far.test", httpx2.ReadError("")) == "the connection to far.test broke: ReadError"
 
 
-async def test_an_abort_ends_a_call_over_http_and_the_server_is_told() -> None:
+async def test_an_abort_ends_a_call_over_http_and_notifies_the_server() -> None:
     async with McpHttpServer() as web, over_http(web) as (server, _):
         web.silent.add("tools/call")
         controller = AbortController()

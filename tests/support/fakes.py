@@ -42,7 +42,7 @@ class LoopClock:
 
 @dataclass
 class FakeTool:
-    """Does what it is told: takes `seconds`, reports `steps` of progress, then answers. Records what happened to it."""
+    """A scripted tool: takes `seconds`, reports `steps` of progress, then answers. Records what happened to it."""
 
     name: str = "Look"
     safe: bool = True

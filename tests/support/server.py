@@ -1,4 +1,4 @@
-"""A Messages API on 127.0.0.1 that plays scripts, refuses what the true one refuses, and breaks when told to.
+"""A Messages API on 127.0.0.1 that plays scripts, refuses what the true one refuses, and fails as scripted.
 
 In a test:            async with LoopbackServer(reply(say("hi"))) as server: ... server.url, server.requests
 In its own process:   python -m tests.support.server SCRIPT --port-file FILE [--log FILE]

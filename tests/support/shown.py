@@ -49,7 +49,7 @@ class Shown:
         return [item for item in self.items if isinstance(item, kind)]
 
     def texts(self) -> list[str]:
-        """Every item as its kind and its words, the way a person would tell them."""
+        """Every item as its kind and its text, as a user would describe them."""
         return [f"{type(item).__name__.removesuffix('Item').lower()}: {_words(item)}" for item in self.items]
 
     # ------------------------------------------------------------------------------------------------------ View

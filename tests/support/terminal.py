@@ -1,4 +1,4 @@
-"""The app in a real pseudo-terminal, as a person has it: keys in, a screen out, with its own home and project folder.
+"""The app in a real pseudo-terminal, as a user has it: keys in, a screen out, with its own home and project folder.
 
     async with app_with(tmp_path, reply("hi")) as (app, server):
         await app.ready()
@@ -104,7 +104,7 @@ class TerminalProgram:
         self._stream = QuickStream(self._emulator)
         self._held = b""
         self._screen: list[str] = []
-        """As it was when somebody looked last; empty when something was painted since."""
+        """The screen at the last look; empty when something was painted since."""
         self._painted = asyncio.Event()
 
     def _variables(self, url: str, more: Mapping[str, str]) -> dict[str, str]:
@@ -169,7 +169,7 @@ class TerminalProgram:
         self.process.send_signal(number)
 
     async def end(self) -> int:
-        """The exit code, once the program has ended by itself, and nobody of its folder is left."""
+        """The exit code, once the program has ended, and no process of its folder is left."""
         await self.wait_for(lambda: self.process.poll() is not None)
         while self._read():
             pass

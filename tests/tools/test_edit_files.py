@@ -296,7 +296,7 @@ async def test_mixed_line_endings_survive_a_write(context: ToolContext, tmp_path
 
 
 class Desk:
-    """One call on its way through permission, with somebody who does something before saying yes."""
+    """One call on its way through permission, with a user who does something before approving it."""
 
     def __init__(self, context: ToolContext, meanwhile: Callable[[], None] = lambda: None) -> None:
         self.context, self.meanwhile = context, meanwhile

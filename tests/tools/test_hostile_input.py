@@ -31,7 +31,7 @@ LONGEST_WAIT = 30.0
 BEFORE_ABORT = 0.15
 AFTER_ABORT = 10.0
 FROZEN = 120
-"""Seconds after which the process ends with all its stacks: a frozen interpreter cannot fail a test by itself."""
+"""Seconds after which the process ends with all its stacks: a frozen interpreter cannot fail its own test."""
 
 _LONG = "a" * 100_000
 _STARS = "*a" * 60 + "b"

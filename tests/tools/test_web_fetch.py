@@ -60,7 +60,7 @@ class Clock:
 
 @dataclass
 class Names:
-    """A resolver that knows what it is told, in the order it is told."""
+    """A resolver with scripted answers, in their order."""
 
     known: dict[str, list[list[IPAddress]]]
     asked: list[str] = field(default_factory=list)

@@ -99,7 +99,7 @@ class PtyProgram:
             self.read(0.02)
 
     def end(self) -> int:
-        """The exit code, once the program has ended by itself."""
+        """The exit code, once the program has ended."""
         self.until(lambda: self.process.poll() is not None)
         while self.read(0.02):
             pass

@@ -90,7 +90,7 @@ async def sends(pilot: Pilot[int], app: AgentApp, text: str) -> None:
 
 
 def rows(app: Any) -> list[str]:
-    """The screen as a person reads it."""
+    """The screen as the user reads it."""
     size = app.size
     visible_screen_stack.set(app._background_screens)  # Textual does so before each frame: what is behind a dialog
     strips = app.screen._compositor.render_strips(size)

@@ -13,7 +13,7 @@ from tests.tui.dialog_host import Host, play, press, settled
 from tests.tui.test_plan_dialog import dialog
 
 
-def test_in_an_editor_the_cell_follows_a_resize_that_wraps_the_text_anew() -> None:
+def test_in_an_editor_the_cell_follows_a_resize_that_wraps_the_text() -> None:
     found: list[Offset | None] = []
 
     async def script(pilot: Pilot[None], host: Host) -> None:

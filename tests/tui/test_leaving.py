@@ -204,7 +204,7 @@ def test_no_kind_of_dialog_defines_its_own_closing_keys() -> None:
     assert {RuleEditor, ValuePicker, Picker, Page, HunkReview} <= kinds
     for kind in kinds:
         assert "on_key" not in vars(kind), kind
-        assert "tell" not in vars(kind), kind
+        assert "show_notice" not in vars(kind), kind
 
 
 def descendants(kind: type) -> set[type]:

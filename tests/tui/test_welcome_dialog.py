@@ -91,13 +91,13 @@ def test_each_choice_answers() -> None:
 def test_a_typed_key_is_taken_in_order_however_fast_it_comes() -> None:
     typed = " ".join(KEY.replace("-", "_"))
     (answer,) = replies(dialog, f"k {typed} enter")
-    assert answer.told == KEY.replace("-", "_")
+    assert answer.report == KEY.replace("-", "_")
 
 
 def test_a_key_that_comes_as_keystrokes_chooses_nothing() -> None:
     typed = " ".join(KEY.replace("-", "_"))
     (answer,) = replies(lambda: dialog(OLLAMA), f"{typed} enter")
-    assert answer.told == KEY.replace("-", "_")
+    assert answer.report == KEY.replace("-", "_")
 
 
 def test_a_key_pasted_at_the_question_is_masked_and_does_not_get_into_the_prompt() -> None:
@@ -110,7 +110,7 @@ def test_a_key_pasted_at_the_question_is_masked_and_does_not_get_into_the_prompt
         await press(pilot, "enter")
         assert host.prompt == ""
 
-    assert play(dialog(), script).answer.told == KEY
+    assert play(dialog(), script).answer.report == KEY
 
 
 def test_other_pasted_text_goes_to_the_prompt() -> None:

@@ -1,8 +1,8 @@
 """Compaction at run time: one implementation for its three triggers, manual, auto and reactive (SPEC 4).
 
-It changes nothing itself: on success `messages` holds the boundary and the messages that follow it, for the log; on a
-failure, an abort or a user's refusal it is empty and the conversation is unchanged. Nothing is awaited between the
-first and the last of these messages, and a boundary without all of them does not count (`context.edits`).
+It changes nothing: on success `messages` holds the boundary and what follows it for the log; on a failure, an
+abort or a user's no it holds nothing and the conversation is exactly as it was. Nothing is awaited between the first
+and the last of these messages, and a boundary without all of them does not count (`context.edits`).
 """
 
 from __future__ import annotations

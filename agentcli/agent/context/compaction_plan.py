@@ -54,8 +54,9 @@ class CompactionDraft:
     messages: tuple[Message, ...]
     """The messages that would follow the boundary."""
     old_tokens: int
-    """Tokens of the messages that the summary replaces or that are repeated verbatim."""
+    """Tokens that the summary replaces."""
     pending_tokens: int
+    """Tokens that are sent again as they are."""
     has_pins: bool
     shares: Shares
 

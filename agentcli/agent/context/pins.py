@@ -350,8 +350,8 @@ def _costs(change: ContextChange, situation: ContextState) -> tuple[int, float |
     if not tokens:
         return tokens, usd, "costs nothing because nothing after it is cached"
     if usd is None:
-        written = f"{_counted(tokens)} written again, at an unknown price,"
-        return tokens, usd, f"costs {written} because the cache after it breaks"
+        rewritten = f"{_counted(tokens)} written again, at an unknown price,"
+        return tokens, usd, f"costs {rewritten} because the cache after it breaks"
     return tokens, usd, f"costs {money(usd)} once because the cache after it breaks"
 
 

@@ -1,4 +1,4 @@
-"""Account of one submission: usage, denials, the last answer; builds its `Result` (SPEC L1)."""
+"""The account of a submission: totals, denials and the last answer, for its one `Result` (SPEC L1)."""
 
 from __future__ import annotations
 

@@ -352,9 +352,9 @@ class Spending:
         whole = self._price(model, bare) or 0.0
         unread = replace(bare, input_tokens=usage.input_tokens + read, cache_read_input_tokens=0)
         input_rate = (self._price(model, Usage(input_tokens=usage.prompt_tokens)) or 0.0) / usage.prompt_tokens
-        new_cost = max(0.0, (self._price(model, unread) or 0.0) - input_rate * read)
-        read_cost = max(0.0, whole - new_cost)
-        new_rate = new_cost / billed if billed else 0.0
+        again = max(0.0, (self._price(model, unread) or 0.0) - input_rate * read)
+        cheap = max(0.0, whole - again)
+        new_rate = again / billed if billed else 0.0
         old = usage.prompt_tokens - min(round(self._fresh * density), billed)
         old_cost = read_cost + new_rate * max(0, old - read)
         return new_rate, old_cost / old if old else new_rate

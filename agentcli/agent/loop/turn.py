@@ -315,7 +315,7 @@ class Turn:
         return [*events, *self._withdrawn_questions(), _appended(self._reply.message(None))]
 
     async def _void(self, reason: str) -> list[ev.Event]:
-        """Discard the reply so far: its tools end, its results are dropped, consumers get a tombstone."""
+        """Discard the reply so far: end its tools, drop its results, notify consumers."""
         await self._executor.abandon()
         events = self._withdrawn_questions()
         self._finished_calls.clear()

@@ -62,7 +62,7 @@ class ListMcpResources(_ResourceTool):
         return plain_line(f"List resources of {input.get('server') or 'all MCP servers'}")
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        # No permission needed: the servers have sent the list already.
+        # The servers have listed them already.
         return (Need("none", str(input.get("server", ""))),)
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:

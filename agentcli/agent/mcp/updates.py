@@ -1,7 +1,6 @@
 """Inform the model about MCP servers: their deferred tools, their instructions, and lost connections.
 
-What the model knows is read from the messages in the context, so it survives a resume and is repeated after a
-compaction.
+What was announced is read from the messages in sight, so that it survives a resume and is repeated after a compaction.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from agentcli.core.plural import counted
 LISTED_TOKENS = 1_200
 """Maximum tokens of all tool names in one message."""
 LONGEST_INSTRUCTIONS = 2_000
-MOST_TOLD = 8
-"""Maximum messages in the context about one server; after these only disconnects and reconnects are reported."""
+MOST_ANNOUNCED = 8
+"""Messages in sight about one server; after these only its end and its return are announced."""
 _HEADING = (
     "[Deferred tools of MCP servers. ToolSearch loads them. They are called mcp__SERVER__NAME, here without "
     "mcp__SERVER__:]"
 )
 _HEADING_BY_API = "[Tools of MCP servers that the tool search can load, without mcp__SERVER__ in their names:]"
-_Told = dict[str, Any]
-"""What the model was told about one server: `gone`, `tools` (names), `instructions` (a digest)."""
+_Announced = dict[str, Any]
+"""About one server: `gone`, `tools` (names), `instructions` (a digest)."""
 
 
 class McpUpdates(Attachments):
@@ -50,7 +49,7 @@ class McpUpdates(Attachments):
         self._prepare = prepare
         self._ids = ids
         self._shown = shown
-        self._told: Gathered[Message, tuple[dict[str, _Told], Counter[str]]] = Gathered(
+        self._announced: Gathered[Message, tuple[dict[str, _Announced], Counter[str]]] = Gathered(
             lambda: ({}, Counter()), _with_servers
         )
         """From the messages in the context: the last report about each server, and the number of reports."""
@@ -58,16 +57,16 @@ class McpUpdates(Attachments):
     async def collect(self, state: LoopState) -> Sequence[Message]:
         self._prepare()
         shown = self._shown(state.messages)
-        told, times = self._told.of(shown)
+        announced, times = self._announced.of(shown)
         now = {
-            server.name: self._state_of(server.name, told.get(server.name), times[server.name] >= MOST_TOLD)
+            server.name: self._state_of(server.name, announced.get(server.name), times[server.name] >= MOST_ANNOUNCED)
             for server in self._offer.servers
         }
-        news = {name: one for name, one in now.items() if one is not None and one != told.get(name)}
+        news = {name: one for name, one in now.items() if one is not None and one != announced.get(name)}
         if not news:
             return ()
-        lines = self._lines(news, told)
-        if restless := [name for name, one in news.items() if times[name] == MOST_TOLD - 1 and not one["gone"]]:
+        lines = self._lines(news, announced)
+        if restless := [name for name, one in news.items() if times[name] == MOST_ANNOUNCED - 1 and not one["gone"]]:
             lines.append(
                 f"[MCP servers that change often: {_names(restless)}. Further changes are not listed; ToolSearch finds "
                 "their current tools.]"
@@ -77,33 +76,32 @@ class McpUpdates(Attachments):
             return ()
         return (user_message(text, self._ids.new(), Origin.ATTACHMENT, {MCP_SERVERS: news}),)
 
-    def _state_of(self, name: str, told: _Told | None, is_restless: bool) -> _Told | None:
-        """The current report about a server; None: nothing was reported, and there is nothing to report."""
+    def _state_of(self, name: str, announced: _Announced | None, is_restless: bool) -> _Announced | None:
+        """The state of a server to announce; None: nothing was announced, and there is nothing to announce."""
         offer, server = self._offer, self._offer.servers.get(name)
         assert server is not None
         if not server.settled:
-            return told  # calls wait for it
+            return announced  # calls wait for it
         if server.state != "connected":
-            was_there = told is not None or name in offer.servers_with_direct_tools
-            return (
-                {"gone": True, "tools": [], "instructions": (told or {}).get("instructions", "")} if was_there else None
-            )
+            if announced is None and name not in offer.servers_with_direct_tools:
+                return None
+            return {"gone": True, "tools": [], "instructions": (announced or {}).get("instructions", "")}
         instructions = "" if offer.refuses_server(name) else _instructions(server.offers.instructions)
         tools = offer.deferred_by_server().get(name, []) if offer.can_search else []
         now = {"gone": False, "tools": tools, "instructions": _digest(instructions)}
-        if is_restless and told is not None:
-            return {**told, "gone": False}
-        return None if told is None and not tools and not instructions else now
+        if is_restless and announced is not None:
+            return {**announced, "gone": False}
+        return None if announced is None and not tools and not instructions else now
 
-    def _lines(self, news: Mapping[str, _Told], told: Mapping[str, _Told]) -> list[str]:
-        listed = {name: one["tools"] for name, one in news.items() if _has_other_tools(one, told.get(name))}
+    def _lines(self, news: Mapping[str, _Announced], announced: Mapping[str, _Announced]) -> list[str]:
+        listed = {name: one["tools"] for name, one in news.items() if _has_other_tools(one, announced.get(name))}
         lines = self._tool_lines({name: tools for name, tools in listed.items() if tools})
         emptied = [name for name, tools in listed.items() if not tools and not news[name]["gone"]]
         gone = [name for name, one in news.items() if one["gone"]]
         back = [
             name
             for name, one in news.items()
-            if not one["gone"] and told.get(name, {}).get("gone") and not one["tools"]
+            if not one["gone"] and announced.get(name, {}).get("gone") and not one["tools"]
         ]
         if emptied:
             lines.append(f"[MCP servers that have no deferred tools any more: {_names(emptied)}]")
@@ -112,7 +110,7 @@ class McpUpdates(Attachments):
         if back:
             lines.append(f"[MCP servers that are connected again: {_names(back)}]")
         for name, one in news.items():
-            if one["instructions"] and one["instructions"] != told.get(name, {}).get("instructions"):
+            if one["instructions"] and one["instructions"] != announced.get(name, {}).get("instructions"):
                 server = self._offer.servers.get(name)
                 text = _instructions(server.offers.instructions) if server is not None else ""
                 if text:
@@ -136,8 +134,8 @@ class McpUpdates(Attachments):
 
 
 def _with_servers(
-    known: tuple[dict[str, _Told], Counter[str]], message: Message
-) -> tuple[dict[str, _Told], Counter[str]]:
+    known: tuple[dict[str, _Announced], Counter[str]], message: Message
+) -> tuple[dict[str, _Announced], Counter[str]]:
     about = message.meta.get(MCP_SERVERS, {})
     known[0].update(about)
     known[1].update(about.keys())
@@ -145,8 +143,8 @@ def _with_servers(
 
 
 def tokens_by_server(message: Message, offer: McpOffer) -> dict[str, float]:
-    """Tokens of a message about servers, per server. Lines about several servers count in equal shares."""
-    about: Mapping[str, _Told] = message.meta.get(MCP_SERVERS, {})
+    """Tokens of a message about servers, for each of them. Lines about several count in equal shares."""
+    about: Mapping[str, _Announced] = message.meta.get(MCP_SERVERS, {})
     found, current = dict.fromkeys(about, 0.0), None
     for line in message.text.splitlines():
         begun = (name for name in about if line.startswith((_tools_heading(offer, name), _instructions_heading(name))))
@@ -164,8 +162,8 @@ def _instructions_heading(server: str) -> str:
     return f"[Instructions of the MCP server {plain_line(server, 80)}:"
 
 
-def _has_other_tools(now: _Told, told: _Told | None) -> bool:
-    return list(now["tools"]) != list((told or {}).get("tools", ())) and not now["gone"]
+def _has_other_tools(now: _Announced, announced: _Announced | None) -> bool:
+    return list(now["tools"]) != list((announced or {}).get("tools", ())) and not now["gone"]
 
 
 def _instructions(text: str) -> str:

@@ -27,10 +27,10 @@ def highest_numbers(log: Sequence[Message]) -> dict[str, int]:
 def lost_agents(log: Sequence[Message]) -> list[str]:
     """Ids of background agents whose report the model has not received."""
     started = [str(data.get(AGENT, "")) for data in _data(log) if data.get(BACKGROUND)]
-    told = {str(data.get(ENDED, "")) for data in _data(log)}
+    announced = {str(data.get(ENDED, "")) for data in _data(log)}
     for message in log:
-        told.update(map(str, message.meta.get(NOTE, {}).get("agents", ())))
-    return [agent_id for agent_id in started if agent_id not in told]
+        announced.update(map(str, message.meta.get(NOTE, {}).get("agents", ())))
+    return [agent_id for agent_id in started if agent_id not in announced]
 
 
 def _data(log: Sequence[Message]) -> Iterator[Mapping[str, object]]:

@@ -107,7 +107,7 @@ class AgentRun:
             )
 
     def stop(self) -> None:
-        """Stop only this agent; its report says so, and the conversation that started it continues."""
+        """Stop this agent alone; its report mentions that, and its parent continues."""
         self.is_stopped = True
         if self.engine is not None:
             self.engine.abort()

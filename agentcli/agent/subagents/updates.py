@@ -1,4 +1,4 @@
-"""Messages for the model about agents: the list of available ones, and reports of background agents."""
+"""Messages to the model about agents: the list of available ones, and reports from the background."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ Shown = Callable[[Sequence[Message]], Sequence[Message]]
 
 
 class AgentList(Attachments):
-    """Lists the agents that the description of Task does not name. That description is part of the request's prefix and
-    never changes, so agents from files, and changes to them, are listed here."""
+    """Lists the agents beyond those that the description of Task names. That description is part of the request's
+    prefix and never changes, so agents from files, and changes of them, are announced here."""
 
     def __init__(self, defined: Callable[[], Mapping[str, AgentSpec]], ids: Ids, shown: Shown) -> None:
         self._defined = defined

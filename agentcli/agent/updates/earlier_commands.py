@@ -16,9 +16,9 @@ _NUMBER = lazy_pattern(r"bash_(\d{1,9})")
 
 def resumed_shells(log: Sequence[Message], recorded: Mapping[str, Json]) -> Shells:
     """The background commands of a resumed session; `recorded`: those in its file, by id."""
-    told = _told(log) if recorded else set()
+    announced = _announced(log) if recorded else set()
     earlier = [
-        EarlierShell(shell_id, str(task.get("command", "")), _ended(task), is_reported=shell_id in told)
+        EarlierShell(shell_id, str(task.get("command", "")), _ended(task), is_reported=shell_id in announced)
         for shell_id, task in recorded.items()
     ]
     numbers = (int(match[1]) for shell_id in recorded if (match := _NUMBER.fullmatch(shell_id)))
@@ -31,10 +31,10 @@ def _ended(task: Json) -> str:
     return ENDED_WITH_SESSION if running else str(task.get("summary") or task["status"])
 
 
-def _told(log: Sequence[Message]) -> set[str]:
+def _announced(log: Sequence[Message]) -> set[str]:
     """The ids of commands whose end was reported to the model."""
-    told: set[str] = set()
+    announced: set[str] = set()
     for message in log:
-        told.update(map(str, message.meta.get(NOTE, {}).get("shells", ())))
-        told.update(str(data.get("ended", "")) for data in message.meta.get(RESULT_DATA, {}).values())
-    return told
+        announced.update(map(str, message.meta.get(NOTE, {}).get("shells", ())))
+        announced.update(str(data.get("ended", "")) for data in message.meta.get(RESULT_DATA, {}).values())
+    return announced

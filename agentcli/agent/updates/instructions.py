@@ -1,10 +1,10 @@
 """Show the model instruction files that are new to it or have changed (SPEC 2.6, 3.1).
 
-The files shown first form the user context, at the front of every request, which stays unchanged. All others are
-attached at the end, one message per file: those of folders that a tool has touched, and any that has changed. What the
-model knows is read from the messages in the context, so it survives a resume and is repeated after a compaction. Before
-the first request, and right after a compaction, the front is built again instead, because it costs nothing then. A
-front built at a compaction belongs to it: undoing the compaction restores the old front, byte for byte.
+What it was shown at first is the user context, at the front of every request, which stays as it is. All else comes as
+attachments at the end, one for each file: those of folders that a tool has touched, and any that has changed. What has
+been announced is read from the messages in sight, so that it survives a resume and is repeated after a compaction
+has taken it away. Before the first request, and right after a compaction, the front is made again instead: then it
+costs nothing. One that belongs to a compaction goes with it: undoing it brings the old front back, byte for byte.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ class Instructing(Attachments):
         self._notice = notice
         self._noticed = {notice for front in fronts.values() for notice in front.notices}
         self._touched: dict[str, None] = {}
-        """Touched folders, the latest last."""
-        self._in_sight: Gathered[Message, dict[str, str]] = Gathered(dict, _with_told)
-        """Digests of the files that messages in the context show."""
+        """Folders, the last touched one at the end."""
+        self._in_sight: Gathered[Message, dict[str, str]] = Gathered(dict, _with_announced)
+        """Digests of the files that messages in sight tell of."""
         self._scanned: tuple[int, str] = (0, "")
         """Number of messages scanned, and the id of the last of them."""
         self._decided: set[str] = set(fronts) - {""}
@@ -98,13 +98,13 @@ class Instructing(Attachments):
     def lookup(self, state: LoopState) -> Lookup:
         self._scan(state)
         folders = [*list(self._touched)[-MOST_FOLDERS:], str(state.tool_context.cwd)]
-        told = self._told(state)
-        shown = [path for path, digest in told.items() if digest]
+        announced = self._announced(state)
+        shown = [path for path, digest in announced.items() if digest]
         places = self._files.places(folders)
         is_brief = places is not None and self._local.has((*places, *(path.rpartition("/")[0] for path in shown)))
 
         def look() -> None:
-            self._looked_up = (state, told, self._look(folders, shown))
+            self._looked_up = (state, announced, self._look(folders, shown))
             if not is_brief:
                 self._local.learn((*(self._files.places(folders) or ()), *(path.rpartition("/")[0] for path in shown)))
 
@@ -114,26 +114,26 @@ class Instructing(Attachments):
         if self._looked_up is None or self._looked_up[0] is not state:
             await in_thread(self.lookup(state).work)
         assert self._looked_up is not None
-        _state, told, (always, near, gone) = self._looked_up
+        _state, announced, (always, near, gone) = self._looked_up
         self._looked_up = None
         self._say(always, near)
         if self._renew_front(state, always):
-            told = self._told(state)
+            announced = self._announced(state)
         files = (*always.files, *near.files)
         self._ours |= {file.real for file in files}
-        due = [file for file in files if told.get(file.real) != file.digest]
+        due = [file for file in files if announced.get(file.real) != file.digest]
         if due:
             known = known_anyway(due, self._view.messages(state.messages), state.tool_context)
             due = [file for file in due if file.real not in known]
-        messages = [self._message(file, new=not told.get(file.real)) for file in _at_once(due)]
-        return [*messages, *(self._gone(path) for path in gone if told.get(path))]
+        messages = [self._message(file, new=not announced.get(file.real)) for file in _at_once(due)]
+        return [*messages, *(self._gone(path) for path in gone if announced.get(path))]
 
-    def _look(self, folders: Iterable[str], told: Iterable[str]) -> _Found:
-        gone = [path for path in told if not os.path.lexists(path)]
+    def _look(self, folders: Iterable[str], announced: Iterable[str]) -> _Found:
+        gone = [path for path in announced if not os.path.lexists(path)]
         always = self._files.always()
         return always, self._files.near(folders, always), gone
 
-    def _told(self, state: LoopState) -> dict[str, str]:
+    def _announced(self, state: LoopState) -> dict[str, str]:
         return {**self._front(state).sources, **self._in_sight.of(self._view.in_sight(state.messages))}
 
     def _front(self, state: LoopState) -> UserContext:
@@ -194,9 +194,9 @@ class Instructing(Attachments):
         self._scanned = (settled, messages[settled - 1].id if settled else "")
 
 
-def _with_told(told: dict[str, str], message: Message) -> dict[str, str]:
-    told.update(message.meta.get(INSTRUCTIONS, {}))
-    return told
+def _with_announced(announced: dict[str, str], message: Message) -> dict[str, str]:
+    announced.update(message.meta.get(INSTRUCTIONS, {}))
+    return announced
 
 
 def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> list[str]:

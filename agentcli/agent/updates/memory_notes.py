@@ -66,9 +66,9 @@ class Remembering(Attachments):
         if not found:
             return []
         shown = self._shown(state.messages)
-        told: dict[str, str] = {}
+        announced: dict[str, str] = {}
         for message in shown:
-            told.update(message.meta.get(_NOTES, {}))
-        due = [note for note in found if told.get(note.real) != note.digest]
+            announced.update(message.meta.get(_NOTES, {}))
+        due = [note for note in found if announced.get(note.real) != note.digest]
         known = known_anyway(due, shown, state.tool_context) if due else ()
         return [note for note in due if note.real not in known]

@@ -1,9 +1,9 @@
-"""Skills for the model: list the available ones, and find the ones it has used.
+"""Skills for the model: which ones were announced, and which ones it has used.
 
 They are listed by name and description in an attachment at the end of the conversation, never in the system prompt, so
-that a new, changed or removed skill leaves the request's prefix unchanged. What the model knows is read from the
-messages in the context: it survives a resume and is repeated after a compaction. The files are read again while the
-model streams.
+that a skill that appears, changes or goes leaves the request's prefix as it is. What was announced is read from the
+messages in sight: it survives a resume and is repeated after a compaction. The files are read again while the model
+streams.
 """
 
 from __future__ import annotations
@@ -89,8 +89,10 @@ class SkillListing(Attachments):
         self._shown = shown
         self._has_tool = has_tool
         self._refreshes = refreshes
-        self._told: Gathered[Message, tuple[dict[str, _Digests], set[str]]] = Gathered(lambda: ({}, set()), _taken_in)
-        """From the messages in the context: the listed skills, and the loaded ones."""
+        self._announced: Gathered[Message, tuple[dict[str, _Digests], set[str]]] = Gathered(
+            lambda: ({}, set()), _taken_in
+        )
+        """The skills that messages in sight announce, and those that were loaded."""
         self._reading: asyncio.Future[bool] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -121,20 +123,20 @@ class SkillListing(Attachments):
         self._reading = asyncio.get_running_loop().run_in_executor(None, self._library.refresh)
 
     def _news(self, shown: Sequence[Message]) -> Message | None:
-        told, used = self._told.of(shown)
+        announced, used = self._announced.of(shown)
         now = {name: skill for name, skill in self._skills.all().items() if not self._denied(name)}
-        due = [skill for name, skill in now.items() if _is_news(skill, told.get(name), name in used)]
-        gone = sorted(set(told) - set(now))
+        due = [skill for name, skill in now.items() if _is_news(skill, announced.get(name), name in used)]
+        gone = sorted(set(announced) - set(now))
         if not due and not gone:
             return None
         lines = []
         if due:
-            heading = _BY_READING if not self._has_tool else _CHANGED if told else _HEADING
+            heading = _BY_READING if not self._has_tool else _CHANGED if announced else _HEADING
             lines = [heading, *self._lines(due)]
         if gone:
             lines.append(f"[Skills that are gone: {', '.join(gone)}]")
         listed = {skill.name: list(_digests(skill)) for skill in due}
-        meta = {SKILLS: {"listed": listed, "gone": gone, "first": not told, "tool": self._has_tool}}
+        meta = {SKILLS: {"listed": listed, "gone": gone, "first": not announced, "tool": self._has_tool}}
         return user_message("\n".join(lines), self._ids.new(), Origin.ATTACHMENT, meta)
 
     def _lines(self, skills: Sequence[SkillFile]) -> list[str]:
@@ -160,15 +162,15 @@ class SkillListing(Attachments):
 
 
 def _taken_in(known: tuple[dict[str, _Digests], set[str]], message: Message) -> tuple[dict[str, _Digests], set[str]]:
-    told, used = known
+    announced, used = known
     if not message.meta:
         return known
     used.update(_used_in(message))
     news = message.meta.get(SKILLS)
     if isinstance(news, Mapping):
-        told.update((name, (description, text)) for name, (description, text) in news.get("listed", {}).items())
+        announced.update((name, (description, text)) for name, (description, text) in news.get("listed", {}).items())
         for name in news.get("gone", ()):
-            told.pop(name, None)
+            announced.pop(name, None)
     return known
 
 
@@ -214,10 +216,10 @@ def had_skill_tool(log: Iterable[Message]) -> bool:
     return any(isinstance(news, Mapping) and news.get("tool") for news in listings)
 
 
-def _is_news(skill: SkillFile, told: _Digests | None, used: bool) -> bool:
+def _is_news(skill: SkillFile, announced: _Digests | None, used: bool) -> bool:
     now = _digests(skill)
-    # A changed text that the model has not loaded is no news: loading it gives the current one.
-    return told is None or told[0] != now[0] or (used and told[1] != now[1])
+    # A text that the model has not loaded comes as it is then.
+    return announced is None or announced[0] != now[0] or (used and announced[1] != now[1])
 
 
 def _digests(skill: SkillFile) -> _Digests:

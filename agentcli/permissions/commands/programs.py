@@ -158,10 +158,7 @@ def _pins_node(folder: Path) -> bool:
 
 
 def _like_a_repository(folder: str) -> bool:
-    """Whether a folder looks like a repository, by file names alone.
-
-    Git accepts a HEAD that points nowhere, and reads the rest from elsewhere if a file says so.
-    """
+    """Judged by names alone: git accepts a HEAD that leads nowhere, and a file can point it to the rest elsewhere."""
     head, common, objects, references = (
         os.path.lexists(os.path.join(folder, name))  # noqa: PTH118
         for name in ("HEAD", "commondir", "objects", "refs")

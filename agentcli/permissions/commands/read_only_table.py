@@ -270,7 +270,7 @@ _DECOMPRESSORS = ("gzip", "bzip2", "xz", "lzip", "lzma", "lzop", "zstd", "compre
 STARTS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("egrep", "fgrep"), ("grep",)),
     "zcat": ("gzip",),
-    # It detects compressed archives automatically.
+    # It recognises a compressed archive automatically.
     "tar": _DECOMPRESSORS,
     **dict.fromkeys(("npm", "npx"), ("node",)),
     "pip": ("python3", "python"),

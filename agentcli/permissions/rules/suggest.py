@@ -1,9 +1,9 @@
 """Suggest allow rules that would avoid a permission question. Nothing is applied here.
 
-The exact command comes first: nearly every program has an option by which later arguments choose what runs. Common
-development programs are also offered with a wildcard and a description of what it covers. An interpreter or a shell is
-never offered without its arguments, and one that reads its program from standard input gets no rule at all. Every set
-of rules is verified with the policy before it is offered: it must allow the call.
+The exact command comes first: nearly every program has an option by which later arguments choose what runs. Programs of
+everyday work are also offered with a star, with a description of what that covers. An interpreter or a shell
+is never offered without its arguments, and one that takes its program from standard input has no rule at all. Every
+set of rules is put to the policy before it is offered: with it the call must be allowed.
 """
 
 from __future__ import annotations

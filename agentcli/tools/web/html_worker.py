@@ -180,7 +180,7 @@ def _flatten_layout(table: Tag) -> None:
         return
     table.name = "div"
     for part in parts:
-        # A nested table is judged separately, with its own rows.
+        # A table in it is decided on separately, with its own rows.
         if part.name in ("thead", "tbody", "tfoot", "tr", "td", "th"):
             part.name = "div"
 

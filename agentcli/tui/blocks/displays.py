@@ -37,7 +37,7 @@ _MOST_COLOURED = 400
 _MOST_LISTED = 1_000
 SHELLS = ("Bash", "BashOutput", "KillShell", "!")
 _SILENT = ("Read", "NotebookRead")
-"""Tools whose summary is enough: the user knows the file, or can expand the block."""
+"""Tools whose summary suffices: the user knows the file, or can open it here."""
 
 
 @frozen

@@ -12,7 +12,7 @@ from agentcli.tui.blocks.rows import Rows, tail
 from agentcli.tui.blocks.wrap import Run, wrap
 
 KEPT = 64_000
-"""Characters kept by default. Up to twice as many are held, so that the text is rarely cut."""
+"""Characters that are kept by default; the text is cut at twice as many, so that cutting is rare."""
 _OPEN_ROWS = 200
 """Maximum number of rows of the last, unfinished line, which is wrapped again at every layout."""
 

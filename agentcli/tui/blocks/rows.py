@@ -50,7 +50,7 @@ def size(runs: Iterable[Run]) -> int:
 
 
 def head(text: str, width: int, rows: int, style: Style, before: Sequence[Run] = ()) -> Rows:
-    """The first rows. Includes one extra row if that completes the text: a "1 more line" note takes as much room."""
+    """The first rows. If only one more is left, it is included: a line about it would take as much room."""
     text = text.rstrip("\n")
     if not text.strip():
         return Rows()

@@ -1,4 +1,4 @@
-"""Block of a prompt, command or shell line sent by the user."""
+"""Lines that the user sent."""
 
 from __future__ import annotations
 

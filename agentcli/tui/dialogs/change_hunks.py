@@ -1,4 +1,4 @@
-"""Split a change into hunks of which the user accepts some. Pure: no files, no screen.
+"""A change split into hunks that the user accepts or rejects one by one. Pure: no files, no screen.
 
 A hunk is a place where the file's text and the new text differ. Merging takes the new side of accepted hunks and the
 old side of all others. `narrowed` turns the result into input for the tool that makes the change.
@@ -16,7 +16,7 @@ from agentcli.tools.files.diff import equal_lines_at_start
 
 REVIEWABLE = ("Edit", "MultiEdit", "Write")
 _GAP = 3
-"""Number of equal lines that separate two hunks; closer changes belong to one hunk."""
+"""Number of equal lines that separate two hunks; changes closer together read as one."""
 _CONTEXT = 3
 _MOST_COMPARED = 20_000
 """Maximum number of lines on one side that are compared; beyond it the whole changed region is one hunk."""

@@ -151,7 +151,7 @@ class HunkReview(RequestDialog):
         if name == "back":
             self.dismiss(None)
             return
-        told = verdict(hunks, self.accepted)
+        message = verdict(hunks, self.accepted)
         try:
             input = narrowed(self.event.name, self.event.input, self._present, hunks, self.accepted)
         except ValueError as error:
@@ -160,12 +160,12 @@ class HunkReview(RequestDialog):
             )
             return
         if input is None:
-            self.dismiss(Answer("deny", message=told or verdict(hunks, ())))
+            self.dismiss(Answer("deny", message=message or verdict(hunks, ())))
         elif input is self.event.input:
             self.dismiss(Answer("allow"))
         else:
             accepted = (len(self.accepted), len(hunks))
-            self.dismiss(Answer("allow", message=told, updated_input=input, accepted_hunks=accepted))
+            self.dismiss(Answer("allow", message=message, updated_input=input, accepted_hunks=accepted))
 
     def pressed(self, key: str, character: str | None) -> bool:
         if not self.hunks or self.typing:

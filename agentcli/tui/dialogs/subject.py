@@ -1,4 +1,4 @@
-"""Lines that show in full what a tool call would do, for the user's decision. Pure; nothing in here is ever cut.
+"""What a call would do, as lines for a permission question. Pure; nothing is ever cut.
 
 Characters that could deceive the reader (control, zero-width and direction characters) are spelled out, and a line
 break in a command looks different from a wrapped line.

@@ -29,7 +29,7 @@ _SIMPLE = ("text", "integer", "number", "boolean")
 
 @frozen
 class SettingChange:
-    """A change requested by the user. `value` None removes the key from the file, so that a weaker layer applies."""
+    """A change that the user chose. `value` None removes the key from the file: a weaker layer applies again."""
 
     key: str
     value: Any

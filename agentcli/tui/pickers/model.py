@@ -24,8 +24,8 @@ _MEANS = {
 
 
 class ModelPicker(Picker[str]):
-    """Returns a model id, including one that is typed and not listed. `context_tokens`: size of the conversation.
-    `price_of_change(model)`: what continuing with another model would bill again."""
+    """Returns the id of a model; also one that is not in the list, as it was typed. `context_tokens` are those of the
+    conversation, `price_of_change` gives the cost of continuing with another model."""
 
     placeholder = "type to search, or any model's name"
 

@@ -80,7 +80,7 @@ class Assist:
             self._look_for(self._target)
 
     def quiet(self) -> None:
-        """Close the menu after the text was set by the program; it opens again when the user types."""
+        """Text was set by other means than typing: no menu opens until the user types."""
         self._seen = (self._editor.edits, self._editor.cursor_location)
         self._target = None
         self._show(None)

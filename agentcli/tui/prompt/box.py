@@ -1,7 +1,6 @@
 """The prompt box at the bottom of the screen: editor, rules, queued prompts, menu. Maps keys to their actions.
 
-Reports user actions with messages (`Submitted`, `TakeBack`, `HelpWanted`, `InterruptWanted`); has no access to the
-engine.
+Posts what the user did as messages (`Submitted`, `TakeBack`, `HelpWanted`, `InterruptWanted`) and knows no engine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Edit a prompt in the user's own editor. The app is suspended while the editor runs."""
+"""Edit a prompt in the user's own editor. The app is suspended while it runs."""
 
 from __future__ import annotations
 

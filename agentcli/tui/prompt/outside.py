@@ -1,4 +1,4 @@
-"""Input from outside the box: pastes, pictures, the clipboard, and text from the user's own editor.
+"""Input to the prompt other than keys: pastes, pictures, the clipboard, and text from the user's own editor.
 
 Slow work runs in threads and workers, so that typing continues meanwhile.
 """

@@ -45,7 +45,7 @@ class ScreenMemory:
             self.forget()
 
     def forget(self) -> None:
-        """Write everything again, because another program wrote to the terminal."""
+        """Forget the screen after other output to the terminal, so that everything is written again."""
         width, height = self.size
         self._shown = [unknown_row(width) for _row in range(height)]
         self._texts = [None] * height

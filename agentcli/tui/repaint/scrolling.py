@@ -1,4 +1,4 @@
-"""Find rows that moved up or down together, so that the terminal can scroll them."""
+"""Find rows that moved up or down together, which the terminal can scroll."""
 
 from __future__ import annotations
 

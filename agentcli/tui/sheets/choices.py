@@ -1,4 +1,4 @@
-"""A choice in a dialog, and its rows."""
+"""One option of a dialog, and how it is painted."""
 
 from __future__ import annotations
 

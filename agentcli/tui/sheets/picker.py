@@ -1,7 +1,7 @@
 """List to choose from: typing filters immediately, Enter chooses, Esc cancels.
 
-All screens that choose one of several things use it with different rows. A wide screen shows a preview of the selected
-row beside the list; a narrow one shows the text that the list had to cut below it.
+Every list that the user chooses from is this screen with other rows. On a wide screen what a row
+stands for is shown beside the list; on a narrow one the text that the list had to cut is shown under it.
 """
 
 from __future__ import annotations

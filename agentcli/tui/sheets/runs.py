@@ -113,7 +113,7 @@ def runs_of(strip: Strip) -> Runs:
 
 
 def first_rows(rows: list[Runs], most: int, width: int = 10**6) -> list[Runs]:
-    """The first `most` rows, with an ellipsis in the last one if some are dropped."""
+    """At most `most` rows; if some are left out, the last one ends with an ellipsis."""
     if len(rows) <= most or most <= 0:
         return rows[: max(0, most)]
     last = rows[most - 1]
@@ -154,8 +154,8 @@ def rule(title: str, asides: Iterable[str], width: int, palette: Palette, line: 
 def more_row(
     above: int, below: int, width: int, palette: Palette, *, locked: bool = False, insists: bool = False
 ) -> Runs:
-    """Rule below a body that is not completely visible, so that nobody approves content without knowing it is there.
-    `locked`: the body has to be read to its end first. `insists`: the user tried to answer before that."""
+    """The rule below a body that is not fully visible: the user must know of the rest before approving it.
+    `locked`: it has to be read to its end first; `insists`: the user tried to answer before."""
     lines = f" {plural(below, 'line')}"
     if locked:
         return _locked_row(below, lines, width, palette, insists)

@@ -1,5 +1,5 @@
-"""Runs the guided tour: suggests its next step in the prompt whenever the app is idle and, for recordings, plays it
-with real key events. The tour defines the steps; this module brings them onto the screen."""
+"""Runs the guided tour in the app: puts its next step into the prompt whenever the session is idle, or plays all steps
+with real keys for a recording. The tour itself decides what the steps are."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.05
 READING_SECONDS = 1.6
-"""When played automatically: how long a question or a note is shown before it is answered."""
+"""How long a question or a note is shown before it is answered, if the tour plays automatically."""
 KEY_SECONDS = 0.045
 MOST_STEPS = 40
 
 
 class Guide:
-    """`speed` 0: the user presses the keys."""
+    """Leads through one tour."""
 
     def __init__(self, app: AgentApp, tour: Tour, speed: float = 0.0) -> None:
+        """`speed`: how fast to play the tour automatically; 0: the user presses the keys."""
         self._app = app
         self._tour = tour
         self._speed = speed

@@ -1,6 +1,6 @@
 """Connecting a model in the app: when the welcome dialog opens, and how the conversation continues afterwards.
 
-The dialog opens automatically if no model is reachable: at the start, and when a prompt is sent, which stays in the box
+It opens automatically if no model can be reached: at the start, and when a prompt is sent, which waits in the box
 meanwhile. `/login` opens it at any time.
 """
 
@@ -43,20 +43,20 @@ class ModelConnection(Reaching):
         self._is_open = True
         try:
             connecting = await self.ready(self._app.opener.options)
-            welcome = await self._ask(connecting, key, automatic=sent is None and not key)
+            welcome = await self._asked(connecting, key, is_automatic=sent is None and not key)
             if welcome is not None:
                 await self._after(connecting, welcome)
         finally:
             self._is_open, self._sent = False, None
 
-    async def _ask(self, connecting: Connecting, key: str, *, automatic: bool) -> Welcome | None:
+    async def _asked(self, connecting: Connecting, key: str, *, is_automatic: bool) -> Welcome | None:
         from agentcli.tui.dialogs.welcome import WelcomeDialog
 
         app, chat = self._app, self._app.chat
         waiting = self._sent is not None
         welcome = await asyncio.to_thread(lambda: connecting.begin(demo=app.has_demo, waiting=waiting))
         dialog = WelcomeDialog(welcome, connecting.servers, connecting.do, key=key)
-        if automatic:
+        if is_automatic:
             dialog.typed = lambda: chat.prompt.last_typed
             dialog.unfinished = lambda: self._sent is None and not chat.prompt.is_empty
         answer: Welcome | None = await app.ask_on_screen(dialog)
@@ -76,7 +76,7 @@ class ModelConnection(Reaching):
         except AgentError as error:
             chat.actions.say(str(error), "error")
             return
-        chat.actions.say(welcome.told)
+        chat.actions.say(welcome.report)
         chat.session.refresh_facts()
         self._app.run_worker(engine.warm(), exit_on_error=False, group="warm")
         sent = self._sent

@@ -1,4 +1,4 @@
-"""The user's preferences for the app itself. Loaded before the first paint, from the settings files only."""
+"""The user's settings for the app itself. Read before the first paint, so it needs nothing but the settings files."""
 
 from __future__ import annotations
 

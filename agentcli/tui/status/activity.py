@@ -132,7 +132,7 @@ class ActivityLine(Widget):
         self._frame = 0
 
     def hint(self, text: str, seconds: float) -> None:
-        """Show a short text in the same row for some seconds, in place of the activity."""
+        """Show a short text in the same row for a moment, then the activity again."""
         self._hint = text
         self._retext()
         self.refresh()

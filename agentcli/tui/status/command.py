@@ -39,7 +39,7 @@ _SGR = re.compile(r"(\x1b\[[0-9;:]*m)")
 
 
 def payload(facts: Facts, folder: str, version: str) -> Json:
-    """JSON for the command, in the format that scripts for other agents already read."""
+    """The JSON that the command gets, in the form that scripts for other agents already read."""
     window = facts.context_window
     return {
         "hook_event_name": "Status",
@@ -102,8 +102,8 @@ class StatusCommand:
     version: str = ""
 
     def run(self, facts: Facts, stopped: threading.Event) -> Ran:
-        """Run the command. Never raises. Blocks for up to a second, less once `stopped` is set: call it in a thread."""
-        told = json.dumps(payload(facts, self.folder, self.version)).encode()
+        """Blocks for a second at most, less once `stopped` is set: to be called in a thread. Never raises."""
+        data = json.dumps(payload(facts, self.folder, self.version)).encode()
         try:
             process = start_program(
                 shell_command(self.command),
@@ -115,7 +115,7 @@ class StatusCommand:
         except (OSError, ValueError) as error:
             return Ran([], f"statusLine: the command did not start: {plain_line(str(error))}")
         try:
-            output, ended = _talk(process, told, stopped)
+            output, ended = _talk(process, data, stopped)
         finally:
             # Before `wait`: until then the process id cannot be reused.
             kill_group(process.pid)
@@ -132,14 +132,14 @@ class StatusCommand:
         return Ran([], f"statusLine: the command printed nothing (exit {process.returncode})")
 
 
-def _talk(process: Popen[bytes], told: bytes, stopped: threading.Event) -> tuple[bytes, bool]:
-    """Return the output, and whether the command ended in time. Keeps no more than a row can show."""
+def _talk(process: Popen[bytes], data: bytes, stopped: threading.Event) -> tuple[bytes, bool]:
+    """What it said until it ended, and whether it ended in time. No more is kept than a row can show."""
     assert process.stdin is not None
     assert process.stdout is not None
     deadline = time.monotonic() + TIMEOUT_SECONDS
     with suppress(OSError):  # the command may not read its input
         os.set_blocking(process.stdin.fileno(), False)
-        os.write(process.stdin.fileno(), told)  # fits into the pipe's buffer
+        os.write(process.stdin.fileno(), data)  # less than a pipe holds
     with suppress(OSError):
         process.stdin.close()
     output = b""

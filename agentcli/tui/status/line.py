@@ -37,7 +37,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def context_bar(facts: Facts, cells: int, palette: Palette) -> list[Run]:
-    """Bar of the used context window; the broken line marks auto-compaction."""
+    """How full the context window is; the broken line marks where it is compacted automatically."""
     share = min(1.0, facts.context_tokens / facts.context_window)
     eighths = round(share * cells * 8)
     if facts.context_tokens > 0:

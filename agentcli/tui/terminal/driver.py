@@ -376,13 +376,13 @@ class AgentDriver(LinuxDriver):
         self._in_loop(self._order.post, message)
 
     def _in_loop(self, callback: Callable[..., object], *arguments: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and with it the receiver
             self._loop.call_soon_threadsafe(callback, *arguments)
 
     # ------------------------------------------------------------------------------------------ size and signals
 
     def _get_terminal_size(self) -> tuple[int, int]:
-        """Size of the terminal. Ignores COLUMNS and LINES: if they are exported, a resize would go unnoticed."""
+        """The size from the terminal, never from COLUMNS and LINES: exported, they hide every change of the window."""
         for descriptor in (self._fd_out, self.fileno):
             with contextlib.suppress(OSError):
                 columns, rows = os.get_terminal_size(descriptor)
@@ -438,7 +438,7 @@ class AgentDriver(LinuxDriver):
             make_raw(self.fileno)
             self._waiting_instant.resized()
         elif self._gate_open:
-            # Stopped by a signal that cannot be caught: another program may have changed the terminal's modes.
+            # Stopped by a signal that cannot be caught: another program may have changed the terminal meanwhile.
             self._must_write("\x1b[<u")
             self._enter_modes(alternate_screen=True)
             self._repaint()

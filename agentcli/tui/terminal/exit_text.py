@@ -84,7 +84,7 @@ def is_prompt(block: Block) -> bool:
 
 
 def _whole(block: Block) -> Block:
-    """A new block with the complete answer: the block on the screen keeps its own width."""
+    """A copy of a block with all of its text: the one on the screen keeps its own width."""
     if isinstance(block.item, AnswerItem):
         return make_block(replace(block.item, text=block.source, done=True))
     return block

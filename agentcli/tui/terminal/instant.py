@@ -146,7 +146,7 @@ class Instant:
         self._wake_read, self._wake_write = os.pipe()
         self._finished = False
         self.before_leaving: Callable[[], object] | None = None
-        """Called before the user or a signal ends the process from here, to clean up."""
+        """Called when the user or a signal ends the process from here: removes what was created."""
         self._thread = threading.Thread(target=self._echo, name="instant-prompt", daemon=True)
         self._switch_seconds = sys.getswitchinterval()
         self._resize_handler_before: object = None
@@ -263,13 +263,13 @@ class EchoedLine:
         self.sent = False
         """Enter was pressed; later input is only for the app."""
         self.leaving = ""
-        """Key that quits when pressed again."""
+        """The key that quits when it is pressed again."""
         self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
         self._held = b""
         self._in_paste = False
 
     def feed(self, data: bytes) -> int | None:
-        """Process input; return the exit code if the user quits."""
+        """The exit code when the user quits."""
         data, self._held = self._held + data, b""
         unfinished = _UNFINISHED.search(data, max(0, len(data) - 256))
         if unfinished:

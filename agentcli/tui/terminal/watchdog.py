@@ -28,8 +28,8 @@ class Stuck(Exception):
 
 
 class EscapeWatch:
-    """Notified of every Esc and Ctrl+C by the thread that reads keys. If the loop runs nothing else for `limit` seconds
-    (default `LIMIT`) after one, the blocking callback is interrupted by an exception, and the loop continues.
+    """Stops a callback that blocks the event loop. The thread that reads keys reports every Esc and Ctrl+C; if the loop
+    has handled nothing for `limit` seconds after one (usually `LIMIT`), an exception ends the callback.
 
     Must be created in the main thread, where the loop runs: Python runs signal handlers only there.
     """

@@ -2,8 +2,8 @@
 
 Short output that the terminal accepts without waiting is written by the caller: waking the thread costs more.
 
-Decides what is queued and what may be dropped: frames may, as long as a complete one is painted afterwards; everything
-else (modes, titles, the clipboard) is written in order. A lost terminal is reported once, then nothing more is written.
+Owns what is queued and what may be dropped: frames may, as long as a whole one is painted afterwards; everything else
+(modes, titles, the clipboard) goes out in order. A lost terminal is reported once, and nothing more is written to it.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class Box:
         return found
 
     def git(self, *arguments: str) -> str:
-        """Outside of the sandbox, as the person would."""
+        """Outside of the sandbox, as the user would."""
         program = shutil.which("git") or "git"
         environ = {**os.environ, "HOME": str(self.home), "GIT_CONFIG_NOSYSTEM": "1"}
         identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")

@@ -5,9 +5,9 @@ arguments, computed when it arrives, are identical, and only if every path in th
 mount stays on the inode it was made for, so a file that was replaced since would not be covered. No other command may
 have run since the spare was started, because it could have replaced a folder by a link before it was mounted.
 
-An inode number alone proves little: it is reused after a covered file is removed, and a removed file can come back from
-a second hard link, without the mount. Both change the inode's change time. That of a folder changes with every file in
-it, so covered folders are held open instead, which keeps their numbers in use.
+An inode number alone says little: it is free for the next file once a covered one is removed, and a file that
+is removed can come back from a second link of it, without the mount. Both change the time of a file's inode. That of a
+folder changes with every file in it, so covered folders are held open instead: their numbers stay taken.
 """
 
 from __future__ import annotations
