@@ -353,7 +353,7 @@ class Spending:
         unread = replace(bare, input_tokens=usage.input_tokens + read, cache_read_input_tokens=0)
         input_rate = (self._price(model, Usage(input_tokens=usage.prompt_tokens)) or 0.0) / usage.prompt_tokens
         again = max(0.0, (self._price(model, unread) or 0.0) - input_rate * read)
-        cheap = max(0.0, whole - again)
+        read_cost = max(0.0, whole - again)
         new_rate = again / billed if billed else 0.0
         old = usage.prompt_tokens - min(round(self._fresh * density), billed)
         old_cost = read_cost + new_rate * max(0, old - read)
