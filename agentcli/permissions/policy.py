@@ -102,7 +102,7 @@ class Policy(LatePolicy):
         )
         if decision.behavior == "ask" and self.mode is PermissionMode.DONT_ASK:
             cause = decision.cause or decision.reason
-            reason = f"dontAsk mode denies calls that need approval: {cause}"
+            reason = f"The mode dontAsk denies calls that need approval: {cause}"
             return replace(decision, behavior="deny", reason=reason, denied_by="dontAsk mode")
         return decision
 

@@ -53,7 +53,7 @@ def test_rules_are_read_with_their_source_and_timeout() -> None:
         ({"Stop": {}}, "hooks.Stop must be a list"),
         ({"Stop": [3]}, "each entry of hooks.Stop must be an object"),
         ({"Stop": [{"hooks": [3]}]}, "must be an object"),
-        ({"Stop": [{"hooks": [{"type": "prompt"}]}]}, "only 'command' is known"),
+        ({"Stop": [{"hooks": [{"type": "prompt"}]}]}, "only 'command' is supported"),
         ({"Stop": [{"hooks": [{"type": "command"}]}]}, "has no command"),
         ({"Stop": [{"hooks": [{"command": " "}]}]}, "is empty"),
         ({"Stop": [{"hooks": [{"command": "x", "timeout": "1"}]}]}, "must be a number"),

@@ -60,9 +60,9 @@ def test_a_field_that_may_be_null_is_optional() -> None:
 @each_row(
     ("schema", "why"),
     [
-        ({}, "no object"),
-        ({"type": "array"}, "no object"),
-        ({"type": "object", "properties": []}, "no object"),
+        ({}, "not an object"),
+        ({"type": "array"}, "not an object"),
+        ({"type": "object", "properties": []}, "not an object"),
         ({"properties": {"x": {"type": "object", "properties": {}}}}, "not a text"),
         ({"properties": {"x": {"type": "array", "items": {"type": "object"}}}}, "not a text"),
         ({"properties": {"x": {"type": "array", "items": {"type": "string"}}}}, "not a text"),

@@ -114,7 +114,7 @@ def test_a_package_that_cannot_be_imported_is_logged_once_and_not_needed(caplog:
     run_virtual(main)
     assert later.loads == 1
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "go on without it" in caplog.text
+    assert "continue without it" in caplog.text
 
 
 def test_closing_ends_the_wait_and_the_import() -> None:

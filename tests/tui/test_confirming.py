@@ -187,7 +187,7 @@ def test_the_app_confirms_a_typed_model_and_not_a_picked_one(tmp_path: Path) -> 
         assert "re-bills 40k tokens, about $0.20, once" in test_app.shown(app)
         await pilot.press("escape")
         await test_app.idle(pilot, app)
-        assert "Nothing was changed." in test_app.shown(app)
+        assert "The model is still" in test_app.shown(app)
         assert engine.model == MODEL
         await test_app.sends(pilot, app, "/model")
         await test_app.until(pilot, lambda: isinstance(app.screen, ModelPicker))
