@@ -116,7 +116,7 @@ class ConfiguredHooks(Hooks):
         stronger = own if _STRENGTH.index(own.decision) > _STRENGTH.index(verdict.decision) else verdict
         updated = own.updated_input if verdict.updated_input is None else verdict.updated_input
         context = (*own.context, *(f"A hook adds, before {call.name}: {text}" for text in verdict.context))
-        return PreToolVerdict(stronger.decision, stronger.reason, updated, context, verdict.stop)
+        return PreToolVerdict(stronger.decision, stronger.reason, updated, context, own.stop or verdict.stop)
 
     async def before_question(self, call: ToolUseBlock, input: Json) -> QuestionVerdict:
         own = await self._inner.before_question(call, input)

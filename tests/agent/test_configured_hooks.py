@@ -568,6 +568,18 @@ def test_the_hooks_of_a_caller_are_asked_first() -> None:
     run(main)
 
 
+def test_a_stop_requested_by_the_hooks_of_a_caller_is_kept() -> None:
+    async def main() -> None:
+        class Stops(Hooks):
+            async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
+                return PreToolVerdict(stop="Enough.")
+
+        hooks = hooks_of(rule("PreToolUse", lambda _data: None), inner=Stops())
+        assert (await hooks.before_tool(ToolUseBlock("id", "Look", {}), {})).stop == "Enough."
+
+    run(main)
+
+
 def test_structured_output_goes_around_them_and_keeps_its_count() -> None:
     async def main() -> None:
         hooks = RequireOutput(hooks_of(rule("PreToolUse", special(permissionDecision="deny"))), "Out")
