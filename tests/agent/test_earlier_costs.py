@@ -68,7 +68,7 @@ async def test_a_budget_counts_from_now_on(tmp_path: Path) -> None:
 def test_recorded_costs_are_read_back(used: list[tuple[str, int]]) -> None:
     catalog, totals = Catalog(), Totals()
     for model, tokens in used:
-        usage = Usage(input_tokens=tokens, output_tokens=1, cache_read_input_tokens=7)
+        usage = Usage(input_tokens=tokens, output_tokens=1, cache_read_input_tokens=7, web_search_requests=2)
         totals = totals.adding(model, usage, tokens / 1e6 if model != "other" else None)
     again = totals_from([model_usage(totals, catalog)])
     assert again.cost_usd == pytest.approx(sum(t.cost_usd for t in totals.by_model.values() if not t.unpriced_requests))

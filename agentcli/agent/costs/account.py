@@ -133,6 +133,7 @@ def _row(row: Json) -> ModelTotals:
         output_tokens=_count(row.get("outputTokens")),
         cache_read_input_tokens=_count(row.get("cacheReadInputTokens")),
         cache_write_5m_tokens=_count(row.get("cacheCreationInputTokens")),
+        web_search_requests=_count(row.get("webSearchRequests")),
     )
     cost = row.get("costUSD")
     if not isinstance(cost, int | float) or cost < 0:
