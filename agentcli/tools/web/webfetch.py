@@ -192,11 +192,11 @@ async def _answered(page: _Read, prompt: str, context: ToolContext, signal: Abor
             return failure(_STOPPED, "stopped")
         if reply.text.strip():
             return _output(page, reply.text.strip(), page.note)
-        problem = f"The page could not be summarised ({reply.error or 'no answer'}); here it is itself. "
+        problem = f"The page could not be summarised ({reply.error or 'no answer'}); its text follows. "
     text = page.text[:MOST_DIRECT]
     note = page.note
     if len(page.text) > MOST_DIRECT:
-        note = f"Only the first {MOST_DIRECT:,} of {len(page.text):,} characters are shown."
+        note = f"Only the first {MOST_DIRECT:,} of {len(page.text):,} characters are shown. {page.note}"
     return _output(page, text, problem + note)
 
 
