@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from agentcli.hooks.rules import HookRule
     from agentcli.plugins.plugin import Plugin, ToolCall
     from agentcli.providers.base import Failure, FailureKind, Provider
-    from agentcli.providers.transport import Transport, TransportFailure
+    from agentcli.providers.transports.base import Transport, TransportFailure
     from agentcli.sdk import query
     from agentcli.tools.base import Output, Progress, Tool, ToolContext
     from agentcli.tools.function import tool
@@ -200,7 +200,7 @@ _NAMES = {
     "agentcli.hooks.rules": ("HookRule",),
     "agentcli.plugins.plugin": ("Plugin", "ToolCall"),
     "agentcli.providers.base": ("Failure", "FailureKind", "Provider"),
-    "agentcli.providers.transport": ("Transport", "TransportFailure"),
+    "agentcli.providers.transports.base": ("Transport", "TransportFailure"),
     "agentcli.sdk": ("query",),
     "agentcli.tools.base": (
         "Output",

@@ -145,8 +145,8 @@ def main() -> None:
         code = 141
     if early is not None:
         early.restore.restore_terminal()
-    if "agentcli.core.exit_cleanup" in sys.modules:
-        from agentcli.core.exit_cleanup import run_exit_cleanup
+    if "agentcli.core.processes.exit_cleanup" in sys.modules:
+        from agentcli.core.processes.exit_cleanup import run_exit_cleanup
 
         run_exit_cleanup()
     # Everything that has to be closed is closed; finalising the interpreter would only cost tens of milliseconds.

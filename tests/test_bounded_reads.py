@@ -10,24 +10,24 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "agentcli"
 
 ALLOWED = {
-    "core/bounded_read.py": "the one place",
-    "core/descendants.py": "/proc of our own children",
+    "core/files/bounded_read.py": "the one place",
+    "core/processes/descendants.py": "/proc of our own children",
     "permissions/sandbox/linux/processes.py": "/proc of our own children",
     "permissions/sandbox/linux/probe.py": "/proc/sys",
     "doctor/machine.py": "/proc/sys",
     "tools/shell/orphan_processes.py": "/proc of our own children, read in one piece",
     "tools/files/replace.py": "opens a folder in order to sync it",
-    "tools/search/grep.py": "uses the opener of core/link_free.py",
-    "tools/files/numbered_lines.py": "uses the opener of core/link_free.py",
+    "tools/search/grep.py": "uses the opener of core/files/link_free.py",
+    "tools/files/numbered_lines.py": "uses the opener of core/files/link_free.py",
     "tools/shell/bashoutput.py": "the output file of our own background command",
     "config/credentials.py": "opens without following links, regular files only, checks the owner",
     "permissions/git/config.py": "regular files only, with a limit of its own",
-    "interactive/history.py": "rewrites the descriptor that it has locked",
-    "interactive/editor.py": "the file that the user's editor wrote for us, size checked",
+    "interactive/drafts/history.py": "rewrites the descriptor that it has locked",
+    "interactive/drafts/editor.py": "the file that the user's editor wrote for us, size checked",
     "tui/terminal/instant.py": "the first paint imports nothing; reads one bounded piece of our own state file",
     "plain/terminal.py": "the user's ~/.inputrc, a bounded piece",
     "plain/front_end_choice.py": "the user's own settings, before anything is imported",
-    "cli/invocation.py": "a file that the user names on the command line, which may be a pipe",
+    "cli/flags/invocation.py": "a file that the user names on the command line, which may be a pipe",
     "cli/reference.py": "a file that the developer names on the command line",
     "providers/script.py": "a file that the user names in AGENTCLI_SCRIPT",
     "permissions/sandbox/filtered.py": "opens without following links, regular files only, with a limit of its own",
@@ -75,7 +75,7 @@ def test_no_file_is_read_without_bounds() -> None:
         if str(path.relative_to(PACKAGE)) not in ALLOWED
         for call in _reads(path.read_text(encoding="utf-8"))
     }
-    assert not found, "use agentcli.core.bounded_read"
+    assert not found, "use agentcli.core.files.bounded_read"
 
 
 def test_every_exception_is_still_needed() -> None:

@@ -48,7 +48,7 @@ ONLY_IN = {
     "rich": ("tui/", "plain/", "headless/text.py"),
     "prompt_toolkit": ("plain/",),
     "typer": ("cli/",),
-    "anthropic": ("providers/sdk.py",),
+    "anthropic": ("providers/transports/sdk.py",),
     "tree_sitter": (
         "permissions/shell/syntax_tree.py",
         "permissions/shell/cursor.py",
@@ -60,7 +60,7 @@ ONLY_IN = {
         "permissions/shell/loose_parser.py",
     ),
     "tree_sitter_bash": ("permissions/shell/syntax_tree.py",),
-    "h11": ("providers/http11.py",),
+    "h11": ("providers/transports/http11.py",),
     "httpx2": ("providers/", "tools/web/http_get.py", "mcp/"),
     "mcp": ("mcp/",),
     "PIL": ("tools/documents/image.py",),
@@ -69,7 +69,7 @@ ONLY_IN = {
     "markdownify": ("tools/web/html_worker.py",),
     "watchfiles": ("tui/theme/themes.py", "agent/updates/file_watch.py"),
     "pygments": ("tui/blocks/",),
-    "markdown_it": ("tui/blocks/", "plain/rendering.py"),
+    "markdown_it": ("tui/blocks/", "plain/output/rendering.py"),
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.support.tables import each_row
 
 PACKAGE = Path(__file__).parent.parent / "agentcli"
-THE_ONE = "core/own_programs.py"
+THE_ONE = "core/processes/own_programs.py"
 """Also starts the commands of the model and the user for `tools/process.py`."""
 
 MODULES = frozenset({"subprocess", "multiprocessing", "pty", "popen2", "_posixsubprocess", "webbrowser"})
@@ -65,7 +65,7 @@ def test_no_other_module_starts_a_process() -> None:
         for path in sorted(PACKAGE.rglob("*.py"))
         if (names := list(starts(path.read_text(encoding="utf-8"))))
     }
-    assert set(found) == {THE_ONE}, "start programs with agentcli.core.own_programs"
+    assert set(found) == {THE_ONE}, "start programs with agentcli.core.processes.own_programs"
 
 
 @each_row(
@@ -94,7 +94,7 @@ def test_the_check_sees_every_way_to_start_one(source: str) -> None:
 def test_the_modules_that_run_programs_are_listed() -> None:
     """`start_program` takes any absolute path, so each caller has to be looked at: `tools/process.py` passes on the
     commands of the model and the user, `hooks/command.py` and `tui/status/command.py` those of the settings,
-    `mcp/stdio.py` and `mcp/transport.py` those of the servers' configuration, the others run programs of our
+    `mcp/transports/stdio.py` and `mcp/transport.py` those of the servers' configuration, the others run programs of our
     own."""
     callers = {
         str(path.relative_to(PACKAGE))
@@ -102,10 +102,10 @@ def test_the_modules_that_run_programs_are_listed() -> None:
         if STARTER.search(path.read_text(encoding="utf-8")) and not path.match(THE_ONE)
     }
     assert callers == {
-        "core/browser.py",
+        "core/processes/browser.py",
         "hooks/command.py",
-        "mcp/orphan_guard.py",
-        "mcp/stdio.py",
+        "mcp/transports/orphan_guard.py",
+        "mcp/transports/stdio.py",
         "mcp/transport.py",
         "providers/credentials.py",
         "tools/process.py",

@@ -44,7 +44,7 @@ def test_its_links_have_targets() -> None:
 
 def test_every_flag_of_the_readme_exists() -> None:
     from agentcli.cli.app import command_tree
-    from agentcli.cli.flags import BY_NAME
+    from agentcli.cli.flags.table import BY_NAME
 
     commands = list(command_tree().commands.values())
     commands += [inner for command in commands for inner in getattr(command, "commands", {}).values()]

@@ -10,7 +10,7 @@ from agentcli.context.estimate import text_tokens
 from agentcli.core.growing import Growing
 from agentcli.core.messages import Json, Message, block_to_wire
 from agentcli.providers.base import Request, Thinking
-from agentcli.providers.deferred_tools import ReferenceReader, with_api_search
+from agentcli.providers.requests.deferred_tools import ReferenceReader, with_api_search
 
 
 class LoadedTools:

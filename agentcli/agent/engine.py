@@ -28,14 +28,14 @@ from agentcli.agent.submission import Submission, SubmissionWork
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason, AbortSignal
 from agentcli.core.aio import in_thread
-from agentcli.core.launch import Launcher
 from agentcli.core.messages import TYPED, Json, Message, Origin
 from agentcli.core.permission import Answer, Decision, Need
+from agentcli.core.processes.launch import Launcher
 from agentcli.definitions.library import Library
 from agentcli.memory.instructions import InstructionFile
 from agentcli.memory.notes import Notes
 from agentcli.providers.base import Effort, Thinking
-from agentcli.providers.catalog import Catalog
+from agentcli.providers.models.catalog import Catalog
 from agentcli.tools.titles import title_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from agentcli.agent.toolcalls.executor import Executor
 from agentcli.core.frozen import frozen
 from agentcli.core.usage import Price, Usage
 from agentcli.providers.base import Effort, Thinking
-from agentcli.providers.catalog import Catalog, ModelInfo
+from agentcli.providers.models.catalog import Catalog, ModelInfo
 
 
 @frozen

@@ -18,7 +18,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import Merge
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import EXPANDED, TYPED, Json, Message, Origin, ToolUseBlock, user_message
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.core.tool_errors import unwrapped
 from agentcli.definitions.expansion import ShellPart, expand, fill_arguments, uses_arguments
 from agentcli.definitions.files import CommandFile, SkillFile

@@ -20,10 +20,10 @@ from agentcli.core.abort import AbortController, Aborted, AbortReason, AbortSign
 from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock
-from agentcli.core.launch import Launcher
 from agentcli.core.messages import Json, TextBlock, ToolResultBlock
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import counted
+from agentcli.core.processes.launch import Launcher
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.builtin import name_below
 from agentcli.tools.shell.environment import quiet_environment

@@ -17,7 +17,7 @@ from agentcli.agent.context.compaction import Compaction, Shortening
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.costs.account import Account
 from agentcli.agent.definition_rights import lend_rights
-from agentcli.agent.hook_call import HookCall, hook_message
+from agentcli.agent.hooks.call import HookCall, hook_message
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import budget_stop
 from agentcli.agent.loop.run_loop import run_loop
@@ -36,8 +36,8 @@ from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import EXPANDED, TYPED, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.permission import PermissionMode
-from agentcli.providers.body import Feature
-from agentcli.providers.catalog import nearest_effort
+from agentcli.providers.models.catalog import nearest_effort
+from agentcli.providers.requests.body import Feature
 
 RECORD_SECONDS = 0.01
 """Delay before records are written that can wait, and before a turn is synced: both would delay the next request, which

@@ -21,7 +21,7 @@ from agentcli.core.abort import AbortController, AbortReason
 from agentcli.core.aio import wait_uncancelled
 from agentcli.core.messages import ImageBlock, Json, TextBlock, ToolUseBlock
 from agentcli.core.permission import Answer
-from agentcli.core.plaintext import plain_text
+from agentcli.core.text.plaintext import plain_text
 from agentcli.core.tool_errors import unwrapped
 from agentcli.mcp.offers import McpContent, McpResult
 from agentcli.mcp.serving import ServedClient, ServedTool

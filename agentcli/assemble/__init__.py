@@ -46,10 +46,10 @@ from agentcli.config.settings import Settings
 from agentcli.core import events as ev
 from agentcli.core.aio import in_thread
 from agentcli.core.events import NoticeRaised
-from agentcli.core.launch import Launcher
 from agentcli.core.permission import PermissionMode, mode_label
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import plural
+from agentcli.core.processes.launch import Launcher
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import plural
 from agentcli.definitions.library import Library
 from agentcli.permissions.late_policy import LatePolicy
 from agentcli.workspace.base import Workspace

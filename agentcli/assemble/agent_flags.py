@@ -9,9 +9,9 @@ from agentcli.agent.subagents.specs import BUILTIN, AgentSpec, spec_of
 from agentcli.assemble.definitions import definitions_for
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.options import Options
-from agentcli.core.bounded_json import parse_json
 from agentcli.core.errors import UsageError
-from agentcli.core.plaintext import plain_line
+from agentcli.core.files.bounded_json import parse_json
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.registry import Registry, builtin_tools
 
 _EXAMPLE = '--agents \'{"reviewer": {"description": "Reviews changes", "prompt": "You review."}}\''

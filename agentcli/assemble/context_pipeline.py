@@ -18,7 +18,7 @@ from agentcli.context.pipeline import Pipeline
 from agentcli.context.snip import Snip
 from agentcli.context.steps import ContextStep
 from agentcli.context.view import ContextView
-from agentcli.core.bounded_read import read_bounded
+from agentcli.core.files.bounded_read import read_bounded
 
 STEPS = ("budget", "snip", "microcompact", "collapse")
 """Names of the steps in their strict order (SPEC 2.1)."""

@@ -13,9 +13,9 @@ from agentcli.config.settings import SettingsRequest, load_settings
 from agentcli.config.trust import TrustStore, trust_root
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
-from agentcli.core.programs import folders_named
-from agentcli.core.real_path import real_path
-from agentcli.providers.catalog import Catalog
+from agentcli.core.files.real_path import real_path
+from agentcli.core.processes.programs import folders_named
+from agentcli.providers.models.catalog import Catalog
 from agentcli.session.paths import project_key
 
 

@@ -16,8 +16,8 @@ from agentcli.assemble.environment import Environment
 from agentcli.config.files import SIZE_LIMIT, parse_document
 from agentcli.config.paths import PROJECT_FOLDER
 from agentcli.config.trust import content_digest, trust_root
-from agentcli.core.bounded_read import Unread, read_bounded
 from agentcli.core.errors import UsageError
+from agentcli.core.files.bounded_read import Unread, read_bounded
 
 if TYPE_CHECKING:
     from agentcli.hooks.rules import HookRule
@@ -33,8 +33,8 @@ def hooks_for(env: Environment, further: Iterable[HookRule] = ()) -> Hooks:
     inner, rules = env.options.extensions.hooks, [*_rules(env), *further]
     if not rules:
         return inner
-    from agentcli.agent.configured_hooks import ConfiguredHooks
-    from agentcli.core.own_programs import user_environment
+    from agentcli.agent.hooks.configured import ConfiguredHooks
+    from agentcli.core.processes.own_programs import user_environment
     from agentcli.hooks.runner import HookPlace, HookRunner
     from agentcli.tools.shell.environment import PassedVariables, child_environment
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from agentcli.config.credentials import KeyLocation
     from agentcli.providers.check import KeyCheck
-    from agentcli.providers.local import LocalServer, Program
+    from agentcli.providers.models.local import LocalServer, Program
 
 _LONGEST_KEY = 8_192
 
@@ -106,7 +106,7 @@ class Login:
         return f"because {source} takes precedence: {fix}"
 
     async def servers(self, programs: Sequence[Program] | None = None) -> tuple[LocalServer, ...]:
-        from agentcli.providers.local import PROGRAMS, find_local_servers
+        from agentcli.providers.models.local import PROGRAMS, find_local_servers
 
         return await find_local_servers(PROGRAMS if programs is None else programs)
 

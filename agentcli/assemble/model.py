@@ -10,7 +10,7 @@ from agentcli.agent.toolcalls.executor import BatchExecutor, Executor
 from agentcli.assemble.environment import Environment
 from agentcli.core.errors import AgentError, CredentialError, UsageError
 from agentcli.providers.base import Effort, Provider, Thinking, ThinkingMode
-from agentcli.providers.catalog import DEFAULT_MODEL, SMALL_MODEL, ModelInfo, nearest_effort
+from agentcli.providers.models.catalog import DEFAULT_MODEL, SMALL_MODEL, ModelInfo, nearest_effort
 
 if TYPE_CHECKING:
     from agentcli.agent.plugins.session_plugins import SessionPlugins
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from agentcli.providers.connection import Connection
     from agentcli.providers.context_windows import ContextWindows
     from agentcli.providers.credentials import Credentials
-    from agentcli.providers.sdk import Platform
-    from agentcli.providers.transport import Transport
+    from agentcli.providers.transports.base import Transport
+    from agentcli.providers.transports.sdk import Platform
 
 PROVIDERS = ("auto", "sdk", "wire", "scripted")
 """Built-in values of the setting `provider`; any other value is the name of a plugin's provider."""
@@ -121,7 +121,7 @@ class ModelBuilder:
         except CredentialError as error:
             if self._env.options.key_needed:
                 raise
-            from agentcli.providers.transport import NoTransport
+            from agentcli.providers.transports.base import NoTransport
 
             problem = str(error)
             transport, key_source, credentials = NoTransport(problem), "none", None
@@ -225,7 +225,7 @@ class ModelBuilder:
             return self._scripted(), "none", None
         if platform != "anthropic":
             from agentcli.providers.credentials import Credentials
-            from agentcli.providers.sdk import SdkTransport
+            from agentcli.providers.transports.sdk import SdkTransport
 
             return SdkTransport(Credentials(""), platform), platform, None
         credentials = self.credentials()
@@ -234,16 +234,16 @@ class ModelBuilder:
     def _direct(self, kind: str, credentials: Credentials) -> Transport:
         """The transport to the API. `kind`: value of the setting `provider`."""
         if kind == "sdk":
-            from agentcli.providers.sdk import SdkTransport
+            from agentcli.providers.transports.sdk import SdkTransport
 
             return SdkTransport(credentials)
-        from agentcli.providers.wire import WireTransport
+        from agentcli.providers.transports.wire import WireTransport
 
         if kind == "wire" or not self._env.options.interactive:
             return WireTransport(credentials)
-        from agentcli.providers.encode import BodyEncoder
-        from agentcli.providers.late_sdk import LateSdkTransport
-        from agentcli.providers.sdk import SdkTransport
+        from agentcli.providers.requests.encode import BodyEncoder
+        from agentcli.providers.transports.late_sdk import LateSdkTransport
+        from agentcli.providers.transports.sdk import SdkTransport
 
         # A shared encoder: the second transport reuses what the first one has encoded.
         encoder = BodyEncoder()

@@ -20,11 +20,11 @@ from agentcli.config.paths import own_parts, project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
 from agentcli.core.errors import UsageError
+from agentcli.core.files.real_path import real_path
 from agentcli.core.frozen import frozen
-from agentcli.core.installation import installation_paths
-from agentcli.core.launch import Launcher
 from agentcli.core.permission import PermissionMode
-from agentcli.core.real_path import real_path
+from agentcli.core.processes.installation import installation_paths
+from agentcli.core.processes.launch import Launcher
 from agentcli.permissions.granting import CREDENTIALS, NETWORK, known_credentials
 from agentcli.permissions.late_policy import LatePolicy
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, RuleScope, parse_rule, parse_rules

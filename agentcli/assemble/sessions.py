@@ -31,7 +31,7 @@ from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message
-from agentcli.core.programs import clean_search_path
+from agentcli.core.processes.programs import clean_search_path
 from agentcli.definitions.library import Library
 from agentcli.memory.notes import mechanics
 from agentcli.session.base import SessionContext, Store

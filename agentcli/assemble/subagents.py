@@ -23,7 +23,7 @@ from agentcli.assemble.sessions import OpenedSession, SessionBuilder
 from agentcli.context.prompt import system_parts
 from agentcli.core.events import MessageAppended
 from agentcli.definitions.library import Library
-from agentcli.providers.catalog import nearest_effort
+from agentcli.providers.models.catalog import nearest_effort
 from agentcli.session.base import SessionContext, Store
 from agentcli.tools.files.read_cache import ReadCache
 from agentcli.tools.registry import Registry

@@ -1,4 +1,8 @@
-"""The command line: parses arguments, builds `Options`, imports exactly one front end."""
+"""The command line: parses arguments, builds `Options`, imports exactly one front end.
+
+main      from the arguments to the exit code        app   the typer sub-commands
+flags/    the flags, their parser and help           mcp/  `agentcli mcp`
+"""
 
 COMMANDS = {
     "help": "Show help for agentcli or a command.",

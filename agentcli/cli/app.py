@@ -19,15 +19,15 @@ from typer.main import get_command
 
 from agentcli.cli import COMMANDS
 from agentcli.cli import login as cli_login
-from agentcli.cli import mcp as cli_mcp
 from agentcli.cli import permissions as cli_permissions
 from agentcli.cli import plugins as cli_plugins
 from agentcli.cli import quarantine as cli_quarantine
 from agentcli.cli import status as cli_status
-from agentcli.cli.flags import FLAGS, GROUPS, MODES, SHELLS, Flag
-from agentcli.cli.helptext import Section, SubcommandHelp, command_help, here, print_help, root_help
+from agentcli.cli.flags.helptext import Section, SubcommandHelp, command_help, here, print_help, root_help
+from agentcli.cli.flags.parse import nearest
+from agentcli.cli.flags.table import FLAGS, GROUPS, MODES, SHELLS, Flag
+from agentcli.cli.mcp import commands as cli_mcp
 from agentcli.cli.output import echo, echo_json, notice
-from agentcli.cli.parse import nearest
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
@@ -247,7 +247,7 @@ def trust(
 def completion(
     shell: Annotated[str, typer.Argument(help=f"{', '.join(SHELLS[:-1])} or {SHELLS[-1]}.", metavar="SHELL")],
 ) -> None:
-    from agentcli.cli.complete import SCRIPTS
+    from agentcli.cli.flags.complete import SCRIPTS
 
     if shell not in SCRIPTS:
         raise UsageError(f"Unknown shell {shell!r}. Choose one of {', '.join(SCRIPTS)}.")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from agentcli.cli.parse import Parsed, parse
+from agentcli.cli.flags.parse import Parsed, parse
 from agentcli.core.errors import AgentError
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli.cli.crash import ReportingHandler
-from agentcli.cli.early import terminal_restored
+from agentcli.cli.flags.early import terminal_restored
 from agentcli.cli.output import write_bytes
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
-from agentcli.core.plaintext import plain_line, terminal_line, terminal_text
+from agentcli.core.text.plaintext import plain_line, terminal_line, terminal_text
 from agentcli.demo import FIRST_PROMPT
 from agentcli.demo.project import CODE, Project, remove_leftovers
 from agentcli.demo.tour import Tour
@@ -103,7 +103,7 @@ class _Demo:
     def _options(self) -> Options:
         from agentcli.assemble import Options
         from agentcli.demo.transport import DemoTransport
-        from agentcli.providers.catalog import Catalog
+        from agentcli.providers.models.catalog import Catalog
         from agentcli.providers.provider import MessagesProvider
 
         self.wait_for_preparing()

@@ -7,7 +7,7 @@ import os
 import typer
 
 from agentcli.assemble import Options
-from agentcli.cli.flags import SANDBOX_MODES
+from agentcli.cli.flags.table import SANDBOX_MODES
 from agentcli.cli.output import echo, echo_json, echo_styled
 from agentcli.core.errors import UsageError
 from agentcli.doctor.check_context import CheckContext, OutputScreen

@@ -14,7 +14,7 @@ from typing import Any
 from agentcli.config.paths import Paths
 from agentcli.config.settings import SettingRow, Settings
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.providers.credentials import shown_url
 from agentcli.session.find import SessionInfo, list_sessions
 

@@ -15,7 +15,7 @@ from agentcli.assemble import Options
 from agentcli.assemble.login import EndpointAddress, Login, tidy_key
 from agentcli.cli.output import ask_secret, confirm, echo, notice
 from agentcli.core.errors import CredentialError, UsageError
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.providers.check import KeyCheck
 from agentcli.providers.credentials import shown_url
 

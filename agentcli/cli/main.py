@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.cli.early import restore_terminal, terminal_restored
-from agentcli.cli.flags import COMPLETE_VARIABLE
+from agentcli.cli.flags.early import restore_terminal, terminal_restored
+from agentcli.cli.flags.parse import Parsed, parse
+from agentcli.cli.flags.table import COMPLETE_VARIABLE
 from agentcli.cli.output import complain, write_bytes
-from agentcli.cli.parse import Parsed, parse
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.plain.front_end_choice import is_dumb_terminal, may_choose_plain
 
@@ -56,7 +56,7 @@ def _report(error: Exception, environ: Mapping[str, str]) -> int:
 
 def _dispatch(argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool, early: Instant | None) -> int:
     if (shell := environ.get(COMPLETE_VARIABLE)) is not None:
-        from agentcli.cli.complete import answer
+        from agentcli.cli.flags.complete import answer
 
         return answer(shell, argv[1:], environ)
     parsed = parse(argv)
@@ -67,7 +67,7 @@ def _dispatch(argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool,
     if parsed.command:
         return _typer(parsed.command)
     if parsed.get("help"):
-        from agentcli.cli.helptext import here, print_help, root_help
+        from agentcli.cli.flags.helptext import here, print_help, root_help
 
         return print_help(root_help(*here()))
     if parsed.get("version"):
@@ -134,7 +134,7 @@ def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> i
 
 
 def _options(parsed: Parsed, cwd: Path) -> Options:
-    from agentcli.cli.invocation import build_invocation
+    from agentcli.cli.flags.invocation import build_invocation
 
     return build_invocation(parsed, cwd).options
 
@@ -142,8 +142,8 @@ def _options(parsed: Parsed, cwd: Path) -> Options:
 def _become_demo(early: Instant | None) -> int:
     """Replace the process by the tour, so that nothing of this session remains."""
     restore_terminal(early)
-    from agentcli.core.installation import library_folders, package_root
-    from agentcli.core.own_programs import become
+    from agentcli.core.processes.installation import library_folders, package_root
+    from agentcli.core.processes.own_programs import become
 
     libraries = dict.fromkeys((*library_folders(), str(package_root())))
     become("from agentcli.__main__ import main; main()", "demo", libraries=list(libraries))
@@ -153,8 +153,8 @@ def _environment_of_programs(
     parsed: Parsed, environ: Mapping[str, str], cwd: Path, further: Sequence[str] = ()
 ) -> Mapping[str, str]:
     """The environment for a front end and its programs (editor, clipboard, status line), not for the engine."""
-    from agentcli.core.own_programs import user_environment
-    from agentcli.core.programs import folders_named
+    from agentcli.core.processes.own_programs import user_environment
+    from agentcli.core.processes.programs import folders_named
 
     home = environ.get("HOME")
     named = folders_named((*parsed.get("add_dir", ()), *further), cwd, Path(home) if home else None)
@@ -203,7 +203,7 @@ def _plain(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) ->
 
 
 def _headless(parsed: Parsed, environ: Mapping[str, str], stdin_open: bool) -> int:
-    from agentcli.cli.invocation import build_invocation
+    from agentcli.cli.flags.invocation import build_invocation
 
     try:
         invocation = build_invocation(parsed, _current_folder())

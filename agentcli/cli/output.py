@@ -11,7 +11,7 @@ import os
 import re
 import sys
 
-from agentcli.core.plaintext import json_for_terminal, terminal_text
+from agentcli.core.text.plaintext import json_for_terminal, terminal_text
 
 _OUR_STYLES = re.compile("(\x1b\\[[0-9;]*m)")
 
@@ -39,7 +39,7 @@ def echo_json(value: object) -> None:
 
 def notice(text: str) -> None:
     """Print one line about a problem on standard error."""
-    from agentcli.core.plaintext import plain_line
+    from agentcli.core.text.plaintext import plain_line
 
     echo(f"agentcli: {plain_line(text, 600)}", err=True)
 

@@ -12,8 +12,8 @@ from agentcli.assemble import Rights, rights_for
 from agentcli.cli.output import echo, echo_json, notice
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need
-from agentcli.core.plaintext import plain_line, terminal_line
-from agentcli.core.plural import plural
+from agentcli.core.text.plaintext import plain_line, terminal_line
+from agentcli.core.text.plural import plural
 
 EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
 
@@ -102,8 +102,8 @@ def decided(rights: Rights, tool: str, subject: str) -> tuple[Decision, list[str
 
 
 def rights_with(flags: list[str]) -> Rights:
-    from agentcli.cli.invocation import build_invocation
-    from agentcli.cli.parse import parse
+    from agentcli.cli.flags.invocation import build_invocation
+    from agentcli.cli.flags.parse import parse
 
     return rights_for(build_invocation(parse(flags), Path.cwd()).options)
 

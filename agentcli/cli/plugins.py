@@ -10,7 +10,7 @@ import typer
 
 from agentcli.cli.output import echo, echo_json
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.shell import shown_name
+from agentcli.core.processes.shell import shown_name
 
 NEW_HELP = "Write a working example plugin and its test, and print where they are."
 LIST_HELP = "Load all plugins of this folder and list what they add, their load time and their problems."

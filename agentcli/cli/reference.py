@@ -15,10 +15,10 @@ from pathlib import Path
 
 from agentcli.cli import COMMANDS
 from agentcli.cli.app import command_tree, manual_of
-from agentcli.cli.examples import GENERAL, OF_COMMANDS
 from agentcli.cli.exits import EXIT_CODES
-from agentcli.cli.flags import FLAGS, GROUPS
-from agentcli.cli.helptext import flag_row
+from agentcli.cli.flags.examples import GENERAL, OF_COMMANDS
+from agentcli.cli.flags.helptext import flag_row
+from agentcli.cli.flags.table import FLAGS, GROUPS
 from agentcli.cli.output import echo
 from agentcli.commands.registry import COMMANDS as SLASH_COMMANDS
 from agentcli.config.environment import FILES, SET_FOR_COMMANDS, VARIABLES, ReferenceEntry

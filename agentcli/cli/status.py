@@ -17,7 +17,7 @@ from agentcli.cli.output import echo, echo_json
 from agentcli.config.trust import parts_of
 from agentcli.core.errors import AgentError, CredentialError
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.providers.credentials import shown_url
 from agentcli.session.find import list_sessions
 

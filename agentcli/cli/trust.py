@@ -13,8 +13,8 @@ from agentcli.cli.output import confirm, echo
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState, TrustStore
 from agentcli.config.trust_effects import effects_of
 from agentcli.core.errors import UsageError
-from agentcli.core.plaintext import terminal_line
-from agentcli.core.shell import shown_command, shown_name
+from agentcli.core.processes.shell import shown_command, shown_name
+from agentcli.core.text.plaintext import terminal_line
 
 
 def list_trusted() -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from agentcli.cli.flags.parse import Parsed
 from agentcli.cli.output import complain
-from agentcli.cli.parse import Parsed
 from agentcli.core.errors import AgentError
-from agentcli.core.shell import shown_name
+from agentcli.core.processes.shell import shown_name
 
 
 @contextmanager

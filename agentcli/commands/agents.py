@@ -6,7 +6,7 @@ from agentcli.agent.engine import Engine
 from agentcli.agent.subagents.run import AgentRun
 from agentcli.agent.subagents.specs import SMALL_MODEL, AgentSpec
 from agentcli.commands.base import Manual
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 
 MANUAL = Manual(
     "The model starts sub-agents with the Task tool. To define one, put a Markdown file into .agentcli/agents/ or into "

@@ -14,7 +14,7 @@ from agentcli.agent.engine import Engine
 from agentcli.agent.profile import Profile
 from agentcli.commands.base import say
 from agentcli.core.events import Event
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 
 NOW_HELP = "If re-reading the context costs confirmCostAbove or more, you are asked first; now skips the question."
 

@@ -6,7 +6,7 @@ from agentcli.agent.costs.budget_question import dollars
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.core.errors import UsageError
-from agentcli.core.format import money, percent
+from agentcli.core.text.format import money, percent
 
 MANUAL = Manual(
     "Warns at 80% and asks before spending more than the budget.",

@@ -9,7 +9,7 @@ from dataclasses import replace
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.core.events import CompactionFailed, ContextCompacted, Event, Result
-from agentcli.core.format import token_count
+from agentcli.core.text.format import token_count
 
 MANUAL = Manual(
     "Shows the summary first, and you can edit it. Compaction also runs automatically before the context window is "

@@ -9,7 +9,7 @@ from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.config.settings import SettingRow
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 
 MANUAL = Manual(
     "Shows each value and its source. Enter changes a value, for you or for this project.",

@@ -14,9 +14,9 @@ from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import GAP, WIDTH, cells, cut
 from agentcli.core.errors import UsageError
-from agentcli.core.format import percent, token_count
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import counted
+from agentcli.core.text.format import percent, token_count
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 
 if TYPE_CHECKING:
     from agentcli.agent.mcp.costs import ServerCost

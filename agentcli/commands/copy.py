@@ -9,8 +9,8 @@ from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.core.answers import answers
 from agentcli.core.errors import UsageError
-from agentcli.core.plaintext import plain_text
-from agentcli.core.plural import counted
+from agentcli.core.text.plaintext import plain_text
+from agentcli.core.text.plural import counted
 
 MANUAL = Manual(
     "Copies Markdown, without gutters and line wraps. Over ssh, the terminal sets the clipboard.",

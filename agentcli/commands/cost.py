@@ -9,9 +9,9 @@ from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import WIDTH, table, width_of
-from agentcli.core.format import about_money, money, percent, token_count
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import counted
+from agentcli.core.text.format import about_money, money, percent, token_count
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 from agentcli.core.usage import ModelTotals, Totals, Usage
 
 MANUAL = Manual("Lists tokens and cost per model, prompt and tool.", (("/cost", "show tokens and cost so far"),))

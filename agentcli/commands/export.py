@@ -26,8 +26,8 @@ from agentcli.core.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.core.plural import counted
+from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.plural import counted
 from agentcli.core.tool_errors import unwrapped
 from agentcli.session.details import SessionDetails
 from agentcli.tools.files.diff import diff_display

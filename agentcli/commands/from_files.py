@@ -9,7 +9,7 @@ from agentcli.agent.engine import Engine
 from agentcli.agent.prompt_expansion import DefinedPrompt
 from agentcli.commands.base import Command, Manual
 from agentcli.core.events import Event
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.definitions.files import CommandFile, SkillFile
 from agentcli.definitions.library import Library
 

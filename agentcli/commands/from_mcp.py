@@ -14,7 +14,7 @@ from agentcli.commands.base import Command, Manual
 from agentcli.commands.mcp_listing import argument_hint, prompt_lines, prompt_summary, server_name
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.offers import McpContent, PromptMessage, PromptOffer
 from agentcli.mcp.server import McpServer

@@ -14,7 +14,7 @@ from agentcli.agent.plugins.session_plugins import SessionPlugins
 from agentcli.commands.base import Command, Manual, fail, say
 from agentcli.core.aio import in_thread
 from agentcli.core.events import Event
-from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.text.plaintext import plain_line, plain_text
 
 _LONGEST_SUMMARY = 120
 

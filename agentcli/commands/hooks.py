@@ -8,10 +8,10 @@ from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.core.errors import UsageError
-from agentcli.core.format import duration
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import plain_line
-from agentcli.core.shell import shown_command
+from agentcli.core.processes.shell import shown_command
+from agentcli.core.text.format import duration
+from agentcli.core.text.plaintext import plain_line
 
 MANUAL = Manual(
     "Hooks are commands in the settings that run at fixed points of a session, for example before each tool call. The "

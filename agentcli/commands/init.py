@@ -11,7 +11,7 @@ from pathlib import Path
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.core.events import Event
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 
 MANUAL = Manual(
     "The model reads the project and writes AGENTS.md: how to build and test it, and where things are. An existing "

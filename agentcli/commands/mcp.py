@@ -23,7 +23,7 @@ from agentcli.core.abort import Aborted
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.servers import McpServers

@@ -9,11 +9,11 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from agentcli.commands.table import cut
-from agentcli.core.format import byte_size
-from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.core.plural import counted
-from agentcli.core.secret_text import holds_secret, is_random, is_secret_name, without_url_credentials
-from agentcli.core.shell import shown_command
+from agentcli.core.processes.shell import shown_command
+from agentcli.core.text.format import byte_size
+from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.plural import counted
+from agentcli.core.text.secret_text import holds_secret, is_random, is_secret_name, without_url_credentials
 from agentcli.mcp.offers import PromptOffer, ResourceOffer, ResourceTemplateOffer, ToolOffer
 from agentcli.mcp.server import McpServer, ServerState
 from agentcli.mcp.tool_names import server_parts, tool_names

@@ -17,10 +17,10 @@ from agentcli.commands.memory_files import (
     read_file,
     write_file,
 )
-from agentcli.core.bounded_read import read_start
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.format import byte_size
-from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.files.bounded_read import read_start
+from agentcli.core.text.format import byte_size
+from agentcli.core.text.plaintext import plain_line, plain_text
 
 MANUAL = Manual(
     "Notes that the agent keeps about this project across sessions, and AGENTS.md and CLAUDE.md files. Ask it to "

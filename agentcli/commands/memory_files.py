@@ -10,10 +10,10 @@ from pathlib import Path
 
 from agentcli.agent.engine import Engine
 from agentcli.config.atomic import replace_file
-from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.errors import AgentError
+from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.memory.notes import INDEX
 
 _LARGEST = 1024 * 1024

@@ -12,7 +12,7 @@ from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.config.paths import Paths
 from agentcli.config.save import save_setting
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.definitions.builtin_styles import all_styles
 from agentcli.definitions.files import StyleFile
 

@@ -13,7 +13,7 @@ from agentcli.commands.front_end import FrontEnd
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Behavior, SaveTo
-from agentcli.core.plaintext import plain_line, visible_text
+from agentcli.core.text.plaintext import plain_line, visible_text
 from agentcli.permissions.rules.text import checked, covered_by, risk_of
 
 MANUAL = Manual(

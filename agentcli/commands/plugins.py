@@ -9,7 +9,7 @@ from agentcli.agent.plugins.active_parts import line_of_function
 from agentcli.commands.base import Manual
 from agentcli.commands.registry import find
 from agentcli.core.errors import UsageError
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.plugins.collection import LoadedPlugin
 from agentcli.plugins.loading import PluginProblem
 

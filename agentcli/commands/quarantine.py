@@ -11,7 +11,7 @@ from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
-from agentcli.core.plaintext import plain_line, terminal_line
+from agentcli.core.text.plaintext import plain_line, terminal_line
 from agentcli.permissions.sandbox.planted.quarantine import Quarantine, QuarantinedItem
 
 MANUAL = Manual(

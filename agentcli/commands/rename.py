@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.core.errors import UsageError
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 
 MANUAL = Manual("agentcli -r NAME resumes a session by its name.", (("/rename the parser", "name this session"),))
 

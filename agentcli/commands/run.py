@@ -8,7 +8,7 @@ from agentcli.agent.engine import Engine
 from agentcli.commands.base import fail
 from agentcli.commands.registry import find, near
 from agentcli.core.events import Event
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 
 
 def run_command(

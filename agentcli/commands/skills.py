@@ -10,9 +10,9 @@ from agentcli.commands.base import Manual
 from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.context.estimate import text_tokens
 from agentcli.core.errors import UsageError
-from agentcli.core.format import token_count
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import counted
+from agentcli.core.text.format import token_count
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 from agentcli.definitions.files import SkillFile
 
 MANUAL = Manual(

@@ -6,8 +6,8 @@ from agentcli import __version__
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.commands.cost import cache_losses
-from agentcli.core.format import elapsed, money, token_count
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.format import elapsed, money, token_count
+from agentcli.core.text.plaintext import plain_line
 
 MANUAL = Manual(
     "Include its output when you report a problem.", (("/status", "show session, model, mode, sandbox and cost"),)

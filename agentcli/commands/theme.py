@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 
 MANUAL = Manual(
     "auto follows the terminal. Put your own themes into ~/.config/agentcli/themes.",

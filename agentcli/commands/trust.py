@@ -11,7 +11,7 @@ from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.config.trust import TrustStore
 from agentcli.core.errors import UsageError
-from agentcli.core.shell import shown_name
+from agentcli.core.processes.shell import shown_name
 
 MANUAL = Manual(
     "Settings, hooks, MCP servers, commands, skills and agents of a project take effect only after you have trusted "

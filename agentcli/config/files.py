@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from agentcli.core.bounded_json import JsonLimitError, parse_json
-from agentcli.core.bounded_read import Reason, Unread, read_bounded
-from agentcli.core.format import byte_size
+from agentcli.core.files.bounded_json import JsonLimitError, parse_json
+from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
-from agentcli.core.plural import counted, plural
+from agentcli.core.text.format import byte_size
+from agentcli.core.text.plural import counted, plural
 
 SIZE_LIMIT = 1024 * 1024
 MOST_PROBLEMS = 20

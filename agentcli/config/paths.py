@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from agentcli.core.files.real_path import real_path
 from agentcli.core.frozen import frozen
-from agentcli.core.real_path import real_path
 
 MANAGED_SETTINGS = Path("/etc/agentcli/settings.json")
 PROJECT_FOLDER = ".agentcli"

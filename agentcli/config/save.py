@@ -21,7 +21,7 @@ from agentcli.config.trust import TrustStore, content_digest, trust_root
 from agentcli.config.values import InvalidValue, parse_value
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 
 _INDENT = lazy_pattern(r"^\{\s*?\n([ \t]+)\"", re.MULTILINE)
 _IGNORED = "settings.local.json\n.gitignore\n"

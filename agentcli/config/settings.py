@@ -23,7 +23,7 @@ from agentcli.config.trust import content_digest, trust_root
 from agentcli.config.values import InvalidValue, parse_text, parse_value
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
-from agentcli.core.plural import counted, plural
+from agentcli.core.text.plural import counted, plural
 
 _MOST_TEXTS = 1_000
 _MOST_TEXT = 65_536

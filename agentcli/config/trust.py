@@ -21,12 +21,12 @@ from typing import Any
 from agentcli.config.atomic import locked, replace_file
 from agentcli.config.files import SIZE_LIMIT
 from agentcli.config.paths import PROJECT_FOLDER, Paths, project_folder
-from agentcli.core.bounded_json import parse_json
-from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.files.bounded_json import parse_json
+from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
+from agentcli.core.files.real_path import real_path
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import terminal_line
-from agentcli.core.real_path import real_path
+from agentcli.core.text.plaintext import terminal_line
 
 _FILES = ("settings.json", "settings.local.json")
 _FOREIGN_FILES = (".mcp.json", ".claude/settings.json", ".claude/settings.local.json")

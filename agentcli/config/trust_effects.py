@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agentcli.config.trust import TrustState
-from agentcli.core.bounded_json import parse_json
+from agentcli.core.files.bounded_json import parse_json
 from agentcli.core.frozen import frozen
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")

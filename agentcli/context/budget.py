@@ -13,8 +13,8 @@ from agentcli.context.edits import ContextEdit, block_id
 from agentcli.context.estimate import block_tokens
 from agentcli.context.steps import ContextState, StepPlan
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Message, TextBlock, ToolResultBlock
+from agentcli.core.text.lazy_pattern import lazy_pattern
 
 Save = Callable[[str, str], str | None]
 """(file name, text) -> path of the saved file, None if it could not be saved. Saving twice is allowed."""

@@ -28,7 +28,7 @@ from agentcli.core.messages import (
     clean_text,
     is_thinking,
 )
-from agentcli.core.plaintext import plain_text
+from agentcli.core.text.plaintext import plain_text
 
 LATEST = 2
 """Number of latest exchanges that are never part of a span."""

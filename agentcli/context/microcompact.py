@@ -15,7 +15,7 @@ from agentcli.context.results import AnsweredCall, ResultReader
 from agentcli.context.steps import ContextState, StepPlan, StepTotal, newest_exchange
 from agentcli.core.growing import Growing
 from agentcli.core.messages import ImageBlock, Json, Message, TextBlock, ToolResultBlock
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 
 CLEARABLE: Mapping[str, tuple[str, str]] = {
     "Read": ("file_path", "Read it again if you need it."),

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentcli.core.bounded_read import read_start
+from agentcli.core.files.bounded_read import read_start
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 

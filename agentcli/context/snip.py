@@ -16,8 +16,8 @@ from agentcli.context.results import AnsweredCall, NewResults, ResultReader, pat
 from agentcli.context.steps import ContextState, StepPlan, StepTotal, newest_exchange
 from agentcli.core.frozen import frozen
 from agentcli.core.growing import Growing
-from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Block, ImageBlock, Message, Origin, TextBlock, ToolResultBlock
+from agentcli.core.text.lazy_pattern import lazy_pattern
 
 READ_AGAIN = "[Read again later: see below]"
 WRITTEN_WHOLE = "[The file was written whole later: see below]"

@@ -1,1 +1,7 @@
-"""Layer 0: values and basic mechanics. Standard library only; imports no other package of agentcli."""
+"""Layer 0: values and basic mechanics. Standard library only; imports no other package of agentcli.
+
+events, messages, errors, usage   the vocabulary of the whole program
+text/                             formatting, searching, cleaning and comparing text
+files/                            bounded reads, paths without links, cached listings
+processes/                        starting programs, finding them, ending what they leave
+"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentcli.core.bounded_read import read_bounded
+from agentcli.core.files.bounded_read import read_bounded
 from agentcli.definitions.files import DefinitionOrigin, StyleFile, parse_style
 from agentcli.definitions.frontmatter import parse_document
 from agentcli.definitions.library import LARGEST_FILE, Library

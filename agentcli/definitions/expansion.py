@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Sequence
 
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 
 _SHELL = lazy_pattern(r"(?<![\w`!\\])!`([^`\n]+)`")
 _ARGUMENT = lazy_pattern(r"(\\?)\$(ARGUMENTS\b|[1-9](?!\d))")

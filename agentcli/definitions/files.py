@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.plaintext import plain_line
 from agentcli.definitions.folders import Scope
 from agentcli.definitions.frontmatter import Document
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 
 Value = str | tuple[str, ...]
 _KEY = lazy_pattern(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*)|[ \t]*)\Z")

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 
 from agentcli.config.trust import content_digest, trust_root
-from agentcli.core.bounded_read import Unread, read_bounded
+from agentcli.core.files.bounded_read import Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.definitions.files import (
     AgentFile,

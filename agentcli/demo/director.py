@@ -14,7 +14,7 @@ from agentcli.agent.toolcalls.summaries import SYSTEM as SUMMARY_SYSTEM
 from agentcli.context.compact import INSTRUCTION, LEAD
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.demo import words
 from agentcli.demo.project import BROKEN, CODE, FIXED, TEST_COMMAND, TESTS
 from agentcli.providers.script import ScriptedReply, system_text

@@ -12,10 +12,10 @@ from agentcli.commands.line import CommandLine, parse_line
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
-from agentcli.core.format import token_count
 from agentcli.core.messages import TextBlock, ThinkingBlock
 from agentcli.core.permission import Answer
-from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.text.format import token_count
+from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.core.tool_errors import unwrapped
 from agentcli.demo.tour import LEAVE, Tour, TourStop
 from agentcli.interactive.wording import event_line

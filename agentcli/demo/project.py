@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from agentcli.core.own_programs import isolated_python, run_program
-from agentcli.core.programs import find_program
+from agentcli.core.processes.own_programs import isolated_python, run_program
+from agentcli.core.processes.programs import find_program
 
 PREFIX = "agentcli-demo-"
 NAME = "evening"

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from agentcli.core.messages import Json
 from agentcli.providers.failures import Endpoint, ErrorResponse, from_response
 from agentcli.providers.script import Delay, Emit, ErrorAnswer
-from agentcli.providers.transport import Transport, TransportFailure
+from agentcli.providers.transports.base import Transport, TransportFailure
 
 TEXT_RATE, THINKING_RATE, CALL_RATE = 150.0, 260.0, 220.0
 """Characters per second."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from agentcli.core.errors import AgentError
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.doctor import foreign, machine, model, sandbox, servers, settings, terminal
 from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding

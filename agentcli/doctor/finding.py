@@ -8,8 +8,8 @@ from typing import Literal
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import counted
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 
 Status = Literal["ok", "warn", "fail"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from agentcli.assemble.definitions import definition_places
 from agentcli.config.trust import trust_root
-from agentcli.core.bounded_json import parse_json
-from agentcli.core.bounded_read import read_bounded
-from agentcli.core.plural import counted
+from agentcli.core.files.bounded_json import parse_json
+from agentcli.core.files.bounded_read import read_bounded
+from agentcli.core.text.plural import counted
 from agentcli.definitions.folders import KINDS, DefinitionPlaces
 from agentcli.definitions.library import Library
 from agentcli.doctor.check_context import CheckContext

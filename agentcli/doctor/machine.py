@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentcli import __version__
-from agentcli.core.own_programs import run_program
-from agentcli.core.plaintext import plain_line
-from agentcli.core.programs import find_program
+from agentcli.core.processes.own_programs import run_program
+from agentcli.core.processes.programs import find_program
+from agentcli.core.text.plaintext import plain_line
 from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding
 from agentcli.tools.search.ripgrep import find_ripgrep

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 
 from agentcli.assemble.model import ModelBuilder
 from agentcli.core.errors import AgentError
-from agentcli.core.format import duration
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import counted
+from agentcli.core.text.format import duration
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding
-from agentcli.providers.catalog import DEFAULT_MODEL
 from agentcli.providers.check import list_models
 from agentcli.providers.credentials import shown_url
+from agentcli.providers.models.catalog import DEFAULT_MODEL
 
 _LISTING_SECONDS = 8.0
 _SHOWN_MODELS = 8

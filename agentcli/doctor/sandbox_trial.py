@@ -20,8 +20,8 @@ from typing import Literal, Self
 
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Grant
-from agentcli.core.launch import Launch, Launcher
-from agentcli.core.own_programs import isolated_python, run_program
+from agentcli.core.processes.launch import Launch, Launcher
+from agentcli.core.processes.own_programs import isolated_python, run_program
 from agentcli.permissions.sandbox.limits import ResourceLimits
 from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.permissions.sandbox.plan import TrialFolders

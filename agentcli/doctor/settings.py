@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agentcli.config.paths import project_folder
-from agentcli.core.bounded_read import open_regular
-from agentcli.core.format import byte_size
+from agentcli.core.files.bounded_read import open_regular
+from agentcli.core.text.format import byte_size
 from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding, Status
 from agentcli.session.find import list_sessions

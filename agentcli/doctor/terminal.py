@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Literal
 
-from agentcli.core.programs import find_program
+from agentcli.core.processes.programs import find_program
 from agentcli.core.terminal import Terminal
 from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding

@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import json_for_terminal
+from agentcli.core.text.plaintext import json_for_terminal
 
 LINE_LIMIT = 1024 * 1024 - 1024
 """Bytes; a little below the limit of readers."""

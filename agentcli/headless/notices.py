@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from agentcli.core import events as ev
 from agentcli.core.events import Event, PermissionDenied
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.interactive.wording import event_line, whose
 
 _LONGEST_TITLE = 80

@@ -11,7 +11,7 @@ from agentcli.core.events import Event, Result
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line, terminal_line
+from agentcli.core.text.plaintext import plain_line, terminal_line
 from agentcli.headless.encode import encode_line, encode_whole
 from agentcli.headless.notices import ALWAYS, VERBOSE, WATCHED, importance, notice
 from agentcli.headless.result_frame import failure_frame, result_frame

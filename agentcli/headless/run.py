@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from agentcli.core.abort import AbortReason
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Result
-from agentcli.core.exit_cleanup import end_process
 from agentcli.core.ids import RandomIds, SystemClock
+from agentcli.core.processes.exit_cleanup import end_process
 from agentcli.headless.debug import open_debug_log
 from agentcli.headless.input import FIRST_BYTE_SECONDS, lines, piped_text
 from agentcli.headless.output import EventOutput, JsonOutput, Notices, StreamJsonOutput

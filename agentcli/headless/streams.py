@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import plain_text, spell_hidden
+from agentcli.core.text.plaintext import plain_text, spell_hidden
 
 
 @frozen

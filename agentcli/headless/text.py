@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from agentcli.core.events import Event, Result
-from agentcli.core.plaintext import json_for_terminal, plain_text, spell_hidden
+from agentcli.core.text.plaintext import json_for_terminal, plain_text, spell_hidden
 from agentcli.headless.notices import ended_summary
 from agentcli.headless.output import Notices
 from agentcli.headless.streams import StreamWriter

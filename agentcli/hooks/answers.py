@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
-from agentcli.core.bounded_json import DEEPEST_INPUT, parse_json
+from agentcli.core.files.bounded_json import DEEPEST_INPUT, parse_json
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, clean_text
-from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.text.plaintext import plain_line, plain_text
 
 MOST_TEXT = 10_000
 """Maximum characters of a text for the model or the user."""

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from agentcli.core.aio import wait_uncancelled
-from agentcli.core.own_programs import kill_group, shell_command, signal_group, start_program_async
+from agentcli.core.processes.own_programs import kill_group, shell_command, signal_group, start_program_async
 from agentcli.hooks.answers import HookOutput
 
 MOST_OUTPUT = 1024 * 1024

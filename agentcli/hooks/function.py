@@ -7,7 +7,7 @@ import inspect
 
 from agentcli.core.aio import in_daemon_thread
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.hooks.answers import HookOutput
 from agentcli.hooks.rules import HookFunction
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 
 EVENTS = (
     "SessionStart",

@@ -13,7 +13,7 @@ from agentcli.core.events import Event, HookFinished, HookStarted, NoticeRaised
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_text
+from agentcli.core.text.plaintext import plain_text
 from agentcli.hooks.answers import MOST_TEXT, HookAnswer, HookOutput, answer_of
 from agentcli.hooks.command import run_command
 from agentcli.hooks.function import run_function

@@ -4,9 +4,9 @@ driver, view          the session driver, and the protocol that a front end impl
 submission            turns a sent draft into a submission
 waiting_prompts       drafts sent while a submission runs
 pending_questions     questions to the user, one at a time
+rule_choices          what "always allow" can save
 wording               events in words
-draft, drafts         what stands in the prompt, as a value, and on disk in case of a crash
-history               what was sent before, on disk per project
-completion, sources   what could be completed at the cursor, and with what
-editor                which editor is the user's, and the file that it gets
+drafts/               the text of the prompt with its chips, saved drafts, the user's editor, the prompt history
+completion/           what could be completed at the cursor, and the sources of candidates
+login/                connecting a model: the dialog as values, its work, switching the provider
 """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agentcli.agent.mcp.server_questions import ServerQuestions
     from agentcli.agent.plugins.session_plugins import SessionPlugins
     from agentcli.commands.line import CommandLine
-    from agentcli.interactive.draft import Draft
+    from agentcli.interactive.drafts.draft import Draft
     from agentcli.mcp.servers import McpServers
 
 ABORT_GRACE_SECONDS = 3.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentcli.core.format import about_money, money
 from agentcli.core.messages import Json
+from agentcli.core.text.format import about_money, money
 
 
 def sampling_price(display: Json) -> str:

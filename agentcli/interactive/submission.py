@@ -11,7 +11,7 @@ from agentcli.core import events as ev
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
-    from agentcli.interactive.draft import Draft
+    from agentcli.interactive.drafts.draft import Draft
 
 
 def is_prompt(draft: Draft, engine: Engine | None) -> bool:

@@ -10,7 +10,7 @@ from agentcli.core.frozen import frozen
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
-    from agentcli.interactive.draft import Draft
+    from agentcli.interactive.drafts.draft import Draft
 
 Question = ev.PermissionRequested | ev.CompactionProposed
 """An event that waits for the user's answer."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
-    from agentcli.interactive.draft import Draft
+    from agentcli.interactive.drafts.draft import Draft
 
 
 @dataclass(slots=True)

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentcli.core import events as ev
-from agentcli.core.format import duration, elapsed, money, token_count
 from agentcli.core.messages import ATTACHED, EXPANDED, MCP_SERVERS, NOTE, SKILLS, SUMMARY, Message, Origin
 from agentcli.core.permission import PartFinding, mode_label
-from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.core.plural import counted
+from agentcli.core.text.format import duration, elapsed, money, token_count
+from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.plural import counted
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine

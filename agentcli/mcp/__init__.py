@@ -8,10 +8,8 @@
     visit_address   URLs that it asks the user to open
     limits          limits on time, memory and attempts; call_clock pauses them during questions
     link            whether a connection has ended, and why
-    transport       connects to a program (stdio, server_program, orphan_guard) or by HTTP and SSE (http_client)
-    streams         messages between a transport and the library
-    answers         reads results without trusting them (large_json, large_text, offer_reading, result_reading,
-                    schema_check, plain_schema)
+    transport       connects to a server with one of transports/: a program (stdio) or HTTP and SSE
+    replies/        reads what servers answer without trusting it, off the event loop
     connection      one connection, over the `mcp` library
     server          one server: its state, calls and restarts
     servers         all servers of a session

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.config.atomic import locked, replace_file
-from agentcli.core.bounded_json import parse_json
-from agentcli.core.bounded_read import read_bounded
 from agentcli.core.errors import AgentError
+from agentcli.core.files.bounded_json import parse_json
+from agentcli.core.files.bounded_read import read_bounded
 from agentcli.core.frozen import frozen
 
 CHOICES_FILE = "mcp-choices.json"

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from agentcli.config.files import MOST_PROBLEMS, short
 from agentcli.config.trust_effects import VARIABLE, variables_in
 from agentcli.core.frozen import frozen
-from agentcli.core.plural import counted
+from agentcli.core.text.plural import counted
 from agentcli.mcp.server_config import OAuthConfig, ServerConfig, ServerSource, TransportKind
 
 MOST_SERVERS = 200

@@ -16,16 +16,16 @@ from agentcli import __version__
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line
-from agentcli.mcp.answers import AnswerReader, TakenResult
+from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.call_clock import CallClock
 from agentcli.mcp.client_duties import ClientDuties, InputRequest, SamplingRequest
 from agentcli.mcp.limits import ServerLimits
 from agentcli.mcp.link import ServerLink
-from agentcli.mcp.offer_reading import clean_text
 from agentcli.mcp.offers import CallProgress, McpContent, McpResult, PromptMessage, ServerOffers, ToolOffer
-from agentcli.mcp.result_reading import read_content
-from agentcli.mcp.schema_check import output_mismatch
+from agentcli.mcp.replies.answers import AnswerReader, TakenResult
+from agentcli.mcp.replies.offer_reading import clean_text
+from agentcli.mcp.replies.result_reading import read_content
+from agentcli.mcp.replies.schema_check import output_mismatch
 
 if TYPE_CHECKING:
     import mcp_types as types

@@ -6,7 +6,13 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from agentcli.core.secret_text import assigns_secret, holds_secret, is_random, is_secret_name, without_url_credentials
+from agentcli.core.text.secret_text import (
+    assigns_secret,
+    holds_secret,
+    is_random,
+    is_secret_name,
+    without_url_credentials,
+)
 from agentcli.mcp.server_config import ServerConfig
 
 MASK = "…"

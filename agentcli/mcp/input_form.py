@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import has_key
-from agentcli.core.plural import plural
+from agentcli.core.text.plaintext import has_key
+from agentcli.core.text.plural import plural
 
 FieldKind = Literal["text", "number", "integer", "boolean", "choice", "choices"]
 FieldValue = str | int | float | bool | list[str]

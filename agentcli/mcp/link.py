@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Literal
 
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 
 LinkEnd = Literal["lost", "refused", "expired", "unauthorized"]
 """`lost`: reconnecting may help. `refused`: it will not. `expired`: the server forgot the session. `unauthorized`: the

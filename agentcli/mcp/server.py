@@ -13,14 +13,14 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line
-from agentcli.mcp.answers import AnswerReader
+from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.client_duties import ClientDuties
 from agentcli.mcp.connection import FAILED_REQUEST, McpConnection, McpFailure, OnProgress, SessionExpired
 from agentcli.mcp.limits import ServerLimits
 from agentcli.mcp.link import LinkEnd, ServerLink
 from agentcli.mcp.oauth.authorization import ServerAuthorization, authorization_for
 from agentcli.mcp.offers import McpContent, McpResult, PromptMessage, ServerOffers, ToolOffer
+from agentcli.mcp.replies.answers import AnswerReader
 from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.transport import ServerSurroundings, transport_for
 
@@ -388,7 +388,7 @@ def _import_library() -> None:
     import mcp.client.client
     import mcp.client.sse  # noqa: F401
 
-    import agentcli.mcp.http_client  # noqa: F401
+    import agentcli.mcp.transports.http_client  # noqa: F401
 
     # Without a handler the standard library prints warnings to stderr, which is the user's screen.
     for name in ("mcp", "client", "httpx2", "httpcore2"):

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli.config.trust_effects import variables_in
-from agentcli.core.bounded_json import parse_json
+from agentcli.core.files.bounded_json import parse_json
 from agentcli.core.frozen import frozen
-from agentcli.core.own_programs import run_helper
-from agentcli.mcp.answers import AnswerReader
+from agentcli.core.processes.own_programs import run_helper
 from agentcli.mcp.limits import ServerLimits
 from agentcli.mcp.link import ServerLink
+from agentcli.mcp.replies.answers import AnswerReader
 from agentcli.mcp.server_config import ServerConfig
-from agentcli.mcp.server_program import server_command, server_environment
-from agentcli.mcp.stdio import StdioTransport
-from agentcli.mcp.streams import ReadTransport
+from agentcli.mcp.transports.server_program import server_command, server_environment
+from agentcli.mcp.transports.stdio import StdioTransport
+from agentcli.mcp.transports.streams import ReadTransport
 
 if TYPE_CHECKING:
     import httpx2
@@ -65,7 +65,7 @@ async def transport_for(
 async def _http_transport(
     config: ServerConfig, around: ServerSurroundings, reader: AnswerReader, link: ServerLink, limits: ServerLimits
 ) -> Any:
-    from agentcli.mcp.http_client import McpHttpClient
+    from agentcli.mcp.transports.http_client import McpHttpClient
 
     headers = dict(config.headers)
     if config.headers_helper:

@@ -7,7 +7,7 @@ import re
 from urllib.parse import SplitResult, urlsplit
 
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import spell_hidden
+from agentcli.core.text.plaintext import spell_hidden
 
 LONGEST_ADDRESS = 8_000
 _UNFIT = re.compile(r"[\x00-\x20\x7f-\xa0\\<>\"`{}|^]")

@@ -5,7 +5,7 @@ Code spans, fenced code and HTML comments are skipped: there an `@` is part of a
 
 from __future__ import annotations
 
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 
 MOST_IMPORTS = 50
 """Maximum imports per file; more are ignored."""

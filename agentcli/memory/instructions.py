@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.config.trust import trust_root
+from agentcli.core.files.real_path import real_path
 from agentcli.core.frozen import frozen, slotted
-from agentcli.core.plaintext import visible_text
-from agentcli.core.real_path import real_path
+from agentcli.core.text.plaintext import visible_text
 from agentcli.memory.imports import imported, is_meant
 from agentcli.memory.instruction_text import InstructionText, cut, read_instructions
 

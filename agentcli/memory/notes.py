@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.memory.instruction_text import cut, read_instructions
 from agentcli.memory.instructions import InstructionFile
 

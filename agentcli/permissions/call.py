@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need, PartFinding
-from agentcli.core.shell import shown_command
+from agentcli.core.processes.shell import shown_command
 from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.git.obeyed_files import hooks_folders, obeyed_by_git
 from agentcli.permissions.paths import LONGEST_PATH, Resolved, expanded_pattern, is_below, is_protected

@@ -14,7 +14,7 @@ from typing import Literal, cast
 
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
-from agentcli.core.launch import Launcher
+from agentcli.core.processes.launch import Launcher
 from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.permissions.sandbox.linux.probe import Ability, probe
 from agentcli.permissions.sandbox.plan import SandboxRules

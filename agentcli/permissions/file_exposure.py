@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from agentcli.core.bounded_read import Reason, Unread, read_bounded
+from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.permissions.commands.read_only_table import PROGRAMS
 from agentcli.permissions.denied_files import RestrictedFiles
 from agentcli.permissions.git.tracked_files import TrackedFiles

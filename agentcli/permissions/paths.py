@@ -12,10 +12,10 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from agentcli.core import real_path as links
+from agentcli.core.files import real_path as links
+from agentcli.core.files.real_path import existing_path
 from agentcli.core.frozen import frozen
-from agentcli.core.globs import escape_glob, glob_regex, is_within_limits
-from agentcli.core.real_path import existing_path
+from agentcli.core.text.globs import escape_glob, glob_regex, is_within_limits
 from agentcli.permissions.protected_names import is_fixed, needs_asking
 
 

@@ -17,8 +17,8 @@ from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Approval, Grant
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need, PartFinding, PermissionMode
-from agentcli.core.plaintext import plain_line
-from agentcli.core.shell import has_control_characters, shown_command
+from agentcli.core.processes.shell import has_control_characters, shown_command
+from agentcli.core.text.plaintext import plain_line
 from agentcli.permissions import auto_mode
 from agentcli.permissions.call import PartVerdict, PermissionCall, is_wild, origin
 from agentcli.permissions.command_verdicts import ACCEPTED, SCRATCH, CommandJudge

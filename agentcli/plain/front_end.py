@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli.commands.front_end import Choice, FrontEnd, Unavailable
 from agentcli.core.errors import AgentError
-from agentcli.core.plaintext import plain_text
-from agentcli.core.plural import counted
-from agentcli.plain.pieces import TextLine, TextStyle, prose
-from agentcli.plain.reader import QuitRequested
+from agentcli.core.text.plaintext import plain_text
+from agentcli.core.text.plural import counted
+from agentcli.plain.output.pieces import TextLine, TextStyle, prose
+from agentcli.plain.prompt.reader import QuitRequested
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
@@ -81,7 +81,7 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"
             session.note(f"Type a number from 1 to {len(choices)}, or only Enter.", "warning")
 
     async def review_trust(self, state: TrustState) -> bool:
-        from agentcli.plain.questions import ask_about_trust
+        from agentcli.plain.questions.by_kind import ask_about_trust
 
         return await ask_about_trust(state, self._plain.session, may_leave=False) == "t"
 

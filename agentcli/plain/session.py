@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from agentcli.core.permission import Answer
-from agentcli.core.plaintext import is_lone_key
+from agentcli.core.text.plaintext import is_lone_key
 from agentcli.interactive import wording
-from agentcli.interactive.draft import Draft
+from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.driver import SessionDriver
-from agentcli.plain.pieces import Gap, Piece
-from agentcli.plain.printer import prompt_lines
-from agentcli.plain.reader import Reader
+from agentcli.plain.output.pieces import Gap, Piece
+from agentcli.plain.output.printer import prompt_lines
+from agentcli.plain.output.writer import Writer
+from agentcli.plain.prompt.reader import Reader
 from agentcli.plain.session_view import PrintedView
-from agentcli.plain.writer import Writer
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from agentcli.core import events as ev
 from agentcli.core.aio import cancel_and_wait
 from agentcli.interactive.view import Question, Sent
-from agentcli.plain.pieces import Gap, Piece
-from agentcli.plain.printer import Printer, prompt_lines
-from agentcli.plain.questions import answer_to
-from agentcli.plain.reader import QuitRequested, Reader
-from agentcli.plain.writer import Writer
+from agentcli.plain.output.pieces import Gap, Piece
+from agentcli.plain.output.printer import Printer, prompt_lines
+from agentcli.plain.output.writer import Writer
+from agentcli.plain.prompt.reader import QuitRequested, Reader
+from agentcli.plain.questions.by_kind import answer_to
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
-    from agentcli.interactive.draft import Draft
+    from agentcli.interactive.drafts.draft import Draft
     from agentcli.plain.session import PlainSession
 
 

@@ -16,22 +16,22 @@ from typing import TYPE_CHECKING
 from agentcli import __version__
 from agentcli.config.paths import Paths
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.core.exit_cleanup import end_process
 from agentcli.core.frozen import frozen
-from agentcli.interactive.draft import Draft
-from agentcli.interactive.resource_completion import MentionSource
+from agentcli.core.processes.exit_cleanup import end_process
+from agentcli.interactive.completion.resources import MentionSource
+from agentcli.interactive.drafts.draft import Draft
 from agentcli.plain.front_end_choice import is_dumb_terminal
-from agentcli.plain.pieces import Gap, Piece, line, prose
-from agentcli.plain.reader import PromptCancelled, QuitRequested, Reader
+from agentcli.plain.output.pieces import Gap, Piece, line, prose
+from agentcli.plain.output.writer import BareWriter, ColourWriter, Sink, to_terminal
+from agentcli.plain.prompt.reader import PromptCancelled, QuitRequested, Reader
 from agentcli.plain.terminal import Keyboard, Signals, columns, encoding, wants_colours
-from agentcli.plain.writer import BareWriter, ColourWriter, Sink, to_terminal
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
     from agentcli.commands.base import Command
-    from agentcli.interactive.drafts import DraftStore
-    from agentcli.interactive.history import History
+    from agentcli.interactive.drafts.history import History
+    from agentcli.interactive.drafts.saved import DraftStore
     from agentcli.mcp.servers import McpServers
     from agentcli.plain.front_end import PlainFrontEnd
     from agentcli.plain.session import PlainSession
@@ -77,8 +77,8 @@ def run(start: PlainStart) -> int:
 
 class Plain:
     def __init__(self, start: PlainStart, keyboard: Keyboard, *, bare: bool) -> None:
-        from agentcli.interactive.drafts import DraftStore, drafts_folder
-        from agentcli.interactive.history import History, history_path
+        from agentcli.interactive.drafts.history import History, history_path
+        from agentcli.interactive.drafts.saved import DraftStore, drafts_folder
         from agentcli.plain.front_end import PlainFrontEnd
         from agentcli.plain.session import PlainSession
         from agentcli.plain.welcoming import Welcoming
@@ -109,14 +109,14 @@ class Plain:
 
     def _make_reader(self) -> Reader:
         if self._bare:
-            from agentcli.plain.line_reader import LineReader
+            from agentcli.plain.prompt.line_reader import LineReader
 
             reader = LineReader(self._sink, self._writer.taken, self._mode)
             reader.remember_with(lambda text: self._history.add(Draft(text)))
             return reader
-        from agentcli.interactive.late_completion import LateCompletions
-        from agentcli.plain.prompt_reader import PromptReader
-        from agentcli.plain.recall import PromptCompleter, SharedHistory
+        from agentcli.interactive.completion.late import LateCompletions
+        from agentcli.plain.prompt.prompt_reader import PromptReader
+        from agentcli.plain.prompt.recall import PromptCompleter, SharedHistory
 
         return PromptReader(
             SharedHistory(self._history),
@@ -228,7 +228,7 @@ class Plain:
         state = store.state(self.cwd)
         if not state.needs_answer:
             return
-        from agentcli.plain.questions import may_go_on
+        from agentcli.plain.questions.by_kind import may_go_on
 
         if not await may_go_on(state, self.session, store.trust):
             raise QuitRequested
@@ -309,14 +309,14 @@ class Plain:
         await self._use(engine)
 
     async def _use(self, engine: Engine) -> None:
-        from agentcli.interactive.sources import IndexedFiles
+        from agentcli.interactive.completion.sources import IndexedFiles
         from agentcli.plain.welcoming import NOBODY
 
         await self._mentions.use(IndexedFiles(engine.files.index))
 
         past: list[Piece] = []
         if engine.message_count:
-            from agentcli.plain.replay import past_of
+            from agentcli.plain.output.replay import past_of
 
             past = await past_of(engine, verbose=self._start.verbose)
         self.session.open(engine, past)
@@ -350,7 +350,7 @@ class Plain:
         return engine.mcp if engine is not None else None
 
     def _commands(self, typed: str) -> Sequence[Command]:
-        from agentcli.interactive.sources import registered_commands
+        from agentcli.interactive.completion.sources import registered_commands
 
         return registered_commands(typed, self.session.engine)
 
@@ -374,7 +374,7 @@ class Plain:
 
 
 def _shown_path(path: Path, environ: Mapping[str, str]) -> str:
-    from agentcli.core.plaintext import visible_text
+    from agentcli.core.text.plaintext import visible_text
 
     home, text = environ.get("HOME", ""), str(path)
     inside = home and (text == home or text.startswith(f"{home}/"))

@@ -11,7 +11,7 @@ import termios
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from agentcli.core.exit_cleanup import end_process
+from agentcli.core.processes.exit_cleanup import end_process
 
 SHUTDOWN_SECONDS = 1.5
 """Seconds from SIGTERM or SIGHUP to the end of the process, whatever a child process does."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from agentcli.core.plaintext import is_lone_key
-from agentcli.core.shell import shown_command
-from agentcli.interactive.reaching import Reaching
-from agentcli.plain.pieces import Gap, Piece, TextLine, TextRuns, prose
+from agentcli.core.processes.shell import shown_command
+from agentcli.core.text.plaintext import is_lone_key
+from agentcli.interactive.login.reaching import Reaching
+from agentcli.plain.output.pieces import Gap, Piece, TextLine, TextRuns, prose
 from agentcli.plain.session import PlainSession
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
-    from agentcli.interactive.connecting import Connecting
-    from agentcli.interactive.welcome import Offer, Welcome
+    from agentcli.interactive.login.connecting import Connecting
+    from agentcli.interactive.login.welcome import Offer, Welcome
 
 NOBODY = "No model is connected: /login connects one. agentcli demo is a tour without one."
 

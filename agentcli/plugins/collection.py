@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from agentcli.core.bounded_read import Unread, read_bounded
+from agentcli.core.files.bounded_read import Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.plugins.loading import Loading, Outcome, PluginProblem, entry_points, load_entry_point, load_file
 from agentcli.plugins.places import PluginPlaces, PluginSource

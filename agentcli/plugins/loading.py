@@ -11,9 +11,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from agentcli.core.bounded_read import Unread, read_bounded
+from agentcli.core.files.bounded_read import Unread, read_bounded
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.plugins.bounded_call import TimeLimitReached, call_bounded
 from agentcli.plugins.places import ENTRY_POINTS, PluginSource
 from agentcli.plugins.plugin import Plugin

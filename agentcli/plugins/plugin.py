@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Json
+from agentcli.core.text.lazy_pattern import lazy_pattern
 
 F = TypeVar("F", bound=Callable[..., Any])
 Span = str | tuple[str, str]

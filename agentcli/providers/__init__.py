@@ -1,1 +1,8 @@
-"""Layer 2: requests to a model. `base` is the contract that the other modules implement."""
+"""Layer 2: requests to a model. `base` is the contract that the other modules implement.
+
+provider, attempt, retry   one request with its retries, watched
+requests/                  the bytes of a request
+transports/                how they are sent and the reply is received: our own client, the anthropic package
+models/                    names, prices and limits; local servers
+script, scripted           a model that plays a script, for tests and the demo
+"""

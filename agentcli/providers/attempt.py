@@ -17,9 +17,9 @@ from agentcli.core.aio import cancel_and_wait
 from agentcli.core.messages import Json
 from agentcli.providers.base import Failure, FailureKind, Quiet
 from agentcli.providers.failures import aborted, internal, no_content, stalled
-from agentcli.providers.hang_up import Line, line_of_reader
 from agentcli.providers.retry import Timeouts
-from agentcli.providers.transport import TransportFailure
+from agentcli.providers.transports.base import TransportFailure
+from agentcli.providers.transports.hang_up import Line, line_of_reader
 
 MAILBOX = 256
 DRAIN_SECONDS = 0.05

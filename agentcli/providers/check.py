@@ -8,11 +8,11 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Literal
 
 from agentcli.core.errors import CredentialError
-from agentcli.core.format import elapsed
 from agentcli.core.frozen import frozen
-from agentcli.providers.catalog import SMALL_MODEL
+from agentcli.core.text.format import elapsed
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.failures import Endpoint, from_exception
+from agentcli.providers.models.catalog import SMALL_MODEL
 
 if TYPE_CHECKING:
     import httpx2
@@ -71,7 +71,7 @@ async def _list(credentials: Credentials, host: str) -> Listing:
     import httpx2
 
     from agentcli.providers.context_windows import read_json
-    from agentcli.providers.wire import API_VERSION, make_client
+    from agentcli.providers.transports.wire import API_VERSION, make_client
 
     headers = {"anthropic-version": API_VERSION, "user-agent": "agentcli", **await credentials.headers()}
     client = await asyncio.to_thread(make_client, credentials.base_url)
@@ -104,7 +104,7 @@ async def _check(credentials: Credentials, host: str) -> KeyCheck:
     await asyncio.to_thread(importlib.import_module, "httpx2")
     import httpx2
 
-    from agentcli.providers.wire import API_VERSION, make_client
+    from agentcli.providers.transports.wire import API_VERSION, make_client
 
     headers = {"anthropic-version": API_VERSION, "user-agent": "agentcli", **await credentials.headers()}
     client = await asyncio.to_thread(make_client, credentials.base_url)

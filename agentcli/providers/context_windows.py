@@ -16,8 +16,8 @@ from urllib.parse import quote
 from agentcli.core.errors import CredentialError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.providers.catalog import Catalog
 from agentcli.providers.credentials import Credentials
+from agentcli.providers.models.catalog import Catalog
 
 if TYPE_CHECKING:
     import httpx2
@@ -86,7 +86,7 @@ def listing_at(credentials: Credentials, seconds: float = SECONDS) -> ListModel:
 
 
 async def _entry(credentials: Credentials, model: str) -> object:
-    from agentcli.providers.wire import API_VERSION, make_client
+    from agentcli.providers.transports.wire import API_VERSION, make_client
 
     headers = {"anthropic-version": API_VERSION, "user-agent": "agentcli", **await credentials.headers()}
     client = await asyncio.to_thread(make_client, credentials.base_url)

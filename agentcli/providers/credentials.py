@@ -17,9 +17,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 from agentcli.config.credentials import StoredKey
 from agentcli.core.errors import CredentialError, MissingKeyError, UsageError
-from agentcli.core.format import elapsed
 from agentcli.core.frozen import frozen
-from agentcli.core.own_programs import run_helper
+from agentcli.core.processes.own_programs import run_helper
+from agentcli.core.text.format import elapsed
 
 PUBLIC_BASE_URL = "https://api.anthropic.com"
 _RUN_IT_YOURSELF = "Run the command of the `apiKeyHelper` setting yourself to see why."

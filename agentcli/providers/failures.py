@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from agentcli.core.format import elapsed
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Json
+from agentcli.core.text.format import elapsed
+from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.providers.base import Failure, FailureKind
 from agentcli.providers.retry import retry_after_seconds
 

@@ -14,12 +14,12 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from agentcli.core.abort import AbortSignal
-from agentcli.core.bounded_json import is_too_deep
-from agentcli.core.format import elapsed, token_count
+from agentcli.core.files.bounded_json import is_too_deep
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.growing import Gathered
 from agentcli.core.ids import Ids, RandomIds
 from agentcli.core.messages import Json
+from agentcli.core.text.format import elapsed, token_count
 from agentcli.core.usage import Usage
 from agentcli.providers.accumulate import Accumulator, StreamError
 from agentcli.providers.attempt import Attempt
@@ -36,11 +36,18 @@ from agentcli.providers.base import (
     Request,
     Waiting,
 )
-from agentcli.providers.body import Feature, blamed_feature, build_body, dropped_message, output_cap, output_room
-from agentcli.providers.catalog import Catalog, ModelInfo
 from agentcli.providers.failures import aborted, broken, is_stall, is_worth_fallback
+from agentcli.providers.models.catalog import Catalog, ModelInfo
+from agentcli.providers.requests.body import (
+    Feature,
+    blamed_feature,
+    build_body,
+    dropped_message,
+    output_cap,
+    output_room,
+)
 from agentcli.providers.retry import RetryPolicy, Timeouts
-from agentcli.providers.transport import Transport, TransportFailure
+from agentcli.providers.transports.base import Transport, TransportFailure
 
 if TYPE_CHECKING:
     from agentcli.providers.context_windows import ContextWindows

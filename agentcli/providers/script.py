@@ -30,8 +30,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from agentcli.core.bounded_json import parse_json
 from agentcli.core.errors import UsageError
+from agentcli.core.files.bounded_json import parse_json
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.providers.failures import STATUS_OF_TYPE

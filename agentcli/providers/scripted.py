@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from agentcli.core.messages import Json
 from agentcli.providers.failures import Endpoint, ErrorResponse, broken, from_error_event, from_exception, from_response
 from agentcli.providers.script import PING_SECONDS, Break, Delay, Emit, Player, Script, ScriptedReply
-from agentcli.providers.transport import Transport, TransportFailure
+from agentcli.providers.transports.base import Transport, TransportFailure
 
 Check = Callable[[Json], str | None]
 

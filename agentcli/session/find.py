@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from agentcli.core.bounded_read import open_regular
+from agentcli.core.files.bounded_read import open_regular
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.session.line_format import decode_line

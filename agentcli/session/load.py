@@ -21,8 +21,8 @@ from os import SEEK_END
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentcli.core.bounded_read import open_regular
 from agentcli.core.events import BackgroundChanged, Event, MessageAppended
+from agentcli.core.files.bounded_read import open_regular
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import (
     Block,
@@ -35,7 +35,7 @@ from agentcli.core.messages import (
     block_from_dict,
     is_thinking,
 )
-from agentcli.core.plural import counted, plural
+from agentcli.core.text.plural import counted, plural
 from agentcli.core.tool_errors import wrapped
 from agentcli.core.usage import Usage
 from agentcli.session.history import HistoryReader, NoHistory

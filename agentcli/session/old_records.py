@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import NOTE, RESULT_DATA, SUMMARY, Json, Message, Origin, ToolResultBlock, ToolUseBlock
+from agentcli.core.text.lazy_pattern import lazy_pattern
 
 _DENIED = "denied by "
 _HUNKS = lazy_pattern(r"accepted (\d+) of (\d+) hunks")

@@ -18,8 +18,8 @@ from os import SEEK_END
 from pathlib import Path
 from typing import IO
 
-from agentcli.core.bounded_read import open_regular
 from agentcli.core.events import USER_AGENT, Event, ModeChanged, RulesLearned
+from agentcli.core.files.bounded_read import open_regular
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message, Origin
 from agentcli.session.history import HistoryReader, NoHistory, recorded_event

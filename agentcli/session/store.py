@@ -22,7 +22,7 @@ from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, is_thinking
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.session.base import SessionContext, Store
 from agentcli.session.errors import SessionExists, SessionTooNew
 from agentcli.session.history import AGENT_FRAME, SHOWN_ONLY, end_fields, event_record, result_fields

@@ -10,7 +10,7 @@ from typing import Any
 
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import plain_line, visible_text
+from agentcli.core.text.plaintext import plain_line, visible_text
 from agentcli.tools.base import Output, ToolContext
 
 

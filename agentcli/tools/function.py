@@ -22,7 +22,7 @@ from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import Output, ToolContext, ToolRun
 
 Function = Callable[..., Any]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.core.aio import wait_uncancelled
-from agentcli.core.own_programs import StartedProgram, start_program
+from agentcli.core.processes.own_programs import StartedProgram, start_program
 
 CHUNK = 65_536
 GRACE = 2.0

@@ -9,7 +9,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
 

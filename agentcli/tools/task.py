@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need, PermissionMode
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import AgentTask, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
 

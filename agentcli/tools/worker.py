@@ -9,8 +9,8 @@ from typing import Any
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread
-from agentcli.core.installation import library_folders
-from agentcli.core.own_programs import PIPE, isolated_python, kill_group, start_program_async
+from agentcli.core.processes.installation import library_folders
+from agentcli.core.processes.own_programs import PIPE, isolated_python, kill_group, start_program_async
 
 _RUN = """
 import json

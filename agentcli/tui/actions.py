@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli.commands.front_end import Choice
 from agentcli.core.errors import AgentError
-from agentcli.core.plaintext import is_lone_key, plain_line, plain_text
-from agentcli.core.plural import counted
-from agentcli.interactive.draft import Draft
+from agentcli.core.text.plaintext import is_lone_key, plain_line, plain_text
+from agentcli.core.text.plural import counted
+from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.submission import needs_model
 from agentcli.tui.front_end import AppFrontEnd
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Origin
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.model import Operation, Replace
 

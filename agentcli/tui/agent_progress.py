@@ -12,7 +12,7 @@ from typing import Literal
 from agentcli.core import events as ev
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import continued_output, plain_line, plain_text
+from agentcli.core.text.plaintext import continued_output, plain_line, plain_text
 from agentcli.tui.model import Add, CountLines, Grow, Item, Operation, Remove, Replace, ThinkingItem, ToolItem
 
 KEPT_ITEMS = 100

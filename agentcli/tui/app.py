@@ -22,10 +22,10 @@ from textual.worker import WorkerError
 from agentcli import __version__
 from agentcli.core import events as ev
 from agentcli.core.terminal import Terminal
-from agentcli.interactive.drafts import DraftStore, drafts_folder
-from agentcli.interactive.history import History, history_path
-from agentcli.interactive.late_completion import LateCompletions
-from agentcli.interactive.resource_completion import MentionSource
+from agentcli.interactive.completion.late import LateCompletions
+from agentcli.interactive.completion.resources import MentionSource
+from agentcli.interactive.drafts.history import History, history_path
+from agentcli.interactive.drafts.saved import DraftStore, drafts_folder
 from agentcli.tui.at_work import KnowsItsWork
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.cursor_cell import cursor_cell
@@ -187,7 +187,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
         return WelcomeItem(id=WELCOME, version=__version__, lines=lines)
 
     def _commands(self, typed: str) -> Sequence[Command]:
-        from agentcli.interactive.sources import registered_commands
+        from agentcli.interactive.completion.sources import registered_commands
 
         return registered_commands(typed, self.chat.session.engine)
 

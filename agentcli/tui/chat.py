@@ -23,8 +23,8 @@ from textual.widgets import Static
 from agentcli import __version__
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.core.plaintext import plain_line
-from agentcli.interactive.draft import Draft
+from agentcli.core.text.plaintext import plain_line
+from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.modes import next_mode
 from agentcli.interactive.view import Question
 from agentcli.tui.blocks.make import make_block

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.core.errors import AgentError
-from agentcli.core.plaintext import plain_text
-from agentcli.interactive.draft import Draft
+from agentcli.core.text.plaintext import plain_text
+from agentcli.interactive.drafts.draft import Draft
 from agentcli.tui.theme.themes import ThemeError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class AppFrontEnd(FrontEnd):
         return await self._app.surroundings.copy(text)
 
     async def edit(self, text: str) -> str:
-        from agentcli.interactive.editor import NotWritten
+        from agentcli.interactive.drafts.editor import NotWritten
         from agentcli.tui.prompt.external import edit_outside
 
         engine = self._chat.session.engine

@@ -24,7 +24,7 @@ from agentcli.tui.status.data import FactsFeed
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
-    from agentcli.interactive.draft import Draft
+    from agentcli.interactive.drafts.draft import Draft
 
 _CHANGES_STATUS = (
     ev.SessionStarted,

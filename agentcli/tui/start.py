@@ -61,7 +61,7 @@ def run(start: Start, early: Instant | None = None) -> int:
     from agentcli.tui.startup.preferences import load_preferences
 
     preferences = load_preferences(start.cwd, start.environ, start.settings, start.theme)
-    from agentcli.core.descendants import kill_descendants
+    from agentcli.core.processes.descendants import kill_descendants
     from agentcli.tui.app import AgentApp
     from agentcli.tui.terminal.driver import AgentDriver, Preloaded
 
@@ -78,7 +78,7 @@ def run(start: Start, early: Instant | None = None) -> int:
 
 
 def _print(text: str) -> None:
-    from agentcli.core.plaintext import terminal_text
+    from agentcli.core.text.plaintext import terminal_text
 
     data = f"{terminal_text(text)}\n".encode(errors="replace")
     while data:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait, wait_uncancelled
-from agentcli.core.own_programs import GIT_ALONE, PIPE, kill_group, start_program_async
-from agentcli.core.programs import find_program
+from agentcli.core.processes.own_programs import GIT_ALONE, PIPE, kill_group, start_program_async
+from agentcli.core.processes.programs import find_program
 from agentcli.workspace.base import SnapshotError, TooManyFiles
 
 OUTPUT_LIMIT = 64 * 1024 * 1024

@@ -14,10 +14,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentcli.core.exit_cleanup import on_exit
 from agentcli.core.frozen import frozen
-from agentcli.core.own_programs import GIT_ALONE, PIPE, StartedProgram, StillRunning, kill_group, start_program
-from agentcli.core.plaintext import plain_line
+from agentcli.core.processes.exit_cleanup import on_exit
+from agentcli.core.processes.own_programs import (
+    GIT_ALONE,
+    PIPE,
+    StartedProgram,
+    StillRunning,
+    kill_group,
+    start_program,
+)
+from agentcli.core.text.plaintext import plain_line
 
 MOST_FILES = 20
 MOST_COMMITS = 5

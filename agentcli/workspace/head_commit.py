@@ -9,7 +9,7 @@ import os
 import re
 from pathlib import Path
 
-from agentcli.core.bounded_read import read_start
+from agentcli.core.files.bounded_read import read_start
 
 _MOST = 1 << 20
 _DEEPEST = 5

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.workspace.base import (
     DiffScope,
     FileChange,

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from agentcli.core.bounded_read import read_bounded
+from agentcli.core.files.bounded_read import read_bounded
 from agentcli.workspace.git import EMPTY_TREE
 from agentcli.workspace.trees import ABSENT, Difference, TreeEntry
 

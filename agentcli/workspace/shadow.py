@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentcli.core.aio import in_thread
-from agentcli.core.bounded_json import parse_json
-from agentcli.core.bounded_read import read_bounded
+from agentcli.core.files.bounded_json import parse_json
+from agentcli.core.files.bounded_read import read_bounded
 from agentcli.workspace import listing
 from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import EMPTY_TREE, Git

@@ -17,14 +17,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from agentcli.core.bounded_json import parse_json
-from agentcli.core.bounded_read import read_bounded
 from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.files.bounded_json import parse_json
+from agentcli.core.files.bounded_read import read_bounded
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
-from agentcli.core.own_programs import FinishedProgram, run_program, user_environment
-from agentcli.core.plaintext import plain_line
-from agentcli.core.programs import find_program
+from agentcli.core.processes.own_programs import FinishedProgram, run_program, user_environment
+from agentcli.core.processes.programs import find_program
+from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.plaintext import plain_line
 
 BRANCHES = "agentcli/"
 _NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -17,8 +17,8 @@ from agentcli.agent.ports import Extensions
 from agentcli.agent.updates import changed_files as changedfiles
 from agentcli.agent.updates.changed_files import CHANGED_FILES, LONGEST_TOLD, MOST_SHOWN, ChangedFiles
 from agentcli.agent.updates.file_watch import changed_notice, wait_for_changes
-from agentcli.core import local_folders
 from agentcli.core.abort import AbortController
+from agentcli.core.files import local_folders
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message
 from agentcli.tools.base import Output, ToolContext

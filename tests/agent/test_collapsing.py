@@ -28,7 +28,7 @@ from agentcli.core.messages import Json, Message, Origin, TextBlock
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.script import Script, ScriptedReply
 from agentcli.providers.scripted import ScriptedTransport
-from agentcli.providers.sdk import SdkTransport
+from agentcli.providers.transports.sdk import SdkTransport
 from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore

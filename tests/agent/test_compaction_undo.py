@@ -10,9 +10,9 @@ from agentcli.agent.profile import Profile
 from agentcli.context.edits import edit_from_dict
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
-from agentcli.core.format import token_count
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json
+from agentcli.core.text.format import token_count
 from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore

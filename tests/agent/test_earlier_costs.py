@@ -14,9 +14,9 @@ from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
-from agentcli.core.format import money
+from agentcli.core.text.format import money
 from agentcli.core.usage import Totals, Usage
-from agentcli.providers.catalog import Catalog
+from agentcli.providers.models.catalog import Catalog
 from tests.support.fakes import collect, result_of
 from tests.support.scripts import provider_on, reply, say, transport_for
 

@@ -14,8 +14,8 @@ from types import CodeType, FrameType
 from agentcli.assemble import build_engine
 from agentcli.core.events import LoopContinued
 from agentcli.core.messages import Json, TextBlock, pack_block
-from agentcli.providers.encode import BodyEncoder
 from agentcli.providers.provider import MessagesProvider
+from agentcli.providers.requests.encode import BodyEncoder
 from tests.bench.growth import LARGE_WINDOW, ReadingModel, is_summary, model_reply, options_for
 from tests.bench.program import workshop
 from tests.bench.tui_history import MESSAGES_A_TURN, write_session

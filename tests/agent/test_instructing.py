@@ -14,7 +14,7 @@ from agentcli.agent.updates.changed_files import ChangedFiles
 from agentcli.agent.updates.instructions import CHANGED, INSTRUCTIONS, NEW, Instructing
 from agentcli.context.edits import ContextEdit
 from agentcli.context.view import ContextView
-from agentcli.core import local_folders
+from agentcli.core.files import local_folders
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock, user_message
 from agentcli.core.usage import Usage

@@ -20,7 +20,7 @@ from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json, Message, Origin, ToolResultBlock, ToolUseBlock
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.retry import RetryPolicy
-from agentcli.providers.sdk import SdkTransport
+from agentcli.providers.transports.sdk import SdkTransport
 from agentcli.tools.base import Output
 from tests.support.fakes import MODEL, Bench, FakeTool, bench, only, result_of
 from tests.support.scripts import call, call_raw, fails, fault, pause, reply, say, script, think

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agentcli.assemble import OFFER
-from agentcli.cli.invocation import build_invocation
-from agentcli.cli.parse import parse
+from agentcli.cli.flags.invocation import build_invocation
+from agentcli.cli.flags.parse import parse
 from agentcli.core.permission import PermissionMode
 from tests.support.contained import Project
 

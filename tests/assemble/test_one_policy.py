@@ -11,9 +11,9 @@ import pytest
 
 from agentcli.agent.engine import Engine
 from agentcli.assemble import build_engine
-from agentcli.cli.invocation import build_invocation
+from agentcli.cli.flags.invocation import build_invocation
+from agentcli.cli.flags.parse import parse
 from agentcli.cli.main import main
-from agentcli.cli.parse import parse
 from agentcli.cli.permissions import decided, rights_with
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import Decision, Need, PermissionMode

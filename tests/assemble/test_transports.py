@@ -9,10 +9,10 @@ import pytest
 from agentcli.assemble import Options
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import ModelBuilder
-from agentcli.providers.late_sdk import LateSdkTransport
-from agentcli.providers.sdk import SdkTransport
-from agentcli.providers.transport import Transport
-from agentcli.providers.wire import WireTransport
+from agentcli.providers.transports.base import Transport
+from agentcli.providers.transports.late_sdk import LateSdkTransport
+from agentcli.providers.transports.sdk import SdkTransport
+from agentcli.providers.transports.wire import WireTransport
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
 from agentcli.providers.provider import MessagesProvider
 from agentcli.providers.script import Emit, ScriptedReply
-from agentcli.providers.transport import Transport
+from agentcli.providers.transports.base import Transport
 from tests.bench.loop_gaps import LongestHold
 from tests.bench.loopback import MODEL, Loopback
 from tests.bench.measure import Measure, Report, quantile

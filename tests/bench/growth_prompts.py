@@ -16,7 +16,7 @@ from agentcli.agent.engine import Engine
 from agentcli.assemble import build_engine
 from agentcli.core.messages import Json
 from agentcli.providers.provider import MessagesProvider
-from agentcli.providers.transport import Transport
+from agentcli.providers.transports.base import Transport
 from tests.bench.growth import MOST_KILOBYTES, model_reply, options_for, resident_kilobytes, tenths, tokens_for
 from tests.bench.measure import Measure, Report
 from tests.bench.program import workshop

@@ -22,7 +22,7 @@ _COUNT_MCP = """sum(
 OWN_MODULES = 342
 """How many modules of agentcli, and of h11, may be imported before the request of a headless run is sent."""
 BEFORE_REQUEST = """import os, sys
-from agentcli.providers.encode import BodyEncoder
+from agentcli.providers.requests.encode import BodyEncoder
 from agentcli.cli.main import main
 pieces, before = BodyEncoder.pieces, []
 def counting(self, body):

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from agentcli.providers.catalog import DEFAULT_MODEL
+from agentcli.providers.models.catalog import DEFAULT_MODEL
 from agentcli.providers.script import Delay, Emit, Script
 
 Json = dict[str, Any]

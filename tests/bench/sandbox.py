@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agentcli.core.abort import AbortController
 from agentcli.core.grant import ORDINARY, Grant
-from agentcli.core.launch import Launcher
+from agentcli.core.processes.launch import Launcher
 from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.permissions.sandbox.linux.probe import probe
 from agentcli.permissions.sandbox.plan import SandboxRules

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agentcli.core.abort import AbortController
-from agentcli.interactive.sources import IndexedFiles
+from agentcli.interactive.completion.sources import IndexedFiles
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.search.file_index import FileIndex
 from agentcli.tools.search.glob import Glob

@@ -12,10 +12,10 @@ import pytest
 from agentcli.cli import COMMANDS
 from agentcli.cli.app import command_tree
 from agentcli.cli.crash import ReportingHandler
-from agentcli.cli.flags import BY_NAME, FLAGS
+from agentcli.cli.flags.parse import parse
+from agentcli.cli.flags.table import BY_NAME, FLAGS
 from agentcli.cli.listing import session_lines
 from agentcli.cli.main import main
-from agentcli.cli.parse import parse
 from agentcli.session.find import SessionInfo
 
 

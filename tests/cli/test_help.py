@@ -11,11 +11,11 @@ import pytest
 
 from agentcli.cli import COMMANDS
 from agentcli.cli.app import command_tree, manual_of
-from agentcli.cli.examples import GENERAL, OF_COMMANDS, Example
-from agentcli.cli.flags import BY_NAME, FLAGS, GROUPS
-from agentcli.cli.helptext import LEAST_WIDTH, command_help, flag_row, root_help
+from agentcli.cli.flags.examples import GENERAL, OF_COMMANDS, Example
+from agentcli.cli.flags.helptext import LEAST_WIDTH, command_help, flag_row, root_help
+from agentcli.cli.flags.parse import parse
+from agentcli.cli.flags.table import BY_NAME, FLAGS, GROUPS
 from agentcli.cli.main import main
-from agentcli.cli.parse import parse
 
 EXAMPLES = [*GENERAL, *(example for examples in OF_COMMANDS.values() for example in examples)]
 

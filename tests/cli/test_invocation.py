@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.cli.flags import FLAGS
-from agentcli.cli.invocation import build_invocation
-from agentcli.cli.parse import parse
+from agentcli.cli.flags.invocation import build_invocation
+from agentcli.cli.flags.parse import parse
+from agentcli.cli.flags.table import FLAGS
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
 
@@ -107,6 +107,7 @@ def test_conflicting_flags_are_refused(tmp_path: Path, argv: list[str], message:
 def test_every_flag_of_the_table_is_used() -> None:
     """A flag that nothing reads would be in the help and do nothing."""
     folder = Path(__file__).parents[2] / "agentcli" / "cli"
-    source = "".join((folder / name).read_text(encoding="utf-8") for name in ("invocation.py", "main.py", "parse.py"))
+    readers = ("flags/invocation.py", "flags/parse.py", "main.py")
+    source = "".join((folder / name).read_text(encoding="utf-8") for name in readers)
     unused = [flag.key for flag in FLAGS if f'"{flag.key.removesuffix("_file")}"' not in source]
     assert unused == []

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.cli.flags import FLAGS, GROUPS
-from agentcli.cli.parse import parse, split_list
+from agentcli.cli.flags.parse import parse, split_list
+from agentcli.cli.flags.table import FLAGS, GROUPS
 from agentcli.core.errors import UsageError
 
 

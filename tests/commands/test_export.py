@@ -27,7 +27,7 @@ from agentcli.core.messages import (
     user_message,
 )
 from agentcli.core.permission import Answer
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.core.tool_errors import wrapped
 from agentcli.session.details import SessionDetails, read_details
 from tests.commands.test_commands import engine_on, refused, said

@@ -14,8 +14,8 @@ from agentcli.commands.cost import details
 from agentcli.commands.run import run_command
 from agentcli.commands.table import cells, cut, table, width_of
 from agentcli.core import events as ev
-from agentcli.core.format import money, token_count
 from agentcli.core.messages import Origin, user_message
+from agentcli.core.text.format import money, token_count
 from agentcli.core.usage import Usage
 from tests.support.curating import cached_bench, looking
 from tests.support.fakes import Bench, collect, result_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from agentcli.cli.trust import shown
 from agentcli.config.trust import TrustedContent, TrustState
 from agentcli.config.trust_effects import TrustEffects, effects_of
-from agentcli.plain.questions import ask_about_trust
+from agentcli.plain.questions.by_kind import ask_about_trust
 from agentcli.tui.dialogs.trust import TrustDialog
 from tests.plain.asked import Paper
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.bounded_read import Reason, Unread, open_regular, read_bounded, read_start
+from agentcli.core.files.bounded_read import Reason, Unread, open_regular, read_bounded, read_start
 
 
 def _make(folder: Path, kind: str) -> Path:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.core.format import about_money, ago, byte_size, duration, elapsed, money, percent, token_count
+from agentcli.core.text.format import about_money, ago, byte_size, duration, elapsed, money, percent, token_count
 from tests.support.tables import each_row
 
 UNITS = {

@@ -6,7 +6,7 @@ import random
 import re
 from itertools import combinations
 
-from agentcli.core.fuzzy import FuzzyMatch, folded, fuzzy_match
+from agentcli.core.text.fuzzy import FuzzyMatch, folded, fuzzy_match
 from tests.support.tables import each_row
 
 LETTERS = "ab/_.Ab1"

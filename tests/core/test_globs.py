@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agentcli.core.globs import LONGEST_PATTERN, escape_glob, glob_regex, is_within_limits
+from agentcli.core.text.globs import LONGEST_PATTERN, escape_glob, glob_regex, is_within_limits
 from tests.core import backtracking_globs
 from tests.support.examples import EXAMPLES
 from tests.support.tables import each_row

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentcli.core.local_folders import LocalFolders
+from agentcli.core.files.local_folders import LocalFolders
 
 
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="only Linux tells")

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.__main__ import without_project
-from agentcli.core import installation
-from agentcli.core.own_programs import (
+from agentcli.core.processes import installation
+from agentcli.core.processes.own_programs import (
     desktop_environment,
     isolated_python,
     run_program,
@@ -23,7 +23,7 @@ from agentcli.core.own_programs import (
     start_program_async,
     user_environment,
 )
-from agentcli.core.programs import clean_search_path
+from agentcli.core.processes.programs import clean_search_path
 
 SYSTEM = "/usr/bin:/bin"
 
@@ -124,7 +124,7 @@ def test_a_virtual_environment_s_configuration_cannot_move_our_standard_library(
     code = (
         "import sys\n"
         f"sys.path.insert(0, {str(installation.package_root())!r})\n"
-        "from agentcli.core.own_programs import isolated_python\n"
+        "from agentcli.core.processes.own_programs import isolated_python\n"
         "print(isolated_python('')[0])"
     )
     done = subprocess.run([environment / "bin/python", "-c", code], capture_output=True, text=True, check=True)
@@ -139,7 +139,7 @@ def described(python: Path, folder: Path) -> list[Path]:
     code = (
         "import sys, json\nfrom pathlib import Path\n"
         f"sys.path.append({str(installation.package_root())!r})\n"
-        "from agentcli.core.installation import installation_paths\n"
+        "from agentcli.core.processes.installation import installation_paths\n"
         f"print(json.dumps([str(path) for path in installation_paths([Path({str(folder)!r})])]))"
     )
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.core.plaintext import (
+from agentcli.core.text.plaintext import (
     _CSI,
     ControlStripper,
     continued_output,

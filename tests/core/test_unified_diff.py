@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.core.unified_diff import FileDiff, is_unified_diff, line_kinds, parse_files, split_files
+from agentcli.core.text.unified_diff import FileDiff, is_unified_diff, line_kinds, parse_files, split_files
 from tests.support.tables import each_row
 
 SHOW = """\

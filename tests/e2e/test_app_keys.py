@@ -120,7 +120,7 @@ async def test_esc_twice_names_the_prompt_whose_changes_it_undoes(tmp_path: Path
 
 SLOW_START = """
 from pathlib import Path
-from agentcli.interactive import reaching
+from agentcli.interactive.login import reaching
 build = reaching._built
 def slowly(options):
     import time

@@ -19,9 +19,9 @@ from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
-from agentcli.core.format import about_money, money, token_count
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
+from agentcli.core.text.format import about_money, money, token_count
 from tests.e2e.program import Program
 from tests.support.cacheserver import CacheServer, PromptCache, Reading
 from tests.support.fakes import collect, only, result_of

@@ -13,7 +13,7 @@ from agentcli.agent.ports import Extensions, Hooks
 from agentcli.core import events as ev
 from agentcli.core.aio import CLEANUP_SECONDS
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.interactive.draft import Draft
+from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.driver import ABORT_GRACE_SECONDS, SERVER_END_SECONDS, SessionDriver
 from agentcli.interactive.view import Question, Sent, View
 from agentcli.tools.base import Output

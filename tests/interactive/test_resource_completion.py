@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from agentcli.interactive.completion import file_menu, target_at
-from agentcli.interactive.resource_completion import MentionSource
-from agentcli.interactive.sources import FileHit, FoundFiles
+from agentcli.interactive.completion.resources import MentionSource
+from agentcli.interactive.completion.sources import FileHit, FoundFiles
+from agentcli.interactive.completion.targets import file_menu, target_at
 from agentcli.mcp.servers import McpServers
-from agentcli.plain.recall import PromptCompleter
+from agentcli.plain.prompt.recall import PromptCompleter
 from tests.support.mcp_offers import fake, servers_with
 from tests.support.virtual import run_virtual
 

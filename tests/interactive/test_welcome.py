@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from agentcli.assemble import Options, build_engine
 from agentcli.assemble.login import EndpointAddress
 from agentcli.assemble.model import reconnect
-from agentcli.interactive.connecting import Connecting
-from agentcli.interactive.welcome import CheckKey, KeepKey, TryServer, UsePublic, UseServer, Welcome
+from agentcli.interactive.login.connecting import Connecting
+from agentcli.interactive.login.welcome import CheckKey, KeepKey, TryServer, UsePublic, UseServer, Welcome
 from agentcli.providers import credentials
 from agentcli.providers.check import KeyCheck
 from agentcli.providers.connection import Connection
-from agentcli.providers.local import LocalServer, Program
+from agentcli.providers.models.local import LocalServer, Program
 from tests.support.listener import Listener
 
 pytestmark = pytest.mark.anyio

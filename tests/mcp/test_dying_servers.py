@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.abort import AbortController, Aborted
-from agentcli.core.exit_cleanup import run_exit_cleanup
+from agentcli.core.processes.exit_cleanup import run_exit_cleanup
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.server_config import ServerConfig
 from tests.support.mcp_started import hostile, started, until

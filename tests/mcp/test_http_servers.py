@@ -175,7 +175,7 @@ async def test_tries_end_when_the_server_stays_away() -> None:
 def test_the_reason_why_a_server_is_unreachable_is_in_plain_words() -> None:
     import httpx2
 
-    from agentcli.mcp.http_client import _no_connection
+    from agentcli.mcp.transports.http_client import _no_connection
 
     def caused(error: Exception, cause: Exception) -> Exception:
         error.__cause__ = cause

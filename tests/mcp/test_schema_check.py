@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema.validators import validator_for
 
-from agentcli.mcp.plain_schema import _CHECKS, _DIALECTS, is_plain_schema
-from agentcli.mcp.schema_check import SchemaRefused, clean_schema, output_mismatch
+from agentcli.mcp.replies.plain_schema import _CHECKS, _DIALECTS, is_plain_schema
+from agentcli.mcp.replies.schema_check import SchemaRefused, clean_schema, output_mismatch
 from tests.support.tables import each_row
 
 

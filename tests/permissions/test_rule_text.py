@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentcli.agent.toolcalls.refusals import allow_flag
-from agentcli.cli.parse import parse, split_list
+from agentcli.cli.flags.parse import parse, split_list
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import terminal_line
+from agentcli.core.text.plaintext import terminal_line
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rule, rule_text
 from tests.support.tables import each_row

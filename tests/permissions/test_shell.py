@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tree_sitter
 
-from agentcli.core.shell import has_control_characters
+from agentcli.core.processes.shell import has_control_characters
 from agentcli.permissions.rules.rule import parse_rule
 from agentcli.permissions.shell import syntax_tree
 from agentcli.permissions.shell.loose_parser import loose_segments, loose_words

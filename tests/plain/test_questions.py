@@ -13,7 +13,7 @@ from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.plain.questions import answer_to, may_go_on
+from agentcli.plain.questions.by_kind import answer_to, may_go_on
 from tests.plain.asked import ESC, Paper
 from tests.support.tables import each_row
 

@@ -17,9 +17,9 @@ from agentcli.mcp.client_duties import InputRequest
 from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.servers import McpServers
 from agentcli.mcp.transport import ServerSurroundings
+from agentcli.plain.output.writer import BareWriter
 from agentcli.plain.session import PlainSession
 from agentcli.plain.session_view import context_used
-from agentcli.plain.writer import BareWriter
 from agentcli.tools.base import Output
 from tests.plain.asked import ESC, FOREVER, ScriptedReader
 from tests.support.fakes import Bench, FakeTool, bench

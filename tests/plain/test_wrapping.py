@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from agentcli.core.events import ToolFinished
 from agentcli.core.messages import TextBlock, ToolResultBlock
-from agentcli.plain.asking import LetterChoice, choose
-from agentcli.plain.pieces import line, prose
-from agentcli.plain.printer import Printer
-from agentcli.plain.writer import ColourWriter, wrapped
+from agentcli.plain.output.pieces import line, prose
+from agentcli.plain.output.printer import Printer
+from agentcli.plain.output.writer import ColourWriter, wrapped
+from agentcli.plain.questions.asking import LetterChoice, choose
 from tests.headless.fake_engine import result
 from tests.plain.asked import Paper
 

@@ -35,8 +35,8 @@ from agentcli.providers.credentials import Credentials, resolve_credentials
 from agentcli.providers.provider import MessagesProvider
 from agentcli.providers.retry import RetryPolicy, Timeouts
 from agentcli.providers.scripted import ScriptedTransport
-from agentcli.providers.sdk import SdkTransport
-from agentcli.providers.wire import WireTransport
+from agentcli.providers.transports.sdk import SdkTransport
+from agentcli.providers.transports.wire import WireTransport
 from tests.support.scripts import (
     call,
     call_raw,

@@ -12,7 +12,7 @@ from agentcli.core.abort import AbortController
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.providers.base import Failed, FailureKind, Finished, Request
 from agentcli.providers.credentials import KeyHelper, bound_to, resolve_credentials
-from agentcli.providers.wire import WireTransport
+from agentcli.providers.transports.wire import WireTransport
 from tests.support.scripts import fails, provider_on
 from tests.support.server import LoopbackServer
 from tests.support.tables import each_row

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from agentcli.core.growing import Growing
 from agentcli.core.messages import Json
-from agentcli.providers import encode
 from agentcli.providers.base import Request
-from agentcli.providers.body import build_body
-from agentcli.providers.catalog import Catalog
-from agentcli.providers.encode import LARGE_PIECE, BodyEncoder, to_bytes
+from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.requests import encode
+from agentcli.providers.requests.body import build_body
+from agentcli.providers.requests.encode import LARGE_PIECE, BodyEncoder, to_bytes
 
 
 def test_the_order_of_keys_is_kept_and_the_bytes_are_the_same_every_time() -> None:

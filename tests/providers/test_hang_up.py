@@ -12,11 +12,11 @@ import pytest
 from agentcli.core.abort import AbortController
 from agentcli.providers.attempt import Attempt
 from agentcli.providers.credentials import Credentials
-from agentcli.providers.hang_up import Line
 from agentcli.providers.retry import Timeouts
-from agentcli.providers.sdk import SdkTransport
-from agentcli.providers.transport import TransportFailure
-from agentcli.providers.wire import WireTransport
+from agentcli.providers.transports.base import TransportFailure
+from agentcli.providers.transports.hang_up import Line
+from agentcli.providers.transports.sdk import SdkTransport
+from agentcli.providers.transports.wire import WireTransport
 
 BODY = {"model": "claude-sonnet-5-5", "max_tokens": 10, "messages": [{"role": "user", "content": "go"}]}
 BEGINNING = (

@@ -18,11 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.core.aio import cancel_and_wait
-from agentcli.providers import http11
 from agentcli.providers.base import FailureKind
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.failures import Endpoint, from_exception
-from agentcli.providers.http11 import (
+from agentcli.providers.transports import http11
+from agentcli.providers.transports.base import TransportFailure
+from agentcli.providers.transports.http11 import (
     BrokenResponse,
     ConnectTimeout,
     HttpClient,
@@ -31,8 +32,7 @@ from agentcli.providers.http11 import (
     UnsendableRequest,
     reaches,
 )
-from agentcli.providers.transport import TransportFailure
-from agentcli.providers.wire import WireTransport
+from agentcli.providers.transports.wire import WireTransport
 from tests.support.tables import each_row
 
 pytestmark = pytest.mark.anyio

@@ -14,10 +14,10 @@ import pytest
 from agentcli.core.aio import in_daemon_thread
 from agentcli.core.messages import Json
 from agentcli.providers.credentials import Credentials
-from agentcli.providers.late_sdk import IDLE_SECONDS, LateSdkTransport
-from agentcli.providers.sdk import BACKGROUND_NICENESS, SdkTransport, lower_priority
-from agentcli.providers.transport import Transport
-from agentcli.providers.wire import WireTransport
+from agentcli.providers.transports.base import Transport
+from agentcli.providers.transports.late_sdk import IDLE_SECONDS, LateSdkTransport
+from agentcli.providers.transports.sdk import BACKGROUND_NICENESS, SdkTransport, lower_priority
+from agentcli.providers.transports.wire import WireTransport
 from tests.support.scripts import reply, say
 from tests.support.server import LoopbackServer
 from tests.support.virtual import run_virtual

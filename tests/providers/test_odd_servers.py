@@ -12,8 +12,8 @@ from agentcli.core.abort import AbortController
 from agentcli.core.errors import UsageError
 from agentcli.providers.base import Failed, FailureKind, FellBack, ModelEvent, Request, Waiting
 from agentcli.providers.credentials import Credentials, normal_base_url
-from agentcli.providers.sdk import SdkTransport
-from agentcli.providers.wire import WireTransport
+from agentcli.providers.transports.sdk import SdkTransport
+from agentcli.providers.transports.wire import WireTransport
 from tests.support.scripts import fails, provider_for, provider_on
 from tests.support.tables import each_row
 from tests.support.virtual import run_virtual

@@ -7,8 +7,8 @@ import pytest
 from agentcli.core.abort import AbortController
 from agentcli.providers.base import Failed, FailureKind, Request
 from agentcli.providers.credentials import Credentials
-from agentcli.providers.sdk import SdkTransport
-from agentcli.providers.wire import MAX_ERROR_BYTES, WireTransport, is_local_url
+from agentcli.providers.transports.sdk import SdkTransport
+from agentcli.providers.transports.wire import MAX_ERROR_BYTES, WireTransport, is_local_url
 from tests.support.listener import Listener
 from tests.support.scripts import provider_on
 from tests.support.tables import each_row

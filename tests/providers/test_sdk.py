@@ -10,10 +10,10 @@ import pytest
 
 from agentcli.core.abort import AbortController
 from agentcli.core.aio import in_daemon_thread
-from agentcli.providers import sdk
 from agentcli.providers.base import Failed, FailureKind, Request
 from agentcli.providers.credentials import Credentials
-from agentcli.providers.sdk import Platform, SdkTransport
+from agentcli.providers.transports import sdk
+from agentcli.providers.transports.sdk import Platform, SdkTransport
 from tests.support.scripts import provider_on
 
 pytestmark = pytest.mark.anyio
@@ -64,7 +64,8 @@ async def test_two_first_requests_share_one_client() -> None:
 
 def test_no_transport_imports_its_packages_before_it_is_used() -> None:
     program = (
-        "import sys, agentcli.providers.wire, agentcli.providers.sdk, agentcli.providers.provider;"
+        "import sys, agentcli.providers.provider;"
+        "import agentcli.providers.transports.wire, agentcli.providers.transports.sdk;"
         "print(sorted({'anthropic', 'httpx2', 'httpcore2', 'pydantic', 'importlib.metadata'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

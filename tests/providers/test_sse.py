@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.providers.sse import EventDecoder, GarbageError
+from agentcli.providers.transports.sse import EventDecoder, GarbageError
 from tests.support.tables import each_row
 
 

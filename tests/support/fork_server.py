@@ -421,7 +421,7 @@ async def _use_app_once() -> None:
     import tempfile
 
     from agentcli.assemble import Options
-    from agentcli.interactive.draft import Draft
+    from agentcli.interactive.drafts.draft import Draft
     from agentcli.tui.app import AgentApp
     from agentcli.tui.start import Start
     from agentcli.tui.startup.preferences import load_preferences
@@ -498,8 +498,8 @@ def _try_sandbox_once() -> None:
 
 def _compile_patterns() -> None:
     """Those that every program compiles once it talks to a server, 3 ms each time."""
-    from agentcli.core.secret_text import is_secret_name
-    from agentcli.providers.wire import is_local_url
+    from agentcli.core.text.secret_text import is_secret_name
+    from agentcli.providers.transports.wire import is_local_url
 
     is_secret_name("")
     is_local_url("http://localhost")

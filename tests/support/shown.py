@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from agentcli.core import events as ev
-from agentcli.core.plaintext import continued_output
-from agentcli.interactive.draft import Draft
+from agentcli.core.text.plaintext import continued_output
+from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.view import Question
 from agentcli.tui.agent_progress import AgentItem
 from agentcli.tui.model import (

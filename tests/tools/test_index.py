@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.assemble import Options, build_engine
-from agentcli.core.fuzzy import fuzzy_match
+from agentcli.core.text.fuzzy import fuzzy_match
 from agentcli.tools.search import file_index
 from agentcli.tools.search.file_index import FileIndex, PathListing, with_folders
 from agentcli.tools.search.path_index import PathIndex, PathSearch

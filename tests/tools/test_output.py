@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.plaintext import continued_output, plain_text
+from agentcli.core.text.plaintext import continued_output, plain_text
 from agentcli.tools.shell import output as output_module
 from agentcli.tools.shell.output import CollectedOutput
 

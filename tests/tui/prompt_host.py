@@ -12,9 +12,9 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from agentcli.core.fuzzy import fuzzy_match
-from agentcli.interactive.draft import Draft
-from agentcli.interactive.sources import FileHit, FoundFiles
+from agentcli.core.text.fuzzy import fuzzy_match
+from agentcli.interactive.completion.sources import FileHit, FoundFiles
+from agentcli.interactive.drafts.draft import Draft
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.prompt.editor import PromptEditor
 from tests.support.shared_app import HostScreen, SharedApp

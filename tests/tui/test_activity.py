@@ -12,8 +12,8 @@ from rich.cells import cell_len
 from textual.app import App, ComposeResult
 
 from agentcli.core import events as ev
-from agentcli.core.format import elapsed
 from agentcli.core.messages import ToolResultBlock
+from agentcli.core.text.format import elapsed
 from agentcli.tui.model import Activity
 from agentcli.tui.presenter import Presenter
 from agentcli.tui.status.activity import SPINNER, STILL, ActivityLine, activity_text

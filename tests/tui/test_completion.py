@@ -9,9 +9,16 @@ from typing import cast
 import pytest
 
 from agentcli.commands.base import Command
-from agentcli.interactive.completion import Target, argument_menu, command_menu, file_menu, mention_of, target_at
-from agentcli.interactive.editor import NotWritten, editor_command
-from agentcli.interactive.sources import FileHit, FoundFiles, IndexedFiles, all_files, registered_commands
+from agentcli.interactive.completion.sources import FileHit, FoundFiles, IndexedFiles, all_files, registered_commands
+from agentcli.interactive.completion.targets import (
+    Target,
+    argument_menu,
+    command_menu,
+    file_menu,
+    mention_of,
+    target_at,
+)
+from agentcli.interactive.drafts.editor import NotWritten, editor_command
 from agentcli.tools.search.file_index import FileIndex, FoundPaths
 from agentcli.tools.search.path_index import PathIndex
 from agentcli.tui.prompt.popup import shown

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.core.unified_diff import parse
+from agentcli.core.text.unified_diff import parse
 from agentcli.tools.files.diff import diff_display
-from agentcli.tui.blocks import diff
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.diff_paint import changed_words, pairs
+from agentcli.tui.blocks.diff import rows as diff
+from agentcli.tui.blocks.diff.paint import changed_words, pairs
 from agentcli.tui.theme.palette import Palette
 
 PALETTE = Palette()

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from agentcli.interactive.draft import Draft, ImagePiece, PastedPiece, image_chip, pasted_chip
-from agentcli.interactive.drafts import DraftStore, drafts_folder
+from agentcli.interactive.drafts.draft import Draft, ImagePiece, PastedPiece, image_chip, pasted_chip
+from agentcli.interactive.drafts.saved import DraftStore, drafts_folder
 from tests.tui.prompt_host import Host, paste, play, press, write
 
 CHIP = "[Pasted #1: 20 lines]"
@@ -28,8 +28,8 @@ def crashed(folder: Path, text: str) -> None:
     """A process that wrote a draft and was killed."""
     code = (
         "import asyncio, os, sys, pathlib\n"
-        "from agentcli.interactive.draft import Draft\n"
-        "from agentcli.interactive.drafts import DraftStore\n"
+        "from agentcli.interactive.drafts.draft import Draft\n"
+        "from agentcli.interactive.drafts.saved import DraftStore\n"
         "async def main():\n"
         "    store = DraftStore(pathlib.Path(sys.argv[1]))\n"
         "    store.changed(lambda: Draft(sys.argv[2]))\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.interactive.draft import Draft, ImagePiece, PastedPiece
-from agentcli.interactive.history import MOST_ENTRIES, History, HistoryWalk, history_path
+from agentcli.interactive.drafts.draft import Draft, ImagePiece, PastedPiece
+from agentcli.interactive.drafts.history import MOST_ENTRIES, History, HistoryWalk, history_path
 
 
 def texts(history: History) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.core.plaintext import TAB
+from agentcli.core.text.plaintext import TAB
 from agentcli.tui.prompt.box import IDLE_HINT
 from agentcli.tui.terminal import instant
 from agentcli.tui.terminal.instant import DEFAULT_LOOK, EchoedLine, Painter, begin, colourless, load_look, save_look

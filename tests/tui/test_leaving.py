@@ -14,8 +14,8 @@ from textual.pilot import Pilot
 from agentcli import tui
 from agentcli.config.trust import TrustedContent, TrustState
 from agentcli.core.permission import Answer
-from agentcli.interactive.draft import Draft
-from agentcli.interactive.welcome import Welcome
+from agentcli.interactive.drafts.draft import Draft
+from agentcli.interactive.login.welcome import Welcome
 from agentcli.tui.app import AgentApp
 from agentcli.tui.chat import TWICE_SECONDS
 from agentcli.tui.dialogs.hunks import HunkReview

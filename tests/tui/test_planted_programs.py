@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.cli.flags.parse import parse
 from agentcli.cli.main import _environment_of_programs
-from agentcli.cli.parse import parse
 from agentcli.core.errors import AgentError
 from agentcli.core.terminal import Terminal
-from agentcli.interactive.editor import NotWritten, editor_command
-from agentcli.plain.prompt_reader import edited_outside
+from agentcli.interactive.drafts.editor import NotWritten, editor_command
+from agentcli.plain.prompt.prompt_reader import edited_outside
 from agentcli.providers.credentials import KeyHelper
 from agentcli.tui.model import Facts
 from agentcli.tui.prompt.paste import read_clipboard

@@ -8,9 +8,9 @@ from pathlib import Path
 from textual import events
 from textual.pilot import Pilot
 
-from agentcli.interactive.draft import Draft
-from agentcli.interactive.history import History
-from agentcli.interactive.sources import FileHit, FoundFiles
+from agentcli.interactive.completion.sources import FileHit, FoundFiles
+from agentcli.interactive.drafts.draft import Draft
+from agentcli.interactive.drafts.history import History
 from agentcli.tui.prompt.keys import PROMPT_KEYS, key_table
 from tests.tui.prompt_host import Files, Host, paste, play, press, write
 

@@ -16,7 +16,7 @@ from textual.document._document import Document, Selection
 from textual.pilot import Pilot
 
 from agentcli.core.messages import ImageBlock, TextBlock
-from agentcli.interactive.draft import Draft, ImagePiece, PastedPiece
+from agentcli.interactive.drafts.draft import Draft, ImagePiece, PastedPiece
 from agentcli.tui.prompt.graphemes import boundary_after, boundary_before, boundary_near
 from agentcli.tui.prompt.paste import picture_paths, read_clipboard
 from agentcli.tui.prompt.wrapping import WrappedPrompt

@@ -10,8 +10,8 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from agentcli.interactive.draft import Draft, PastedPiece
-from agentcli.interactive.history import History
+from agentcli.interactive.drafts.draft import Draft, PastedPiece
+from agentcli.interactive.drafts.history import History
 from agentcli.tui.prompt.graphemes import boundary_near
 from agentcli.tui.prompt.keys import key_table
 from tests.tui.prompt_host import Files, Host, paste, play, press, write

@@ -10,7 +10,7 @@ from typing import Any, Self
 from agentcli.core import events as ev
 from agentcli.core.messages import TextBlock, ToolResultBlock
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.interactive.draft import Draft
+from agentcli.interactive.drafts.draft import Draft
 from agentcli.tools.base import Output
 from agentcli.tui.model import AnswerItem, EndItem, PromptItem, ToolItem
 from agentcli.tui.session import TuiSession

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from agentcli.core import events as ev
-from agentcli.interactive.draft import Draft
+from agentcli.interactive.drafts.draft import Draft
 from agentcli.tui.frame_clock import LONGEST_SECONDS, SETTLE_SECONDS
 from agentcli.tui.model import Activity, AnswerItem, EndItem, Operation, PromptItem, ToolItem
 from agentcli.tui.session import MOST_WAITING, TuiSession

@@ -10,9 +10,9 @@ from textual import events
 from textual.pilot import Pilot
 
 from agentcli.assemble.login import EndpointAddress
-from agentcli.interactive.welcome import CheckKey, KeepKey, TryServer, UseServer, Welcome, Work
+from agentcli.interactive.login.welcome import CheckKey, KeepKey, TryServer, UseServer, Welcome, Work
 from agentcli.providers.check import KeyCheck
-from agentcli.providers.local import LocalServer
+from agentcli.providers.models.local import LocalServer
 from agentcli.tui.dialogs.welcome import WelcomeDialog
 from agentcli.tui.sheets.sheet import EntryLine
 from tests.tui.dialog_host import OPEN, Host, calm, look, play, press, replies, settled, shown

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.unified_diff import FileDiff, parse_files
+from agentcli.core.text.unified_diff import FileDiff, parse_files
 from agentcli.workspace.base import DiffScope
 from agentcli.workspace.diff.head_diff import NO_REPOSITORY, _prepare
 from tests.workspace.folders import Work, state_of, working

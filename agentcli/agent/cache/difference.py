@@ -7,9 +7,9 @@ from itertools import takewhile
 from operator import is_
 
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.providers.base import Request
-from agentcli.providers.body import thinking_budget
+from agentcli.providers.requests.body import thinking_budget
 
 
 def same_messages(before: Request, now: Request) -> int:

@@ -17,7 +17,7 @@ from agentcli import __version__
 from agentcli.agent.cache.difference import changed_tools
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.providers.base import Effort, Request, Thinking, ThinkingMode
 
 _DIGEST_BYTES = 8

@@ -20,12 +20,12 @@ from dataclasses import replace
 from agentcli.agent.cache.difference import blocks_of, changed_message, changed_settings, same_messages
 from agentcli.agent.cache.fingerprint import Fingerprints, Front, changed_front, kept_head
 from agentcli.core import events as ev
-from agentcli.core.format import elapsed, token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.growing import STEP, Growing
-from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Message
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.format import elapsed, token_count
+from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import CacheLosses, Usage
 from agentcli.providers.base import Effort, Request, Thinking
 

@@ -24,8 +24,8 @@ from agentcli.context.estimate import block_tokens
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import RESULT_DATA, Block, Json, Message, TextBlock, clean_text
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import counted
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 from agentcli.definitions.library import Library
 from agentcli.tools.base import Output, Tool, ToolContext
 from agentcli.tools.builtin import absolute_path

@@ -13,9 +13,9 @@ from agentcli.context.edits import ContextEdit, edit_to_dict
 from agentcli.context.estimate import message_tokens
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
-from agentcli.core.format import token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Message
+from agentcli.core.text.format import token_count
 
 NOTHING = "There is no compaction to undo in this conversation."
 UNREADABLE = "Cannot undo the compaction: the session file cannot be read any more."

@@ -13,10 +13,10 @@ from agentcli.context.edits import COLLAPSED, ContextEdit, block_id
 from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.context.steps import ContextState, newest_exchange, rewriting_usd, rewritten_tokens, still_cached
 from agentcli.context.view import ContextView
-from agentcli.core.format import money
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Message, Origin, ToolResultBlock, ToolUseBlock, UnknownBlock, is_thinking
-from agentcli.core.plural import counted
+from agentcli.core.text.format import money
+from agentcli.core.text.plural import counted
 
 NOT_THERE = "There is no such item in the context. /context items lists them with their ids."
 SYSTEM = "The system prompt is part of every request."

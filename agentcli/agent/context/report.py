@@ -14,7 +14,6 @@ from agentcli.agent.conversation_requests import schema_tokens
 from agentcli.agent.ports import ContextLimits
 from agentcli.context.edits import Edits, block_id
 from agentcli.context.estimate import block_tokens, split_tokens, text_tokens
-from agentcli.core.format import about_money, token_count
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
     MCP_SERVERS,
@@ -28,7 +27,8 @@ from agentcli.core.messages import (
     ToolUseBlock,
     is_thinking,
 )
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.format import about_money, token_count
+from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import Price, Usage
 
 CacheReach = Literal["sent", "head", "nothing"]

@@ -11,12 +11,12 @@ from agentcli.agent.loop_state import EndReason
 from agentcli.core import events as ev
 from agentcli.core.answers import is_continued
 from agentcli.core.events import is_of_subagent
-from agentcli.core.format import money
 from agentcli.core.frozen import slotted
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Json, Origin
+from agentcli.core.text.format import money
 from agentcli.core.usage import ModelTotals, Totals, Usage
-from agentcli.providers.catalog import Catalog
+from agentcli.providers.models.catalog import Catalog
 
 _GRACEFUL = {EndReason.COMPLETED.value, EndReason.HOOK_STOPPED.value, EndReason.STOP_HOOK_PREVENTED.value}
 _NO_OUTPUT = {*_GRACEFUL, EndReason.NO_STRUCTURED_OUTPUT.value}

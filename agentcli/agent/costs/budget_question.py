@@ -15,9 +15,9 @@ from agentcli.agent.costs.account import budget_text
 from agentcli.agent.costs.spending import Budget, raised
 from agentcli.agent.questions import UserQuestion
 from agentcli.core.events import Event
-from agentcli.core.format import money
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
+from agentcli.core.text.format import money
 from agentcli.core.usage import Totals
 
 STOP = "Stop here"

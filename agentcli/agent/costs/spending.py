@@ -17,10 +17,10 @@ from agentcli.agent.ports import PriceOf
 from agentcli.context.edits import block_id
 from agentcli.context.estimate import block_tokens, message_tokens
 from agentcli.core import events as ev
-from agentcli.core.format import money
 from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.format import money
+from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import CacheLosses, ModelTotals, Totals, Usage
 
 WARN_AT = 0.8

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from agentcli.agent.context.compaction import Compaction
-from agentcli.agent.hook_call import HookCall, hook_message
+from agentcli.agent.hooks.call import HookCall, hook_message
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import Find, TurnOutcome
 from agentcli.agent.loop.dependencies import LoopDependencies

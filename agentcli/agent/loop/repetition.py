@@ -22,10 +22,10 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
-from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Json, Message, Origin, ToolUseBlock
 from agentcli.core.permission import Answer
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.plaintext import plain_line
 
 REPEATS = 3
 REFUSALS = 2

@@ -6,6 +6,7 @@ marked with `by="schema"`, so that neither the model nor the user reads about a 
 
 from __future__ import annotations
 
+from agentcli.agent.hooks.wrapped import WrappedHooks
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import (
     Hooks,
@@ -13,7 +14,6 @@ from agentcli.agent.ports import (
     PromptVerdict,
     StopVerdict,
 )
-from agentcli.agent.wrapped_hooks import WrappedHooks
 from agentcli.core.frozen import slotted
 from agentcli.core.messages import Json, ToolResultBlock, ToolUseBlock
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
-from agentcli.agent.hook_call import hook_message
+from agentcli.agent.hooks.call import hook_message
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.repetition import DENIED
 from agentcli.agent.loop.reply import Reply

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentcli.core.abort import AbortReason
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 
 INTERRUPTED = "[Request interrupted by user]"
 INTERRUPTED_TOOLS = "[Request interrupted by user for tool use]"

@@ -17,7 +17,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.client_duties import ClientDuties, InputAnswer, InputRequest, SamplingReply, SamplingRequest
 from agentcli.mcp.input_form import FormRefused, InputForm, parse_form
 from agentcli.mcp.visit_address import AddressRefused, VisitAddress, parse_address
@@ -53,7 +53,7 @@ class SessionDuties(ClientDuties):
     def __init__(
         self, *, interactive: bool = False, sampling_budget_usd: float = 0.0, open_address: OpenAddress | None = None
     ) -> None:
-        """`open_address`: opens the user's browser; None: `core/browser.py` does."""
+        """`open_address`: opens the user's browser; None: `core/processes/browser.py` does."""
         self._interactive = interactive
         self._sampling_budget = sampling_budget_usd
         self._open_address = open_address
@@ -140,7 +140,7 @@ class SessionDuties(ClientDuties):
         return _CANCEL
 
     async def _opened(self, address: str) -> bool:
-        from agentcli.core.browser import open_in_browser
+        from agentcli.core.processes.browser import open_in_browser
 
         assert self._host is not None
         opener = self._open_address or open_in_browser

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentcli.core.events import NoticeRaised
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import plural
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import plural
 from agentcli.mcp.server import McpServer, ServerState
 from agentcli.mcp.servers import McpServers
 

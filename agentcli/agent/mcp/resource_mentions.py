@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.builtin import failure
 

@@ -9,8 +9,8 @@ from agentcli.agent.mcp.results import MOST_TOKENS, ResultLimits, content_output
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.core.plural import counted
+from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.plural import counted
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.offers import McpContent
 from agentcli.tools.base import Output, ToolContext, ToolRun

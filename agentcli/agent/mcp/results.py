@@ -18,15 +18,15 @@ from typing import Any
 
 from agentcli.context.estimate import LEAST_TOKENS_PER_CHARACTER, text_tokens
 from agentcli.core.aio import in_thread
-from agentcli.core.format import byte_size
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import ImageBlock, TextBlock
-from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.core.plural import counted
-from agentcli.mcp.large_json import dump_large_json, parse_large_json
-from agentcli.mcp.large_text import PIECE, joined, pieces_of, plain_large_text
+from agentcli.core.text.format import byte_size
+from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.plural import counted
 from agentcli.mcp.offers import McpContent, McpResult
+from agentcli.mcp.replies.large_json import dump_large_json, parse_large_json
+from agentcli.mcp.replies.large_text import PIECE, joined, pieces_of, plain_large_text
 from agentcli.tools.base import Output
 
 MOST_TOKENS = 25_000

@@ -19,15 +19,15 @@ from agentcli.agent.side_call import SideCall
 from agentcli.context.estimate import text_tokens
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortSignal
-from agentcli.core.format import money
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, clean_text
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.format import money
+from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import Usage
 from agentcli.mcp.client_duties import SamplingReply, SamplingRequest
 from agentcli.mcp.offers import McpContent
 from agentcli.providers import base as model
-from agentcli.providers.catalog import Catalog
+from agentcli.providers.models.catalog import Catalog
 
 MOST_TOKENS = 4_096
 """Maximum output tokens of one reply, whatever a server requests."""

@@ -16,7 +16,7 @@ from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 
 MOST_OPEN = 10
 """Maximum open questions of all servers; more are cancelled."""

@@ -10,9 +10,9 @@ from agentcli.agent.mcp.ranking import ToolDocument, rank
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json, UnknownBlock
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import counted
-from agentcli.providers.deferred_tools import reference
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
+from agentcli.providers.requests.deferred_tools import reference
 from agentcli.tools.base import Output, Progress, Tool, ToolContext, ToolRun
 from agentcli.tools.builtin import object_schema
 

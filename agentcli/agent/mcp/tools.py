@@ -11,7 +11,7 @@ from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.offers import REFUSED_AT_TOP, CallProgress, ToolOffer
 from agentcli.tools.base import Output, Progress, ToolContext, ToolRun

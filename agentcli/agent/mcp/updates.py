@@ -17,8 +17,8 @@ from agentcli.context.estimate import text_tokens
 from agentcli.core.growing import Gathered
 from agentcli.core.ids import Ids
 from agentcli.core.messages import MCP_SERVERS, Message, Origin, user_message
-from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.core.plural import counted
+from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.plural import counted
 
 LISTED_TOKENS = 1_200
 """Maximum tokens of all tool names in one message."""

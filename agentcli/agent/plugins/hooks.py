@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentcli.agent.configured_hooks import ConfiguredHooks
+from agentcli.agent.hooks.configured import ConfiguredHooks
 from agentcli.agent.plugins.active_parts import Owned
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json

@@ -12,7 +12,7 @@ from typing import Any
 from agentcli.agent.plugins.session_plugins import SessionPlugins
 from agentcli.core.aio import in_thread
 from agentcli.core.messages import Json, TextBlock
-from agentcli.core.plaintext import plain_text
+from agentcli.core.text.plaintext import plain_text
 from agentcli.plugins.bounded_call import call_bounded
 from agentcli.plugins.plugin import STYLES, Renderer, ToolCall
 from agentcli.tools.base import Output

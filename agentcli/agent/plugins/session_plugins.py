@@ -14,7 +14,7 @@ from typing import Any
 from agentcli.agent.plugins.active_parts import ActiveParts, combine
 from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.events import NoticeRaised
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.plugins.collection import LoadedPlugin, PluginCollection
 from agentcli.plugins.loading import PluginProblem, problem_of
 from agentcli.plugins.places import PluginSource

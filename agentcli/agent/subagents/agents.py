@@ -24,7 +24,7 @@ from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Message
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import AgentTask, Output, ToolContext
 from agentcli.tools.builtin import failure
 from agentcli.tools.registry import Registry

@@ -12,12 +12,12 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.errors import AgentError
-from agentcli.core.format import elapsed, money, token_count
 from agentcli.core.frozen import slotted
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Origin
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import counted
+from agentcli.core.text.format import elapsed, money, token_count
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 from agentcli.tools.base import AgentTask, Output
 
 MOST_CALLS = 30

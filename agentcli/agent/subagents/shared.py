@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcli.agent.hooks.wrapped import WrappedHooks
 from agentcli.agent.live_permissions import LivePermissions, lent_rules
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Hooks, PromptVerdict, StopVerdict
-from agentcli.agent.wrapped_hooks import WrappedHooks
 from agentcli.core.messages import Json, Origin
 from agentcli.core.permission import Decision, PermissionMode, SaveTo
 from agentcli.permissions.late_policy import LatePolicy

@@ -11,7 +11,7 @@ from agentcli.agent.subagents.specs import AgentSpec
 from agentcli.core.growing import Gathered, latest
 from agentcli.core.ids import Ids
 from agentcli.core.messages import NOTE, Message, Origin, user_message
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 
 if TYPE_CHECKING:
     from agentcli.agent.subagents.run import AgentRun

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from agentcli.core.abort import AbortReason
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import SAID, Json, Message, Origin, user_message
 from agentcli.core.permission import Decision
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import Tool
 
 _LONGEST_TITLE = 120

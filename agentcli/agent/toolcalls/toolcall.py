@@ -39,13 +39,13 @@ from agentcli.agent.toolcalls.refusals import (
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortSignal
 from agentcli.core.aio import in_thread
-from agentcli.core.bounded_json import DEEPEST_INPUT
+from agentcli.core.files.bounded_json import DEEPEST_INPUT
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.grant import Approval
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json, TextBlock, ToolUseBlock, clean_text
 from agentcli.core.permission import Answer, Decision, Need, PermissionMode
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import AgentStarter, Output, Progress, SmallModel, Tool, ToolContext
 from agentcli.tools.registry import Registry
 from agentcli.tools.titles import title_of

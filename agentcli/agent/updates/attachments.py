@@ -19,8 +19,8 @@ from agentcli.core.growing import Gathered, latest
 from agentcli.core.ids import Ids
 from agentcli.core.messages import NOTE, Json, Message, Origin, user_message
 from agentcli.core.permission import PermissionMode
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import counted
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 from agentcli.tools.planning.todowrite import NAME as TASK_LIST_TOOL
 from agentcli.tools.planning.todowrite import last_list, todos_from, written_lists
 from agentcli.tools.shell.background import EarlierShell, Shell, Shells

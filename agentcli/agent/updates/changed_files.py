@@ -21,12 +21,12 @@ from agentcli.agent.ports import Attachments, Lookup
 from agentcli.agent.updates.command_changes import names_file, names_file_or_folder, runs_during
 from agentcli.agent.updates.seen_files import SEEN, Record, Remember, Stamp, recall, recalled, to_json
 from agentcli.core.aio import in_thread
+from agentcli.core.files.local_folders import LocalFolders
 from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.ids import Ids
-from agentcli.core.local_folders import LocalFolders
 from agentcli.core.messages import Json, Message, Origin, user_message
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import counted
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import shown_path
 from agentcli.tools.files.disk import LARGEST_LOADED, load_blocking, load_from_memory

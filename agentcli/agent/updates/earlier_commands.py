@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import NOTE, RESULT_DATA, Json, Message
+from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.tools.shell.background import ENDED_WITH_SESSION, EarlierShell, Shells
 
 _NUMBER = lazy_pattern(r"bash_(\d{1,9})")

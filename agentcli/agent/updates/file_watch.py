@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agentcli.agent.updates.changed_files import ChangedFiles
 from agentcli.core.aio import in_thread
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import shown_path
 

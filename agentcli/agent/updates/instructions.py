@@ -18,11 +18,11 @@ from agentcli.agent.ports import Attachments, Lookup
 from agentcli.agent.updates.mentions import attached_paths
 from agentcli.context.view import ContextView
 from agentcli.core.aio import in_thread
+from agentcli.core.files.local_folders import LocalFolders
 from agentcli.core.growing import Gathered
 from agentcli.core.ids import Ids
-from agentcli.core.local_folders import LocalFolders
 from agentcli.core.messages import Message, Origin, user_message
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.memory.instructions import InstructionFile, InstructionFiles, Instructions, UserContext
 from agentcli.memory.notes import Note
 from agentcli.tools.base import ToolContext

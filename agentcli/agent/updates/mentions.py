@@ -26,11 +26,11 @@ from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
-from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import ATTACHED, Block, Json, Message, Origin, TextBlock, clean_text
 from agentcli.core.permission import Decision, Need
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import counted
+from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, Tool, ToolContext
 from agentcli.tools.builtin import absolute_path, is_encodable, shown_path
 from agentcli.tools.files.disk import folder_names, quoted_name

@@ -21,7 +21,7 @@ from agentcli.core.aio import in_thread
 from agentcli.core.growing import Gathered
 from agentcli.core.ids import Ids
 from agentcli.core.messages import EXPANDED, RESULT_DATA, SKILLS, Message, Origin, user_message
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.definitions.files import SkillFile
 from agentcli.definitions.library import Library
 from agentcli.tools.skill import NAME, USED_SKILL, LoadedSkill

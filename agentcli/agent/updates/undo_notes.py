@@ -7,7 +7,7 @@ from typing import Literal
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import NOTE, SAID, Message, Origin, user_message
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.files.disk import load_blocking
 from agentcli.tools.files.read_cache import ReadCache, digest_of
 from agentcli.workspace.base import UndoNews

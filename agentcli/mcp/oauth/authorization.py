@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from agentcli.core.aio import in_thread
-from agentcli.core.browser import open_in_browser
 from agentcli.core.errors import CredentialError
-from agentcli.core.plaintext import plain_line
+from agentcli.core.processes.browser import open_in_browser
+from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.oauth.auth_requests import AuthRequests, is_safe_for_tokens
 from agentcli.mcp.oauth.discovery import AuthChallenge

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from agentcli import __version__
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.oauth.auth_requests import AuthRequests
 from agentcli.mcp.oauth.discovery import AuthorizationServer

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.oauth.auth_requests import AuthRequests, UnreachableFailure
 from agentcli.mcp.oauth.token_grant import RegisteredClient, TokenGrant

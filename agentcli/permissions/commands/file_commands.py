@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.commands.scripts import sed_only_prints
 from agentcli.permissions.paths import expanded_pattern

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.git.subcommand import subcommand_index
 from agentcli.permissions.shell.wrappers import unwrapped

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.core.bounded_read import Reason, Unread, read_bounded, read_start
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.files.bounded_read import Reason, Unread, read_bounded, read_start
+from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.permissions.commands.read_only_table import STARTS, STEERED_BY
 from agentcli.permissions.git.config import runs_programs
 from agentcli.permissions.git.obeyed_files import is_repository

@@ -9,7 +9,7 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping
 
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.permissions.commands.read_only_table import (
     ANY_FILES,
     EFFECTS,

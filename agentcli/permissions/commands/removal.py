@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.permissions.paths import expanded_pattern
 from agentcli.permissions.shell.loose_parser import loose_segments
 

@@ -15,10 +15,10 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agentcli.core.bounded_read import Reason, Unread, read_bounded
+from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
-from agentcli.core.own_programs import GIT_ALONE, run_program
-from agentcli.core.programs import find_program
+from agentcli.core.processes.own_programs import GIT_ALONE, run_program
+from agentcli.core.processes.programs import find_program
 
 MOST_BYTES = 256 * 1024
 _SECONDS = 1.0

@@ -6,8 +6,8 @@ import os
 import re
 from pathlib import Path
 
-from agentcli.core.bounded_read import Unread, read_bounded
-from agentcli.core.own_programs import run_program
+from agentcli.core.files.bounded_read import Unread, read_bounded
+from agentcli.core.processes.own_programs import run_program
 from agentcli.permissions.git.config import git_program, pointed_at, read_regular
 from agentcli.permissions.git.obeyed_files import is_repository
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from agentcli.core.bounded_read import read_start
-from agentcli.core.own_programs import run_program
-from agentcli.core.programs import find_program
+from agentcli.core.files.bounded_read import read_start
+from agentcli.core.processes.own_programs import run_program
+from agentcli.core.processes.programs import find_program
 from agentcli.permissions.denied_files import name_glob
 
 _SECONDS = 1.0

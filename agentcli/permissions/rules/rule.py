@@ -16,9 +16,9 @@ from typing import Literal
 
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import spell_hidden
+from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.plaintext import spell_hidden
 from agentcli.permissions.paths import PathPattern
 from agentcli.permissions.shell.loose_parser import loose_segments
 

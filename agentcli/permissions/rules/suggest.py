@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
-from agentcli.core.globs import escape_glob
 from agentcli.core.permission import Need, RuleChoice
+from agentcli.core.text.globs import escape_glob
 from agentcli.permissions.call import PermissionCall
 from agentcli.permissions.command_verdicts import CommandJudge
 from agentcli.permissions.commands.command_parts import CommandPart

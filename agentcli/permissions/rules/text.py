@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from agentcli.core.errors import UsageError
-from agentcli.core.shell import shown_command
+from agentcli.core.processes.shell import shown_command
 from agentcli.permissions.rules.rule import READING_TOOLS, WRITING_TOOLS, Rule, parse_rule
 
 _HARMLESS_BARE = READING_TOOLS | {"TodoWrite", "WebSearch", "BashOutput"}

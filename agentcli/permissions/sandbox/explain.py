@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.permissions.paths import is_protected
 from agentcli.permissions.sandbox.plan import SandboxRules
 from agentcli.permissions.sandbox.temp_folder import SYSTEM_TEMP

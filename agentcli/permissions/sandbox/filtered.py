@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agentcli.core.lazy_pattern import lazy_pattern
-from agentcli.core.secret_text import holds_secret, is_random, is_secret_name, without_url_credentials
+from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.secret_text import holds_secret, is_random, is_secret_name, without_url_credentials
 
 _MOST_BYTES = 262_144
 _KEY = lazy_pattern(

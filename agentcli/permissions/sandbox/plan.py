@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 
+from agentcli.core.files.listed_names import ListedNames
 from agentcli.core.frozen import frozen
-from agentcli.core.listed_names import ListedNames
 from agentcli.permissions.paths import Resolved, is_below
 from agentcli.permissions.sandbox.filtered import FILTERS, Filter
 from agentcli.permissions.sandbox.limits import ResourceLimits

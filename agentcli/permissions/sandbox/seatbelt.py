@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.core.grant import ORDINARY, Grant
-from agentcli.core.launch import Launch, Launcher
+from agentcli.core.processes.launch import Launch, Launcher
 from agentcli.permissions.sandbox.caches import cache_environment
 from agentcli.permissions.sandbox.explain import Refusals, explain, names_missing_network, worth_explaining
 from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks

@@ -13,7 +13,7 @@ import os
 import stat
 from pathlib import Path
 
-from agentcli.core.exit_cleanup import on_exit
+from agentcli.core.processes.exit_cleanup import on_exit
 
 PREFIX = "agentcli-"
 _LOCK = "lock"

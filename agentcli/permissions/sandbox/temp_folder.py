@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 
 SYSTEM_TEMP = "/tmp"  # noqa: S108 - its name, which commands use
 _MOST_SIBLINGS = 200

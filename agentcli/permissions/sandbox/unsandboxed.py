@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentcli.core.grant import ORDINARY, Grant
-from agentcli.core.launch import Launch, Launcher
+from agentcli.core.processes.launch import Launch, Launcher
 from agentcli.permissions.sandbox.session_folder import SessionFolder
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 
 INTERPRETERS = lazy_pattern(
     r"(?:ba|da|z|k|mk|c|tc|fi|a)?sh|pwsh|nu|python[\d.]*|pypy[\d.]*|ipython[\d.]*|node|nodejs|deno|bun|tsx|ts-node|ruby|irb"

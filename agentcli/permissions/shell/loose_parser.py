@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.permissions.shell.syntax_tree import MOST_VALUES, Unparsable, descendants, parse, shortened, text_of
 
 if TYPE_CHECKING:

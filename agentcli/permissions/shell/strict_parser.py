@@ -12,7 +12,7 @@ import functools
 from typing import Literal
 
 from agentcli.core.frozen import frozen
-from agentcli.core.shell import has_control_characters
+from agentcli.core.processes.shell import has_control_characters
 from agentcli.permissions.shell.syntax_tree import Unparsable, parse
 
 Joint = Literal["", "&&", "||", ";", "|"]

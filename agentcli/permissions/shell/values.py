@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.permissions.shell.syntax_tree import MOST_VALUES
 
 UNKNOWN = "\ue000"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 
 _DURATION = lazy_pattern(r"\d+(?:\.\d+)?[smhd]?")
 _HARMLESS_NAMES = lazy_pattern(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.builtin import object_schema
 from agentcli.tools.files.change import ChangingTool, Intent, PlannedChange, Present

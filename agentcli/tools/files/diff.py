@@ -6,7 +6,7 @@ import difflib
 from typing import Any
 
 from agentcli.core.messages import Json, clean_text
-from agentcli.core.plaintext import terminal_text
+from agentcli.core.text.plaintext import terminal_text
 
 _CONTEXT = 3
 _MOST_COMPARED = 2_000

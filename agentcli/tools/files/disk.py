@@ -12,11 +12,11 @@ import stat
 import unicodedata
 from collections.abc import Callable
 
+from agentcli.core.files.link_free import SPECIAL_KINDS, is_kernel_file, open_without_links
+from agentcli.core.files.local_folders import is_disk
 from agentcli.core.frozen import frozen
-from agentcli.core.link_free import SPECIAL_KINDS, is_kernel_file, open_without_links
-from agentcli.core.local_folders import is_disk
 from agentcli.core.messages import clean_text
-from agentcli.core.plaintext import visible_text
+from agentcli.core.text.plaintext import visible_text
 
 LARGEST_LOADED = 32 * 1024 * 1024
 """Bytes. Larger files are streamed when read, and cannot be edited."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import accumulate, islice
 
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.tools.files.disk import LARGEST_LOADED
 
 _LONGEST_LOOSE = 20_000

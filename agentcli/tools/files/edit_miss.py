@@ -12,7 +12,7 @@ from itertools import islice
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import clean_text
-from agentcli.core.plaintext import visible_text
+from agentcli.core.text.plaintext import visible_text
 
 MOST_COUNTED = 10_000
 _MOST_LISTED = 200

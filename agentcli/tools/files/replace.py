@@ -11,8 +11,8 @@ import errno
 import os
 import stat
 
+from agentcli.core.files.link_free import open_below, open_folder
 from agentcli.core.frozen import frozen
-from agentcli.core.link_free import open_below, open_folder
 from agentcli.tools.files.read_cache import digest_of
 
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}

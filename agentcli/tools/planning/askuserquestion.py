@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.core.plural import counted
+from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import QuestionTool, failure, object_schema
 

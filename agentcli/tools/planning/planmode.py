@@ -11,8 +11,8 @@ from typing import ClassVar
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
-from agentcli.core.plaintext import plain_text
-from agentcli.core.plural import counted
+from agentcli.core.text.plaintext import plain_text
+from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import QuestionTool, object_schema
 

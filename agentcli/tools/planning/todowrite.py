@@ -12,7 +12,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.growing import Gathered
 from agentcli.core.messages import Json, Message, ToolResultBlock, ToolUseBlock
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, object_schema
 from agentcli.tools.schema import checked

@@ -12,11 +12,11 @@ from heapq import nsmallest
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread
-from agentcli.core.globs import LONGEST_PATTERN, glob_regex, has_magic
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import spell_hidden, visible_text
-from agentcli.core.plural import counted, plural
+from agentcli.core.text.globs import LONGEST_PATTERN, glob_regex, has_magic
+from agentcli.core.text.plaintext import spell_hidden, visible_text
+from agentcli.core.text.plural import counted, plural
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import (
     BuiltinTool,

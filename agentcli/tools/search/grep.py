@@ -10,12 +10,12 @@ from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread
+from agentcli.core.files.link_free import open_without_links
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
-from agentcli.core.link_free import open_without_links
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import plain_line, visible_text
+from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.plaintext import plain_line, visible_text
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import (
     LONGEST_PATH,

@@ -18,8 +18,8 @@ from heapq import nsmallest
 from itertools import accumulate, chain, compress, islice, repeat
 from operator import contains
 
-from agentcli.core.fuzzy import best_match, folded, is_case_sensitive
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.fuzzy import best_match, folded, is_case_sensitive
+from agentcli.core.text.lazy_pattern import lazy_pattern
 
 CHUNK_PATHS = 4_000
 _LONGEST_QUERY = 200

@@ -12,8 +12,8 @@ from pathlib import Path
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.frozen import frozen
-from agentcli.core.installation import installation_paths, is_installed
-from agentcli.core.programs import find_program
+from agentcli.core.processes.installation import installation_paths, is_installed
+from agentcli.core.processes.programs import find_program
 from agentcli.tools.base import ToolContext
 from agentcli.tools.process import Child
 

@@ -18,8 +18,8 @@ from agentcli.core.abort import AbortReason, AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import plain_line
-from agentcli.core.shell import has_control_characters, shown_command
+from agentcli.core.processes.shell import has_control_characters, shown_command
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, is_encodable, object_schema, os_failure
 from agentcli.tools.files.read_cache import CommandRun

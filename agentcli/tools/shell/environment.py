@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from agentcli.core.frozen import frozen
-from agentcli.core.secret_text import (
+from agentcli.core.text.secret_text import (
     assigns_secret,
     holds_secret,
     is_random,

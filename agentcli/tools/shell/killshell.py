@@ -5,8 +5,8 @@ from __future__ import annotations
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import counted
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
 from agentcli.tools.shell.bashoutput import shell_of, unknown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 
-from agentcli.core.plaintext import ControlStripper, last_states
+from agentcli.core.text.plaintext import ControlStripper, last_states
 
 LONGEST_ROW = 8_192
 """In characters; a longer row is not a progress bar and is shown without waiting for its end."""

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 
 from agentcli.core.aio import cancel_and_wait, in_thread
-from agentcli.core.own_programs import shell_command, start_program_async
+from agentcli.core.processes.own_programs import shell_command, start_program_async
 
 SESSION_VARIABLE = "AGENTCLI_SESSION"
 CALL_VARIABLE = "AGENTCLI_CALL"

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentcli.core.aio import in_thread
-from agentcli.core.format import byte_size
-from agentcli.core.plaintext import ControlStripper, last_states, plain_bytes
-from agentcli.core.plural import counted
+from agentcli.core.text.format import byte_size
+from agentcli.core.text.plaintext import ControlStripper, last_states, plain_bytes
+from agentcli.core.text.plural import counted
 from agentcli.tools.files.encoding import looks_binary
 from agentcli.tools.shell.latest_rows import LONGEST_ROW, LatestRows
 

@@ -13,9 +13,9 @@ from enum import Enum
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait, in_thread
-from agentcli.core.launch import LIMITS_FROM_SECONDS, Launch, SandboxFinding
-from agentcli.core.plaintext import plain_line
-from agentcli.core.programs import find_program
+from agentcli.core.processes.launch import LIMITS_FROM_SECONDS, Launch, SandboxFinding
+from agentcli.core.processes.programs import find_program
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import ToolContext
 from agentcli.tools.process import GRACE, Child, Pipe
 from agentcli.tools.shell.environment import child_environment, harmless_git

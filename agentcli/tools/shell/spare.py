@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.core.frozen import frozen
-from agentcli.core.launch import Launch, SpareLaunch
+from agentcli.core.processes.launch import Launch, SpareLaunch
 from agentcli.tools.process import Child, Pipe
 
 START_SECONDS = 0.02

@@ -26,7 +26,7 @@ from agentcli.core.addresses import (
     system_resolve,
 )
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 
 if TYPE_CHECKING:
     import httpx2

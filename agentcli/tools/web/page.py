@@ -12,7 +12,7 @@ from pathlib import Path
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.tools.worker import run_worker
 
 MOST_CHARACTERS = 100_000

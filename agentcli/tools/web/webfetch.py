@@ -13,13 +13,13 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from agentcli.core.abort import Aborted, AbortSignal
-from agentcli.core.format import byte_size
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, SystemClock
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.core.plural import counted
+from agentcli.core.text.format import byte_size
+from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
 

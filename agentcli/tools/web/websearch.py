@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agentcli.core.abort import AbortSignal
-from agentcli.core.lazy_pattern import lazy_pattern
 from agentcli.core.messages import Block, Json, TextBlock, UnknownBlock
 from agentcli.core.permission import Need
-from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.core.plural import counted
+from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, Progress, SmallReply, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from rich.cells import cell_len
 from rich.style import Style
 
-from agentcli.core.format import elapsed, money, token_count
-from agentcli.core.plural import counted
+from agentcli.core.text.format import elapsed, money, token_count
+from agentcli.core.text.plural import counted
 from agentcli.tui.agent_progress import AGENT_SIGNS, AgentItem, AgentProgress, AgentStatus
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.gaps import gap

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from threading import Thread
 
 from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.blocks.flow import Flow
-from agentcli.tui.blocks.highlight import warm
-from agentcli.tui.blocks.markdown import load_parser
+from agentcli.tui.blocks.markdown.flow import Flow
+from agentcli.tui.blocks.markdown.highlight import warm
+from agentcli.tui.blocks.markdown.layout import load_parser
 from agentcli.tui.model import AnswerItem, Item
 from agentcli.tui.theme.palette import Palette
 

@@ -14,12 +14,12 @@ from rich.style import Style
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import terminal_line
-from agentcli.core.unified_diff import FileDiff, Hunk, is_unified_diff, parse, parse_files
-from agentcli.tui.blocks import diff
+from agentcli.core.text.plaintext import terminal_line
+from agentcli.core.text.unified_diff import FileDiff, Hunk, is_unified_diff, parse, parse_files
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.diff_layout import DiffLayout, DiffLook, FileView
-from agentcli.tui.blocks.languages import language_of
+from agentcli.tui.blocks.diff import rows as diff
+from agentcli.tui.blocks.diff.layout import DiffLayout, DiffLook, FileView
+from agentcli.tui.blocks.markdown.languages import language_of
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, beside, characters, folded, head, size, tail
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
@@ -102,7 +102,7 @@ def _unknown(display: Json, view: DisplayView) -> Rows:
 
 
 def _code(display: Json, view: DisplayView) -> Rows:
-    from agentcli.tui.blocks.highlight import highlight
+    from agentcli.tui.blocks.markdown.highlight import highlight
 
     value = _string(display, "text")
     if not view.expanded:
@@ -181,7 +181,7 @@ def _found(entries: Sequence[Json], view: DisplayView) -> Iterator[list[BlockLin
 
 def markdown(value: str, view: DisplayView, rows: int) -> Rows:
     """Render Markdown, parsing no more of it than can be shown."""
-    from agentcli.tui.blocks.markdown import render_markdown
+    from agentcli.tui.blocks.markdown.layout import render_markdown
 
     value = value.strip("\n")
     most = max(4_000, rows * view.width * 2)

@@ -12,7 +12,7 @@ from unicodedata import category
 
 from rich.cells import cell_len, get_character_cell_size
 
-from agentcli.core.plaintext import TAB, visible_text
+from agentcli.core.text.plaintext import TAB, visible_text
 
 Glyph = tuple[str, str, int]
 """Source characters, painted text, and its width in cells. A tab is `("\\t", " ", 1)`: its width depends on the column,

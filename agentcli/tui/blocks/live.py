@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.style import Style
 
-from agentcli.core.plaintext import continued_output
+from agentcli.core.text.plaintext import continued_output
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.rows import Rows, tail
 from agentcli.tui.blocks.wrap import Run, wrap

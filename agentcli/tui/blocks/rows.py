@@ -14,7 +14,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.core.frozen import frozen
-from agentcli.core.plural import counted
+from agentcli.core.text.plural import counted
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import Run, clip, wrap
 from agentcli.tui.theme.palette import Palette

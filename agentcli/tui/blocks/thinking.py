@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentcli.core.format import elapsed
+from agentcli.core.text.format import elapsed
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.live import LiveText
 from agentcli.tui.blocks.rows import MOST_ROWS, head, joined, margin

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 from rich.style import Style
 
-from agentcli.core.format import duration, elapsed
 from agentcli.core.messages import Json
-from agentcli.core.plaintext import plain_text
+from agentcli.core.text.format import duration, elapsed
+from agentcli.core.text.plaintext import plain_text
+from agentcli.core.text.unified_diff import is_unified_diff
 from agentcli.core.tool_errors import unwrapped
-from agentcli.core.unified_diff import is_unified_diff
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.live import LiveText
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, gutter, head, joined, shortened

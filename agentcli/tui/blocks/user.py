@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agentcli.core.plural import counted
+from agentcli.core.text.plural import counted
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, decoration, filled, head, joined
 from agentcli.tui.blocks.wrap import Run, wrap

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.strip import Strip
 
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.rows import decoration, size
 from agentcli.tui.blocks.wrap import Run, wrap

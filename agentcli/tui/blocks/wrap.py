@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.core.plaintext import TAB
+from agentcli.core.text.plaintext import TAB
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.glyphs import EVEN, Glyph, clean, glyphs, width_of
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.plural import counted
+from agentcli.core.text.plural import counted
 from agentcli.tools.files.diff import equal_lines_at_start
 
 REVIEWABLE = ("Edit", "MultiEdit", "Write")

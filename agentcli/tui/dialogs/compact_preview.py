@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 
 from agentcli.core.events import CompactionProposed
-from agentcli.core.format import money, token_count
 from agentcli.core.permission import Answer
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.format import money, token_count
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import field_lines, markdown_lines

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rich.style import Style
 
 from agentcli.core.permission import Answer
-from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.dialogs.subject import BLANK, paragraph
 from agentcli.tui.sheets.choices import SheetChoice

@@ -13,10 +13,10 @@ from rich.style import Style
 from textual import events, work
 from textual.strip import Strip
 
-from agentcli.core.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.events import PermissionRequested
+from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.permission import Answer
-from agentcli.core.plural import counted
+from agentcli.core.text.plural import counted
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.change_hunks import ChangeHunk, diff_of, narrowed, split, texts_of, verdict

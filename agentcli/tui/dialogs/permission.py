@@ -10,8 +10,8 @@ from typing import Literal
 from agentcli.core.errors import UsageError
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer, PartFinding, PermissionMode
-from agentcli.core.plural import counted
-from agentcli.core.shell import shown_command
+from agentcli.core.processes.shell import shown_command
+from agentcli.core.text.plural import counted
 from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
 from agentcli.interactive.wording import approval_findings, approval_reason, question_of
 from agentcli.tui.blocks.base import BlockLine

@@ -12,7 +12,7 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
-from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import BLANK, paragraph

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from agentcli.agent.mcp.server_questions import CANCELLED
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
-from agentcli.core.plaintext import plain_line, plain_text
-from agentcli.core.plural import counted
+from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.plural import counted
 from agentcli.mcp.input_form import FieldValue, FormField, ValueRefused, parse_form
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.dialogs.subject import BLANK, paragraph

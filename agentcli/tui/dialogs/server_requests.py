@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentcli.agent.mcp.server_questions import CANCELLED
-from agentcli.core.format import money
 from agentcli.core.permission import Answer
-from agentcli.core.plaintext import plain_line, plain_text
+from agentcli.core.text.format import money
+from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.interactive.sampling_price import sampling_price
 from agentcli.mcp.visit_address import parse_address
 from agentcli.tui.blocks.base import BlockLine

@@ -14,8 +14,8 @@ from textual.strip import Strip
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
-from agentcli.core.shell import shown_command
-from agentcli.core.unified_diff import parse
+from agentcli.core.processes.shell import shown_command
+from agentcli.core.text.unified_diff import parse
 from agentcli.interactive.wording import server_claims
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import Run, wrap
@@ -75,7 +75,7 @@ def _dotted(row: str) -> tuple[str, str]:
 
 def markdown_lines(text: str, width: int, palette: Palette) -> list[BlockLine]:
     # Imported here to load the parser only when there is Markdown to show.
-    from agentcli.tui.blocks.markdown import render_markdown
+    from agentcli.tui.blocks.markdown.layout import render_markdown
 
     return list(render_markdown(shown_command(text), width, palette))
 
@@ -86,7 +86,7 @@ def diff_lines(
     """Rows of a unified diff. Blanks at the end of a changed line are shown as dots. `in_columns`: old beside new;
     None: if that shows more."""
     # Imported here because it loads syntax highlighting, which questions without a diff do not need.
-    from agentcli.tui.blocks import diff
+    from agentcli.tui.blocks.diff import rows as diff
 
     hunks = parse(_with_dots(text))
     two_columns = diff.fits_side_by_side(hunks, width) if in_columns is None else in_columns
@@ -95,7 +95,7 @@ def diff_lines(
 
 
 def fits_in_columns(text: str, width: int) -> bool:
-    from agentcli.tui.blocks import diff
+    from agentcli.tui.blocks.diff import rows as diff
 
     return diff.fits_side_by_side(parse(_with_dots(text)), width)
 

@@ -7,8 +7,8 @@ from typing import Literal, cast
 
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
 from agentcli.config.trust_effects import effects_of
-from agentcli.core.plural import counted
-from agentcli.core.shell import shown_name
+from agentcli.core.processes.shell import shown_name
+from agentcli.core.text.plural import counted
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import BLANK, code_lines, paragraph

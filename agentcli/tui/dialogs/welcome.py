@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from textual import events, work
 
-from agentcli.core.plaintext import plain_line
-from agentcli.interactive.welcome import Next, Welcome, Work
-from agentcli.providers.local import LocalServer
+from agentcli.core.text.plaintext import plain_line
+from agentcli.interactive.login.welcome import Next, Welcome, Work
+from agentcli.providers.models.local import LocalServer
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.dialogs.subject import BLANK, paragraph
 from agentcli.tui.sheets.choices import SheetChoice

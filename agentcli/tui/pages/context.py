@@ -15,10 +15,10 @@ from rich.style import Style
 
 from agentcli.agent.context.pins import DropEffect, RestoreEffect
 from agentcli.agent.context.report import ContextItem
-from agentcli.core.format import percent, token_count
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import counted
+from agentcli.core.text.format import percent, token_count
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 from agentcli.tui.sheets.page import TextPage
 from agentcli.tui.sheets.picker import ListSheet
 from agentcli.tui.sheets.rows import Row

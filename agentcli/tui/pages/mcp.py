@@ -12,8 +12,8 @@ from agentcli.commands import mcp_listing as listing
 from agentcli.commands.mcp import outcome
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import counted
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.servers import McpServers

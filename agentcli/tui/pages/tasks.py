@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from agentcli.core.format import elapsed, money, token_count
+from agentcli.core.text.format import elapsed, money, token_count
 from agentcli.tui.agent_progress import AGENT_SIGNS, AgentItem, AgentProgress
 from agentcli.tui.pages.agent import AgentPage
 from agentcli.tui.sheets.page import TextPage

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agentcli.agent.context.report import ChangePrice
-from agentcli.core.format import money, token_count
-from agentcli.providers.catalog import ALIASES, EFFORTS, PRICES_TAKEN, Catalog, ModelInfo
+from agentcli.core.text.format import money, token_count
+from agentcli.providers.models.catalog import ALIASES, EFFORTS, PRICES_TAKEN, Catalog, ModelInfo
 from agentcli.tui.sheets.picker import Picker
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import Runs, safe, wrapped

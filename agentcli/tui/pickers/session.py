@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from agentcli.core.format import ago
+from agentcli.core.text.format import ago
 from agentcli.tui.sheets.picker import Picker
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.sheets.runs import safe

@@ -13,9 +13,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.core.aio import cancel_and_wait
-from agentcli.interactive.completion import Candidate, Menu, Target, argument_menu, command_menu, file_menu, target_at
-from agentcli.interactive.late_completion import LateArguments, no_late_arguments
-from agentcli.interactive.sources import ArgumentSource, CommandSource, FileSource, FoundFiles
+from agentcli.interactive.completion.late import LateArguments, no_late_arguments
+from agentcli.interactive.completion.sources import ArgumentSource, CommandSource, FileSource, FoundFiles
+from agentcli.interactive.completion.targets import (
+    Candidate,
+    Menu,
+    Target,
+    argument_menu,
+    command_menu,
+    file_menu,
+    target_at,
+)
 from agentcli.tui.prompt.popup import Popup, PopupRow
 
 if TYPE_CHECKING:

@@ -19,13 +19,9 @@ from textual.message import Message
 from textual.widget import Widget
 
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import plain_line
-from agentcli.interactive.completion import Candidate
-from agentcli.interactive.draft import Draft
-from agentcli.interactive.drafts import DraftStore
-from agentcli.interactive.history import History, HistoryWalk
-from agentcli.interactive.late_completion import LateArguments, no_late_arguments
-from agentcli.interactive.sources import (
+from agentcli.core.text.plaintext import plain_line
+from agentcli.interactive.completion.late import LateArguments, no_late_arguments
+from agentcli.interactive.completion.sources import (
     ArgumentSource,
     CommandSource,
     FileSource,
@@ -33,6 +29,10 @@ from agentcli.interactive.sources import (
     no_choices,
     registered_commands,
 )
+from agentcli.interactive.completion.targets import Candidate
+from agentcli.interactive.drafts.draft import Draft
+from agentcli.interactive.drafts.history import History, HistoryWalk
+from agentcli.interactive.drafts.saved import DraftStore
 from agentcli.tui.keys import interrupting_keys
 from agentcli.tui.prompt.assist import Assist
 from agentcli.tui.prompt.editor import PromptEditor

@@ -24,8 +24,8 @@ from textual.strip import Strip
 from textual.widgets import TextArea
 
 from agentcli.core.messages import clean_text
-from agentcli.core.plaintext import TAB
-from agentcli.interactive.draft import CHIP, Draft, ImagePiece, PastedPiece, Piece, image_chip, pasted_chip
+from agentcli.core.text.plaintext import TAB
+from agentcli.interactive.drafts.draft import CHIP, Draft, ImagePiece, PastedPiece, Piece, image_chip, pasted_chip
 from agentcli.tui.at_work import KnowsItsWork
 from agentcli.tui.prompt.graphemes import boundary_after, boundary_before, boundary_near
 from agentcli.tui.prompt.keys import PromptKey

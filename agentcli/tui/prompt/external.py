@@ -9,7 +9,7 @@ from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
-from agentcli.interactive.editor import NotWritten, Written, edited
+from agentcli.interactive.drafts.editor import NotWritten, Written, edited
 
 
 async def edit_outside(app: App[Any], text: str, environ: Mapping[str, str], cwd: Path) -> Written | NotWritten:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from textual.widget import Widget
 
-from agentcli.interactive.draft import Draft, ImagePiece, fitted_piece, loaded
+from agentcli.interactive.drafts.draft import Draft, ImagePiece, fitted_piece, loaded
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.prompt.paste import picture_paths, read_clipboard, without_controls
 
@@ -63,7 +63,7 @@ class Outside:
         self._box.run_worker(self._edit(use), group="editor", exit_on_error=False)
 
     async def _edit(self, use: Callable[[Draft], None]) -> None:
-        from agentcli.interactive.editor import NotWritten
+        from agentcli.interactive.drafts.editor import NotWritten
         from agentcli.tui.prompt.external import edit_outside
 
         before = self._editor.draft

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import plain_text
+from agentcli.core.text.plaintext import plain_text
 
 LONGEST_INLINE = 2_000
 MOST_INLINE_LINES = 12
@@ -96,7 +96,7 @@ _READERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
 
 def read_clipboard(environ: Mapping[str, str], cwd: Path) -> Clipping:
     """Read the clipboard with the desktop's own programs. Blocking: run it in a thread."""
-    from agentcli.core.programs import find_program
+    from agentcli.core.processes.programs import find_program
 
     tried = False
     text = ""
@@ -122,7 +122,7 @@ def read_clipboard(environ: Mapping[str, str], cwd: Path) -> Clipping:
 
 
 def _output(command: list[str], environ: Mapping[str, str], cwd: Path) -> bytes:
-    from agentcli.core.own_programs import desktop_environment, run_program
+    from agentcli.core.processes.own_programs import desktop_environment, run_program
 
     try:
         done = run_program(command, cwd="/", environ=desktop_environment(environ, [cwd]), seconds=_CLIPBOARD_SECONDS)

@@ -21,7 +21,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import visible_text
+from agentcli.core.text.plaintext import visible_text
 
 MOST_ROWS = 8
 _INVISIBLE = re.compile(

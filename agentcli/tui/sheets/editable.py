@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.widgets import TextArea
 
 from agentcli.core.permission import Answer
-from agentcli.core.plaintext import plain_text
+from agentcli.core.text.plaintext import plain_text
 from agentcli.tui.sheets.dialog import PAINTED, Dialog
 from agentcli.tui.sheets.sheet import Keys
 
@@ -105,7 +105,7 @@ class EditableDialog(Dialog[Answer | None]):
 
     @work(group="editor")
     async def _outside(self) -> None:
-        from agentcli.interactive.editor import Written
+        from agentcli.interactive.drafts.editor import Written
         from agentcli.tui.prompt.external import edit_outside
 
         editor = self.query_one(TextArea)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from agentcli.core.frozen import frozen
-from agentcli.core.fuzzy import best_match, folded, is_case_sensitive
+from agentcli.core.text.fuzzy import best_match, folded, is_case_sensitive
 from agentcli.tui.sheets.runs import safe
 
 T = TypeVar("T")

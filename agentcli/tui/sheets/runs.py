@@ -15,9 +15,9 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.core.plaintext import TAB, plain_line, plain_text
-from agentcli.core.plural import plural
-from agentcli.core.shell import shown_command
+from agentcli.core.processes.shell import shown_command
+from agentcli.core.text.plaintext import TAB, plain_line, plain_text
+from agentcli.core.text.plural import plural
 from agentcli.tui.blocks.glyphs import EVEN, clean, glyphs
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette

@@ -10,13 +10,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from agentcli.core.errors import AgentError
-from agentcli.interactive.reaching import Reaching
+from agentcli.interactive.login.reaching import Reaching
 from agentcli.tui.start import DEMO_WANTED
 
 if TYPE_CHECKING:
-    from agentcli.interactive.connecting import Connecting
-    from agentcli.interactive.draft import Draft
-    from agentcli.interactive.welcome import Welcome
+    from agentcli.interactive.drafts.draft import Draft
+    from agentcli.interactive.login.connecting import Connecting
+    from agentcli.interactive.login.welcome import Welcome
     from agentcli.tui.app import AgentApp
 
 

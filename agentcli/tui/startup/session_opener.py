@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
-from agentcli.interactive.draft import Draft
+from agentcli.interactive.drafts.draft import Draft
 from agentcli.tui.model import WELCOME, Above, Remove
 from agentcli.tui.startup import garbage_collection
 
@@ -114,7 +114,7 @@ class SessionOpener:
         return answer in ("trust", "restricted")
 
     async def _start_engine(self, options: Options) -> None:
-        from agentcli.interactive.sources import IndexedFiles
+        from agentcli.interactive.completion.sources import IndexedFiles
         from agentcli.tui.resume import past_of
 
         app, chat, welcoming = self._app, self._app.chat, self._app.welcoming

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.core.aio import cancel_and_wait
-from agentcli.core.bounded_read import read_start
-from agentcli.core.plaintext import plain_line
+from agentcli.core.files.bounded_read import read_start
+from agentcli.core.text.plaintext import plain_line
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine

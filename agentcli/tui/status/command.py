@@ -23,8 +23,8 @@ from rich.style import Style
 
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.core.own_programs import PIPE, kill_group, shell_command, start_program, user_environment
-from agentcli.core.plaintext import TAB, plain_line, plain_text
+from agentcli.core.processes.own_programs import PIPE, kill_group, shell_command, start_program, user_environment
+from agentcli.core.text.plaintext import TAB, plain_line, plain_text
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.model import Facts
 

@@ -12,11 +12,11 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from agentcli.core.own_programs import desktop_environment, run_program
-from agentcli.core.plaintext import plain_line
-from agentcli.core.plural import counted
-from agentcli.core.programs import find_program
+from agentcli.core.processes.own_programs import desktop_environment, run_program
+from agentcli.core.processes.programs import find_program
 from agentcli.core.terminal import Terminal
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 
 LARGEST_CLIPBOARD = 74_994
 """Maximum size in bytes of base64: the limit of xterm, the lowest of all terminals that have one."""

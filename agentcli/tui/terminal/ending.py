@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from agentcli.core.exit_cleanup import run_exit_cleanup
+from agentcli.core.processes.exit_cleanup import run_exit_cleanup
 from agentcli.tui.terminal.restore import TerminalRestore
 
 END_SECONDS = 1.7

@@ -11,7 +11,7 @@ import codecs
 import re
 
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import plain_text
+from agentcli.core.text.plaintext import plain_text
 
 PASTE_END = b"\x1b[201~"
 SEQUENCE_SECONDS = 0.25

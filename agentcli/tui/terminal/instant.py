@@ -29,7 +29,7 @@ LONE_ESCAPE_SECONDS = 0.1
 """An ESC followed by nothing for this long was the key, not the start of a sequence."""
 LARGEST_LOOK = 8192
 _TAB = 8
-"""Copy of `TAB` in `core/plaintext.py`, to save the import."""
+"""Copy of `TAB` in `core/text/plaintext.py`, to save the import."""
 LONGEST_ECHO = 4000
 """Characters. Further input is kept for the app but not drawn: a paste of megabytes would delay the imports."""
 
@@ -208,8 +208,8 @@ class Instant:
         if self.before_leaving is not None:
             with contextlib.suppress(Exception):
                 self.before_leaving()
-        if "agentcli.core.exit_cleanup" in sys.modules:
-            from agentcli.core.exit_cleanup import run_exit_cleanup
+        if "agentcli.core.processes.exit_cleanup" in sys.modules:
+            from agentcli.core.processes.exit_cleanup import run_exit_cleanup
 
             run_exit_cleanup()
         os._exit(code)

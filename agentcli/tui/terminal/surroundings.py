@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from agentcli.core.plaintext import plain_line
 from agentcli.core.terminal import Terminal
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tui.terminal import capabilities as term
 
 

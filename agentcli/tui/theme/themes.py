@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.style import Style
 
-from agentcli.core.bounded_read import Reason, Unread, read_bounded
-from agentcli.core.format import byte_size
+from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.format import byte_size
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tui.textual_internals import refresh_colour_filter
 from agentcli.tui.theme.colours import Colour, Rgb, parse_colour, parse_look
 from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette

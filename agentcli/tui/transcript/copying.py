@@ -12,7 +12,7 @@ from rich.cells import split_graphemes
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from agentcli.core.plaintext import TAB
+from agentcli.core.text.plaintext import TAB
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.transcript.stack import StackEntry, place
 

@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.core.plaintext import plain_line
+from agentcli.core.text.plaintext import plain_line
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import Item
 from agentcli.tui.theme.palette import Palette

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from agentcli.core.aio import in_thread
-from agentcli.core.bounded_read import read_bounded, read_start
+from agentcli.core.files.bounded_read import read_bounded, read_start
 from agentcli.workspace.base import FolderDiff, SnapshotError, WorkspaceDiff
 from agentcli.workspace.diff.agent_diff import DIFF_LIMIT
 from agentcli.workspace.git import EMPTY_TREE, Git, find_git

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from hashlib import sha1
 from pathlib import Path
 
-from agentcli.core.bounded_read import read_bounded
+from agentcli.core.files.bounded_read import read_bounded
 from agentcli.workspace.listing import is_ignore_file, is_own_file
 from agentcli.workspace.trees import TreeEntry
 from agentcli.workspace.undo.restore import parents

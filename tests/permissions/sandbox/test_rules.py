@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core import listed_names
+from agentcli.core.files import listed_names
 from agentcli.permissions import denied_files as denied
 from agentcli.permissions.denied_files import DeniedFiles
 from agentcli.permissions.paths import is_protected

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core import exit_cleanup
+from agentcli.core.processes import exit_cleanup
 from agentcli.permissions.sandbox.session_folder import SessionFolder, remove_leftovers
 from tests.permissions.sandbox.box import Box
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.core.grant import ORDINARY, Grant
-from agentcli.core.launch import Launch, Launcher, SandboxFinding, SpareLaunch
+from agentcli.core.processes.launch import Launch, Launcher, SandboxFinding, SpareLaunch
 from agentcli.permissions.git.config import git_program, read_regular
 from agentcli.permissions.paths import Resolved
 from agentcli.permissions.sandbox import temp_folder

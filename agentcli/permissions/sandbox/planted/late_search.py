@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-from agentcli.core.launch import SandboxFinding
+from agentcli.core.processes.launch import SandboxFinding
 from agentcli.permissions.sandbox.planted.guard import Guard, unread_findings
 from agentcli.permissions.sandbox.planted.inventory import FolderWalk, Inventory, Repository, signature_of, state_of
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from agentcli.core.bounded_read import read_start
+from agentcli.core.files.bounded_read import read_start
 from agentcli.core.frozen import frozen
-from agentcli.core.lazy_pattern import lazy_pattern
+from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.permissions.git.config import git_program, list_settings, pointed_at, read_regular
 from agentcli.permissions.git.obeyed_files import hooks_folders, possible_dot_gits
 from agentcli.permissions.git.subcommand import subcommand_index

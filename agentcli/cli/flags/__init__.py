@@ -1,0 +1,1 @@
+"""Flags: their table, parser, help and shell completion."""

@@ -1,0 +1,277 @@
+"""Shell completion. Shells pass the words typed so far; flags come from the table without typer.
+
+Candidates come from tables and from the user's files; names that a shell would have to quote are skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentcli.cli import COMMANDS
+from agentcli.cli.flags.table import BY_NAME, FLAGS, MCP_SCOPES, MCP_TRANSPORTS, MODES, SANDBOX_MODES, SHELLS, Flag
+from agentcli.cli.output import write_bytes
+from agentcli.core.frozen import frozen
+from agentcli.core.text.plaintext import plain_line, spell_hidden
+
+if TYPE_CHECKING:
+    from typer.core import TyperGroup
+
+WANTS_FILES = 3
+"""The exit code for file name completion by the shell."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/+-]*")
+_MOST_SESSIONS = 50
+
+
+@frozen
+class ShellCompletion:
+    value: str
+    text: str = ""
+
+
+class FileNamesWanted(Exception):
+    """Raised for file name completion by the shell."""
+
+
+def answer(shell: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Print the candidates in the shell's format. `words` ends with the word being typed, which may be empty."""
+    joined, is_split = _joined(words) if shell == "bash" else (list(words), False)
+    try:
+        found = list(offers(joined, environ, Path.cwd()))
+    except FileNamesWanted:
+        return WANTS_FILES
+    if is_split:
+        found = [ShellCompletion(offer.value.partition("=")[2], offer.text) for offer in found]
+    text = "".join(f"{_line(shell, offer)}\n" for offer in found)
+    write_bytes(spell_hidden(text).encode("utf-8", "replace"))
+    return 0
+
+
+def offers(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Iterator[ShellCompletion]:
+    """The candidates. Raises `FileNamesWanted`."""
+    *before, current = words or [""]
+    source = FlagValues(environ, cwd)
+    if before and before[0] in COMMANDS:
+        yield from _of_command(before, current, source)
+        return
+    if "--" in before:
+        raise FileNamesWanted
+    flag = BY_NAME.get(before[-1]) if before else None
+    if flag is not None and flag.kind not in ("switch", "equals"):
+        yield from fitting(source.of_flag(flag), current)
+        return
+    name, equals, part = current.partition("=")
+    if equals and (flag := BY_NAME.get(name)) is not None:
+        for offer in fitting(source.of_flag(flag), part):
+            yield ShellCompletion(f"{name}={offer.value}", offer.text)
+    elif current.startswith("-"):
+        shown = (
+            ShellCompletion(name, flag.help)
+            for flag in FLAGS
+            for name in flag.names
+            if name.startswith("--") or current == "-"
+        )
+        yield from fitting(shown, current)
+    elif not before:
+        yield from fitting((ShellCompletion(name, text) for name, text in COMMANDS.items()), current)
+    else:
+        raise FileNamesWanted
+
+
+def fitting(found: Iterable[ShellCompletion], current: str) -> Iterator[ShellCompletion]:
+    """Candidates that begin with `current`; in a comma-separated list, with its last item."""
+    head, comma, last = current.rpartition(",")
+    for offer in found:
+        if offer.value.startswith(last):
+            yield ShellCompletion(f"{head}{comma}{offer.value}", offer.text)
+
+
+class FlagValues:
+    """Values of flags. Looked up only for the requested flag."""
+
+    def __init__(self, environ: Mapping[str, str], cwd: Path) -> None:
+        self._environ = environ
+        self._cwd = cwd
+
+    def of_flag(self, flag: Flag) -> Iterator[ShellCompletion]:
+        """Candidates for a flag's value. Raises `FileNamesWanted`."""
+        if flag.choices:
+            return (ShellCompletion(choice) for choice in flag.choices)
+        match flag.key:
+            case "resume":
+                return self.sessions()
+            case "model" | "fallback_model":
+                return self.models()
+            case "theme":
+                return self.themes()
+            case "tools" | "allowed_tools" | "disallowed_tools":
+                return self.tools()
+        if flag.kind == "paths" or "FILE" in flag.metavar:
+            raise FileNamesWanted
+        return iter(())
+
+    def sessions(self) -> Iterator[ShellCompletion]:
+        from agentcli.config.paths import Paths
+        from agentcli.session.find import list_sessions
+
+        state = Paths.from_environ(self._environ).state_dir
+        for session in list_sessions(state, self._cwd)[:_MOST_SESSIONS] if state else ():
+            label = plain_line(session.label, 60)
+            yield ShellCompletion(session.session_id, label)
+            if _PLAIN.fullmatch(session.title):
+                yield ShellCompletion(session.title, f"session {session.session_id[:8]}")
+
+    def models(self) -> Iterator[ShellCompletion]:
+        from agentcli.providers.models.catalog import ALIASES, Catalog
+
+        yield from (ShellCompletion(alias, model) for alias, model in ALIASES.items())
+        yield from (ShellCompletion(model) for model in Catalog().known_ids())
+
+    def themes(self) -> Iterator[ShellCompletion]:
+        from agentcli.config.paths import Paths
+        from agentcli.tui.theme.themes import load_themes, theme_folders
+
+        yield ShellCompletion("auto", "as light or dark as the terminal")
+        for name, theme in load_themes(theme_folders(Paths.from_environ(self._environ).config_dir)).items():
+            if _PLAIN.fullmatch(name):
+                yield ShellCompletion(name, plain_line(theme.description, 60))
+
+    def tools(self) -> Iterator[ShellCompletion]:
+        from agentcli.assemble import Options, rights_for
+
+        options = Options(cwd=self._cwd, environ=self._environ)
+        yield from (ShellCompletion(tool.name) for tool in rights_for(options).registry)
+
+    def servers(self) -> Iterator[ShellCompletion]:
+        from agentcli.assemble import Options
+        from agentcli.assemble.environment import Environment
+        from agentcli.assemble.mcp import find_servers
+
+        found = find_servers(Environment(Options(cwd=self._cwd, environ=self._environ)))
+        yield from (ShellCompletion(config.name, config.origin) for config in found.configs)
+
+
+def _of_command(before: Sequence[str], current: str, source: FlagValues) -> Iterator[ShellCompletion]:
+    from agentcli.cli.app import command_tree
+
+    command: Any = command_tree()
+    rest = list(before)
+    while rest and isinstance(getattr(command, "commands", None), dict) and rest[0] in command.commands:
+        command = command.commands[rest.pop(0)]
+    path = [word for word in before if not word.startswith("-")]
+    if current.startswith("-"):
+        rows = [(name, param.help) for param in command.params for name in (*param.opts, *param.secondary_opts)]
+        flags = [ShellCompletion(name, text or "") for name, text in rows if name.startswith("-")]
+        yield from fitting([*flags, ShellCompletion("--help", "Show the help of this command.")], current)
+    elif before[-1] in _VALUES_OF_OPTIONS:
+        yield from fitting(_VALUES_OF_OPTIONS[before[-1]](source), current)
+    elif subcommands := getattr(command, "commands", None):
+        yield from fitting((ShellCompletion(name, one.help or "") for name, one in subcommands.items()), current)
+    elif path[0] == "help":
+        yield from fitting(_command_names(path[1:], command_tree()), current)
+    elif path == ["completion"]:
+        yield from fitting((ShellCompletion(shell) for shell in SHELLS), current)
+    elif path[0] == "mcp" and path[1:] in (["get"], ["test"], ["remove"], ["login"], ["logout"]):
+        yield from fitting(source.servers(), current)
+    elif path == ["trust"] or before[-1] == "--mcp-config" or (path[:2] == ["mcp", "add"] and "--" in before):
+        raise FileNamesWanted
+
+
+_VALUES_OF_OPTIONS: Mapping[str, Callable[[FlagValues], Iterator[ShellCompletion]]] = {
+    "--sandbox": lambda _source: (ShellCompletion(mode) for mode in SANDBOX_MODES),
+    "--mode": lambda _source: (ShellCompletion(mode) for mode in MODES),
+    "--permission-mode": lambda _source: (ShellCompletion(mode) for mode in MODES),
+    "--scope": lambda _source: (ShellCompletion(scope) for scope in MCP_SCOPES),
+    "--transport": lambda _source: (ShellCompletion(kind) for kind in MCP_TRANSPORTS),
+    "--tool": lambda source: source.tools(),
+    "--theme": lambda source: source.themes(),
+}
+
+
+def _command_names(path: Sequence[str], tree: TyperGroup) -> Iterator[ShellCompletion]:
+    command: Any = tree
+    for word in path:
+        command = getattr(command, "commands", {}).get(word)
+    for name, one in (getattr(command, "commands", None) or {}).items():
+        yield ShellCompletion(name, one.help or "")
+
+
+def _joined(words: Sequence[str]) -> tuple[list[str], bool]:
+    """bash splits `--effort=low` at the `=`; also returns whether the last word is such a part."""
+    joined: list[str] = []
+    is_split = False
+    for word in words:
+        is_split = False
+        if word == "=" and joined and joined[-1].startswith("--"):
+            joined[-1] += "="
+            is_split = True
+        elif joined and joined[-1].startswith("--") and joined[-1].endswith("="):
+            joined[-1] += word
+            is_split = True
+        else:
+            joined.append(word)
+    return joined, is_split
+
+
+def _line(shell: str, offer: ShellCompletion) -> str:
+    text = plain_line(offer.text, 100)
+    match shell:
+        case "zsh":
+            value = offer.value.replace("\\", "\\\\").replace(":", "\\:")
+            return f"{value}:{text}" if text else value
+        case "fish":
+            return f"{offer.value}\t{text}" if text else offer.value
+        case _:
+            return offer.value
+
+
+SCRIPTS: Mapping[str, str] = {
+    "bash": """\
+_agentcli_completion() {
+    local IFS=$'\\n' found
+    found=$(_AGENTCLI_COMPLETE=bash "$1" -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    if [ $? -eq 3 ]; then
+        return
+    fi
+    compopt +o default 2>/dev/null
+    COMPREPLY=($found)
+}
+complete -o default -F _agentcli_completion agentcli
+""",
+    "zsh": """\
+#compdef agentcli
+_agentcli() {
+    local found
+    local -a rows
+    found=$(_AGENTCLI_COMPLETE=zsh ${words[1]} -- "${(@)words[2,CURRENT]}" 2>/dev/null)
+    if (( $? == 3 )); then
+        _files
+        return
+    fi
+    rows=("${(@f)found}")
+    [[ -n $found ]] && _describe agentcli rows
+}
+if [[ $funcstack[1] == _agentcli ]]; then
+    _agentcli "$@"
+else
+    compdef _agentcli agentcli
+fi
+""",
+    "fish": """\
+function __agentcli_complete
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    test -n "$current"; or set current ''
+    set -l found (env _AGENTCLI_COMPLETE=fish $words[1] -- $words[2..-1] $current 2>/dev/null)
+    if test $status -eq 3
+        __fish_complete_path "$current"
+    else
+        printf '%s\\n' $found
+    end
+end
+complete -c agentcli -f -a '(__agentcli_complete)'
+""",
+}

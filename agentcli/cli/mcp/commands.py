@@ -1,0 +1,297 @@
+"""`agentcli mcp`: add, list, show, remove and test MCP servers. `build` registers all sub-commands."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from agentcli.cli import COMMANDS
+from agentcli.cli.flags.table import MCP_SCOPES, MCP_TRANSPORTS
+from agentcli.cli.mcp import login as mcp_login
+from agentcli.cli.mcp.serve import SERVE_HELP, serve
+from agentcli.cli.mcp.servers import (
+    ConfigFlag,
+    ServerName,
+    TrustFlag,
+    configured_servers,
+    environment_here,
+    named_server,
+)
+from agentcli.cli.output import echo, echo_json, notice
+from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.processes.shell import shown_name
+from agentcli.core.text.plaintext import plain_line
+
+if TYPE_CHECKING:
+    from agentcli.assemble.environment import Environment
+    from agentcli.assemble.mcp import FoundServers
+    from agentcli.config.save import ServerKeeper
+    from agentcli.mcp.servers import McpServers
+
+T = TypeVar("T")
+_ADD_HELP = """Add a server: an address, or a command after `--`.
+
+Scopes: local (the default) is for you in this project, user for you in all projects, project is shared in .mcp.json."""
+_ADD_JSON_HELP = 'Add a server from its JSON entry, such as {"type": "http", "url": "https://…"}.'
+_LIST_HELP = "List all servers with their state. Connects to each, except to unapproved ones of a repository."
+_GET_HELP = "Show a server's configuration. Values that may be secrets are masked."
+_REMOVE_HELP = "Remove a server from your configuration."
+_TEST_HELP = "Connect to a server and show what it offers. Exit code 1 if that fails."
+_RESET_HELP = "Forget which servers and tools you switched on or off in this project."
+
+_Scope = Annotated[
+    str | None,
+    typer.Option(
+        "--scope", "-s", help=f"{', '.join(MCP_SCOPES[:-1])} or {MCP_SCOPES[-1]}.", metavar="SCOPE", show_default=False
+    ),
+]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def build() -> typer.Typer:
+    app = typer.Typer(help=COMMANDS["mcp"], rich_markup_mode=None, no_args_is_help=True)
+    app.command("add", help=_ADD_HELP)(add)
+    app.command("add-json", help=_ADD_JSON_HELP)(add_json)
+    app.command("list", help=_LIST_HELP)(list_servers)
+    app.command("get", help=_GET_HELP)(get)
+    app.command("remove", help=_REMOVE_HELP)(remove)
+    app.command("test", help=_TEST_HELP)(try_server)
+    app.command("reset-project-choices", help=_RESET_HELP)(reset_project_choices)
+    app.command("serve", help=SERVE_HELP)(serve)
+    mcp_login.register(app)
+    return app
+
+
+# ------------------------------------------------------------------------------------------------------- add, remove
+
+
+def add(
+    name: ServerName,
+    target: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="URL | -- COMMAND ARGS…", help="Its address, or the command that starts it."),
+    ] = None,
+    scope: _Scope = None,
+    transport: Annotated[
+        str | None,
+        typer.Option("--transport", "-t", help="stdio, http or sse. Default: http for an address.", metavar="KIND"),
+    ] = None,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", "-e", help="Variable of the command; repeatable.", metavar="NAME=VALUE")
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", "-H", help="Header of the requests; repeatable.", metavar="NAME: VALUE"),
+    ] = None,
+) -> None:
+    entry = entry_from(target or [], transport, env or [], header or [])
+    _save(name, entry, scope)
+
+
+def add_json(
+    name: ServerName,
+    text: Annotated[str, typer.Argument(metavar="JSON", help="The server's entry.", show_default=False)],
+    scope: _Scope = None,
+) -> None:
+    from agentcli.config.files import parse_document
+
+    document = parse_document(text.encode("utf-8", "surrogatepass"), "JSON")
+    if document.values is None:
+        raise UsageError(document.problems[0].text)
+    if "mcpServers" in document.values:
+        raise UsageError('Give one server\'s entry, without {"mcpServers": …} around it.')
+    _save(name, document.values, scope)
+
+
+def remove(name: ServerName, scope: _Scope = None) -> None:
+    keeper = _keeper(environment_here())
+    scopes = keeper.scopes_of(name)
+    if scope is None and len(scopes) > 1:
+        raise UsageError(f"{name} is in several scopes: {', '.join(scopes)}. Choose one with --scope.")
+    if scope is None and not scopes:
+        raise UsageError(f"There is no MCP server {name!r} in your configuration. agentcli mcp list shows all.")
+    path = keeper.change(_checked_scope(scope) or scopes[0], name, None)
+    echo(f"Removed {shown_name(name)} from {shown_name(path)}")
+
+
+def entry_from(target: list[str], transport: str | None, env: list[str], headers: list[str]) -> dict[str, Any]:
+    """The entry for the arguments of `mcp add`. Raises `UsageError`."""
+    if not target:
+        raise UsageError("Give an address, or -- and a command: agentcli mcp add NAME -- npx -y some-server")
+    if transport is not None and transport not in MCP_TRANSPORTS:
+        raise UsageError(f"--transport must be one of {', '.join(MCP_TRANSPORTS)}, not {transport!r}.")
+    is_address = len(target) == 1 and target[0].startswith(("http://", "https://"))
+    kind = transport or ("http" if is_address else "stdio")
+    if kind == "stdio":
+        if headers:
+            raise UsageError("--header is for an address. A command gets variables: --env NAME=VALUE.")
+        variables = dict(_pair(text, "=", "--env NAME=VALUE") for text in env)
+        return {"command": target[0], "args": target[1:], **({"env": variables} if variables else {})}
+    if env:
+        raise UsageError("--env is for a command. Requests get headers: --header 'NAME: VALUE'.")
+    if len(target) != 1:
+        raise UsageError(f"A server over {kind} has one address and no arguments.")
+    given = dict(_pair(text, ":", "--header 'NAME: VALUE'") for text in headers)
+    return {"type": kind, "url": target[0], **({"headers": given} if given else {})}
+
+
+def _pair(text: str, separator: str, usage: str) -> tuple[str, str]:
+    name, found, value = text.partition(separator)
+    if not found or not name.strip():
+        raise UsageError(f"Expected {usage}, not {plain_line(text, 40)!r}.")
+    return name.strip(), value if separator == "=" else value.strip()
+
+
+def _save(name: str, entry: Mapping[str, Any], scope: str | None) -> None:
+    from agentcli.mcp.configuration import parse_servers
+
+    env = environment_here()
+    parsed = parse_servers({name: entry}, "user", "mcp add", env.environ)
+    if not parsed.configs:
+        raise UsageError(f"{parsed.problems[0].reason} Nothing was saved.")
+    for problem in parsed.problems:
+        notice(problem.text)
+    keeper, where = _keeper(env), _checked_scope(scope) or "local"
+    path = keeper.change(where, name, entry)
+    echo(f"Added {name} to {shown_name(path)}")
+    if where != "user" and not keeper.trust.state(env.cwd).usable:
+        echo("It starts when you trust this project: run `agentcli trust`.")
+    else:
+        echo(f"Try it: agentcli mcp test {name}")
+
+
+def _checked_scope(scope: str | None) -> str | None:
+    if scope is not None and scope not in MCP_SCOPES:
+        raise UsageError(f"--scope must be one of {', '.join(MCP_SCOPES)}, not {scope!r}.")
+    return scope
+
+
+def _keeper(env: Environment) -> ServerKeeper:
+    from agentcli.assemble.mcp import PROJECT_FILE
+    from agentcli.config.paths import project_folder
+    from agentcli.config.save import ServerKeeper
+    from agentcli.config.trust import trust_root
+
+    paths = {"local": project_folder(env.cwd) / "settings.local.json", "project": trust_root(env.cwd) / PROJECT_FILE}
+    if env.paths.user_settings is not None:
+        paths["user"] = env.paths.user_settings
+    return ServerKeeper(paths, env.trust, env.cwd)
+
+
+# ------------------------------------------------------------------------------------------------- list, get, test
+
+
+def list_servers(
+    connect: Annotated[
+        bool,
+        typer.Option("--connect/--no-connect", help="Connect to each (the default), or only list them: --no-connect."),
+    ] = True,
+    trust: TrustFlag = False,
+    config: ConfigFlag = None,
+    as_json: _AsJson = False,
+) -> None:
+    from agentcli.cli.mcp.output import server_lines, server_record
+
+    env = environment_here(trust, config)
+    found = configured_servers(env)
+    if not found.configs and not as_json:
+        echo("No MCP servers. To add one: agentcli mcp add NAME -- COMMAND, or agentcli mcp add NAME URL", err=True)
+        return
+    records = _with_servers(env, found, lambda servers: [server_record(server) for server in servers], connect=connect)
+    if as_json:
+        echo_json(records)
+        return
+    for record in records:
+        for line in server_lines(record):
+            echo(line)
+
+
+def get(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None, as_json: _AsJson = False) -> None:
+    from agentcli.mcp.description import shown_fields
+
+    env = environment_here(trust, config)
+    found = configured_servers(env)
+    server = named_server(found, name)
+    fields = dict(shown_fields(server))
+    approved = "waits for approval" if name in found.unapproved else ""
+    if as_json:
+        record = {"name": name, "type": server.kind, "source": server.source, "origin": server.origin}
+        echo_json({**record, "approved": not approved, "fields": fields})
+        return
+    echo(f"{name}  {server.kind}  {server.origin or server.source}{f'  ({approved})' if approved else ''}")
+    for label, text in fields.items():
+        echo(f"  {plain_line(label, 80)}: {plain_line(text, 4_000)}")
+    for weaker in found.hidden:
+        if weaker.name == name:
+            echo(f"  hides the one in {plain_line(weaker.origin)}")
+
+
+def try_server(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None, as_json: _AsJson = False) -> None:
+    from agentcli.assemble.mcp import FoundServers
+    from agentcli.cli.mcp.output import offer_lines, offer_record
+
+    env = environment_here(trust, config)
+    found = configured_servers(env)
+    server = named_server(found, name)
+    if name in found.unapproved:
+        raise AgentError(
+            f"{name} is a server of this repository and not approved. Run `agentcli trust`, or use --trust."
+        )
+    began = time.monotonic()
+    alone = FoundServers((server,))
+
+    def report(servers: McpServers) -> tuple[bool, dict[str, Any], list[str]]:
+        [one] = servers
+        seconds = time.monotonic() - began
+        return one.state == "connected", offer_record(one, seconds), list(offer_lines(one, seconds))
+
+    connected, record, lines = _with_servers(env, alone, report, switched_on=True)
+    if as_json:
+        echo_json(record)
+    else:
+        for line in lines:
+            echo(line)
+    if not connected:
+        raise typer.Exit(1)
+
+
+def reset_project_choices() -> None:
+    from agentcli.config.trust import trust_root
+    from agentcli.mcp.choices import ChoiceStore
+
+    env = environment_here()
+    had_some = ChoiceStore(env.paths.state_dir, trust_root(env.cwd)).forget()
+    echo("Reset: servers and tools of this project are on or off as configured." if had_some else "There were none.")
+    echo("To withdraw the approval of a repository's servers: agentcli trust --remove")
+
+
+def _with_servers(
+    env: Environment,
+    found: FoundServers,
+    report: Callable[[McpServers], T],
+    *,
+    connect: bool = True,
+    switched_on: bool = False,
+) -> T:
+    """Connect to the servers, make the report, and disconnect. `switched_on`: also those that are disabled."""
+    from agentcli.assemble.mcp import make_servers
+    from agentcli.mcp.client_duties import ClientDuties
+
+    async def work() -> T:
+        servers = make_servers(env, found, ClientDuties())
+        try:
+            if connect:
+                servers.start()
+                for server in servers:
+                    if switched_on:
+                        await server.enable()
+                await servers.settle(servers.limits.start_seconds + 1)
+            return report(servers)
+        finally:
+            await servers.aclose()
+
+    return asyncio.run(work())

@@ -1,0 +1,166 @@
+"""`agentcli mcp login` and `agentcli mcp logout`: sign in to an MCP server over HTTP, and out of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentcli.cli.mcp.servers import (
+    ConfigFlag,
+    ServerName,
+    TrustFlag,
+    configured_servers,
+    environment_here,
+    named_server,
+)
+from agentcli.cli.output import echo, notice
+from agentcli.core.errors import AgentError
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
+
+if TYPE_CHECKING:
+    from agentcli.mcp.server import McpServer
+    from agentcli.mcp.servers import McpServers
+
+LOGIN_HELP = """Sign in to a server over HTTP (OAuth). The address to visit is shown and opened in your browser.
+
+On a machine without a browser: open the address on another machine. After signing in, the browser there ends on a page
+that does not load; paste the address of that page here.
+
+The tokens are stored in the system's keyring if there is one, else in a file that only you can read. They are used only
+for this server's name and address. Exit code 1 if you are not signed in at the end."""
+LOGOUT_HELP = "Delete the tokens of a server, and revoke them if it supports that."
+
+_MOST_LINE = 65_536
+
+
+def register(app: typer.Typer) -> None:
+    app.command("login", help=LOGIN_HELP)(login)
+    app.command("logout", help=LOGOUT_HELP)(logout)
+
+
+def login(
+    name: ServerName,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only show the address.")] = False,
+    trust: TrustFlag = False,
+    config: ConfigFlag = None,
+) -> None:
+    async def work() -> None:
+        servers, server = _server(name, trust, config, opens_browser=not no_browser)
+        try:
+            await sign_in(servers, server)
+        finally:
+            await servers.aclose()
+
+    asyncio.run(work())
+
+
+def logout(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None) -> None:
+    async def work() -> None:
+        servers, server = _server(name, trust, config, opens_browser=False)
+        try:
+            await sign_out(server)
+        finally:
+            await servers.aclose()
+
+    asyncio.run(work())
+
+
+async def sign_in(servers: McpServers, server: McpServer) -> None:
+    """Show the address, accept a pasted redirect address meanwhile, and report whether the server connects."""
+    from agentcli.mcp.connection import McpFailure
+
+    name = plain_line(server.name, 80)
+
+    def show(address: str) -> None:
+        echo(f"Visit this address to sign in to {name}:\n\n  {plain_line(address, 8_000)}\n")
+        if sys.stdin.isatty():
+            echo("If the last page does not load in the browser, paste its address here.")
+
+    def paste(line: str) -> None:
+        try:
+            server.paste(line)
+        except McpFailure as failure:
+            notice(str(failure))
+
+    try:
+        with _lines_of_stdin(paste):
+            await server.sign_in(show)
+    except McpFailure as failure:
+        raise AgentError(f"Not signed in to {name}. {failure}") from None
+    await servers.settle(servers.limits.start_seconds + 1)
+    if server.state == "connected":
+        echo(f"Signed in to {name}: {counted(len(server.offers.tools), 'tool')}.")
+    elif server.state == "disabled":
+        echo(f"Signed in to {name}, which is disabled.")
+    else:
+        raise AgentError(f"Signed in to {name}, but it cannot be used: {plain_line(server.error, 400)}")
+
+
+async def sign_out(server: McpServer) -> None:
+    from agentcli.mcp.connection import McpFailure
+
+    try:
+        await server.sign_out()
+    except McpFailure as failure:
+        raise AgentError(str(failure)) from None
+    echo(f"Signed out of {plain_line(server.name, 80)}.")
+
+
+def _server(name: str, trust: bool, config: list[str] | None, *, opens_browser: bool) -> tuple[McpServers, McpServer]:
+    """Find the server, without starting it. Raises `AgentError`."""
+    from agentcli.assemble.mcp import FoundServers, make_servers
+    from agentcli.mcp.client_duties import ClientDuties
+
+    env = environment_here(trust, config, opens_browser=opens_browser)
+    found = configured_servers(env)
+    chosen = named_server(found, name)
+    if name in found.unapproved:
+        raise AgentError(
+            f"{name} is a server of this repository and not approved. Run `agentcli trust`, or use --trust."
+        )
+    servers = make_servers(env, FoundServers((chosen,)), ClientDuties())
+    [server] = servers
+    if not server.signs_in:
+        own = " It has credentials in its configuration." if chosen.kind != "stdio" else ""
+        raise AgentError(f"{name} has no sign-in.{own}")
+    return servers, server
+
+
+@contextmanager
+def _lines_of_stdin(take: Callable[[str], None]) -> Iterator[None]:
+    """Call `take` with every line of standard input during the block. Does nothing if it cannot be polled."""
+    loop = asyncio.get_running_loop()
+    pending = bytearray()
+    try:
+        descriptor = sys.stdin.fileno()
+    except (OSError, ValueError, AttributeError):
+        yield
+        return
+
+    def read() -> None:
+        data = os.read(descriptor, _MOST_LINE)
+        pending.extend(data)
+        *lines, rest = bytes(pending).split(b"\n")
+        pending[:] = rest[:_MOST_LINE]
+        if not data:
+            loop.remove_reader(descriptor)
+            lines.append(rest)
+        for line in lines:
+            if text := line.decode("utf-8", "replace").strip():
+                take(text)
+
+    # A regular file cannot be polled.
+    with suppress(OSError):
+        loop.add_reader(descriptor, read)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            loop.remove_reader(descriptor)

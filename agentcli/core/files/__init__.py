@@ -1,0 +1,1 @@
+"""Files and folders: bounded reads, paths without links, cached listings. Standard library only."""

@@ -1,0 +1,1 @@
+"""Processes: starting programs safely, finding them, ending what they leave. Standard library only."""

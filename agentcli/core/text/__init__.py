@@ -1,0 +1,1 @@
+"""Text: formatting, searching, cleaning and comparing it. Standard library only."""

@@ -1,0 +1,87 @@
+"""Edit a text in the user's own editor: which program that is, and the file it gets. What becomes of the screen
+meanwhile is the front end's.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from agentcli.core.frozen import frozen
+from agentcli.core.processes.own_programs import run_in_foreground, user_environment
+from agentcli.core.processes.programs import find_program, lies_in
+from agentcli.core.text.plural import counted
+
+_USUAL = ("nano", "vim", "vi", "emacs")
+_LARGEST = 10 * 1024 * 1024
+
+
+@frozen
+class Written:
+    text: str
+
+
+@frozen
+class NotWritten:
+    reason: str
+
+
+async def edited(
+    text: str, environ: Mapping[str, str], cwd: Path, terminal_lent: AbstractContextManager[None] | None = None
+) -> Written | NotWritten:
+    """Open a text in the user's editor and read it back. `terminal_lent`: entered while the editor has the terminal."""
+    command = editor_command(environ, cwd)
+    if isinstance(command, NotWritten):
+        return command
+    name = Path(command[0]).name
+    folder = Path(tempfile.mkdtemp(prefix="agentcli-"))  # readable by this user only
+    try:
+        file = folder / "prompt.md"
+        file.touch(0o600)
+        file.write_text(text, encoding="utf-8", errors="replace")
+        with terminal_lent or nullcontext():
+            own = user_environment(environ, [cwd])
+            code = await run_in_foreground([*command, str(file)], cwd=cwd, environ=own)
+        if code:
+            return NotWritten(f"{name} ended with code {code}; the text is unchanged.")
+        if (size := file.stat().st_size) > _LARGEST:
+            return NotWritten(f"The text from {name} is too large for a prompt ({counted(size, 'byte')}).")
+        return Written(file.read_text(encoding="utf-8", errors="replace").removesuffix("\n"))
+    except OSError as error:
+        return NotWritten(f"The editor could not be used: {error.strerror or error}.")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def editor_command(environ: Mapping[str, str], cwd: Path) -> list[str] | NotWritten:
+    for variable in ("VISUAL", "EDITOR"):
+        if (wanted := environ.get(variable, "").strip()) == "":
+            continue
+        try:
+            words = shlex.split(wanted)
+        except ValueError:
+            words = []
+        if not words:
+            return NotWritten(f"${variable} is not a command: {wanted!r}. Set it to the name of an editor.")
+        program = _named(words[0], environ, cwd)
+        if program is not None and lies_in(program, [cwd]):
+            return NotWritten(
+                f"${variable} names {program}, which is in the working directory, where the agent can change it. "
+                "Choose an editor elsewhere."
+            )
+        if program is None:
+            return NotWritten(f"${variable} names {words[0]!r}, which was not found. Set it to another editor.")
+        return [program, *words[1:]]
+    for name in _USUAL:
+        if (program := find_program(name, environ.get("PATH"), [cwd])) is not None:
+            return [program]
+    return NotWritten("No editor was found. Set $VISUAL or $EDITOR to the name of one.")
+
+
+def _named(word: str, environ: Mapping[str, str], cwd: Path) -> str | None:
+    return os.path.normpath(cwd / word) if "/" in word else find_program(word, environ.get("PATH"), [cwd])

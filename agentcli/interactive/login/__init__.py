@@ -1,0 +1,1 @@
+"""Connecting a model: the dialog without a screen, its work, and switching the provider."""

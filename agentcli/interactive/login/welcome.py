@@ -1,0 +1,281 @@
+"""Connecting a model, as steps without a screen: the text of each, its options, and the work that follows.
+
+Pure: a `Welcome` is a value, every answer of the user makes another one, and with it perhaps a piece of work
+(`Work`) whose outcome comes in as the next answer. Front ends show it and do the work with `connecting`. The key is in
+here while it is checked, and in no `repr`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import Literal
+
+from agentcli.assemble.login import EndpointAddress, tidy_key
+from agentcli.core.errors import UsageError
+from agentcli.core.frozen import frozen
+from agentcli.providers.check import KeyCheck
+from agentcli.providers.models.local import HOST, PROGRAMS, LocalServer
+
+Step = Literal["choose", "key", "working", "unsure", "models", "keep", "done"]
+Outcome = Literal["", "key", "server", "public", "demo", "later"]
+
+_MOST_MODELS = 12
+_PORTS = ", ".join(str(program.port) for program in PROGRAMS)
+
+
+@frozen
+class Offer:
+    """A choice of the dialog."""
+
+    name: str
+    label: str
+    letter: str = ""
+    short: str = ""
+    detail: str = ""
+
+
+@frozen
+class CheckKey:
+    address: EndpointAddress
+    key: str = field(repr=False)
+
+
+@frozen
+class KeepKey:
+    address: EndpointAddress
+    key: str = field(repr=False)
+
+
+@frozen
+class TryServer:
+    server: LocalServer
+
+
+@frozen
+class UseServer:
+    server: LocalServer
+    model: str
+
+
+@frozen
+class UsePublic:
+    """Switch back to the public address, for which there is a key."""
+
+    address: EndpointAddress
+
+
+Work = CheckKey | KeepKey | TryServer | UseServer | UsePublic
+Next = tuple["Welcome", Work | None]
+
+
+@frozen(kw_only=True)
+class Welcome:
+    address: EndpointAddress
+    """Address of requests, and the one that a pasted key is for."""
+    public: EndpointAddress
+    public_ready: bool = False
+    """Whether there is a key for the public address."""
+    connected: str = ""
+    """How the model is reached now, as text; "": it is not."""
+    waiting: bool = False
+    """Whether a prompt waits for the connection."""
+    demo: bool = True
+    """Whether the tour is offered."""
+    step: Step = "choose"
+    servers: tuple[LocalServer, ...] | None = None
+    """Model servers found on this machine; None: the search is running."""
+    target: EndpointAddress | None = None
+    """Address of the key to be entered; None: `address`."""
+    key: str = field(default="", repr=False)
+    server: LocalServer | None = None
+    model: str = ""
+    always: bool = False
+    problem: str = ""
+    """Last failure, and what to do about it."""
+    doing: str = ""
+    """What is being waited for."""
+    report: str = ""
+    """A text about the outcome, when it is done."""
+    outcome: Outcome = ""
+
+    # ------------------------------------------------------------------------------------------------- texts
+
+    @property
+    def question(self) -> str:
+        match self.step:
+            case "key":
+                return f"API key for {self._target.host}"
+            case "unsure":
+                return "Store the key without a check?"
+            case "models" if self.server is not None:
+                return f"Which model of {self.server.name}?"
+            case "keep" if self.server is not None:
+                return f"Use {self.model} on {self.server.name}"
+            case "working":
+                return "One moment"
+        return "Connect a model" if self.connected else "Welcome: connect a model"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Paragraphs below the question, without the problem."""
+        match self.step:
+            case "choose":
+                now = f"Now: {self.connected}." if self.connected else "agentcli needs a model to work with."
+                waits = " Your prompt is sent once one is connected." if self.waiting else ""
+                return f"{now}{waits}", self._looked
+            case "key":
+                return (
+                    f"Paste the key; it is not shown. Enter checks it with one free request to {self._target.host}.",
+                    "It is stored in the system keyring if there is one, else in a file that only you can read.",
+                )
+            case "working":
+                return (f"{self.doing} …",)
+            case "models" if self.server is not None and len(self.server.models) > _MOST_MODELS:
+                return (f"It has {len(self.server.models)}. To choose one that is not listed, use /model NAME later.",)
+            case "keep" if self.server is not None:
+                return (f"Requests go only to {self.server.host} on this machine.",)
+        return ()
+
+    @property
+    def _looked(self) -> str:
+        where = f"Model servers on this machine ({HOST}, ports {_PORTS})"
+        if self.servers is None:
+            return f"{where}: searching … No other machine is contacted."
+        return (
+            f"{where}: {', '.join(server.name for server in self.servers) or 'none'}. No other machine was contacted."
+        )
+
+    @property
+    def asks(self) -> str:
+        """Label of the hidden text input; "": this step has none."""
+        return self.question if self.step == "key" else ""
+
+    def offers(self) -> tuple[Offer, ...]:
+        """The choices of this step. Empty during input and work, when the user can only go back."""
+        match self.step:
+            case "choose":
+                return self._ways()
+            case "unsure":
+                return (
+                    Offer("keep", "Store it anyway", "y"),
+                    Offer("again", "Check again", "a"),
+                    Offer("other", "Another key", "o"),
+                )
+            case "models" if self.server is not None:
+                return tuple(Offer(name, name) for name in self.server.models[:_MOST_MODELS])
+            case "keep":
+                return (
+                    Offer("session", "For this session", "o"),
+                    Offer("always", "Always", "a", detail="baseUrl and model in your user settings"),
+                )
+        return ()
+
+    def _ways(self) -> tuple[Offer, ...]:
+        unseen = "hidden while you paste, checked, stored for this address only"
+        ways = [Offer("key", f"Paste an API key for {self.address.host}", "k", "Paste an API key", unseen)]
+        if not self.address.is_public and self.address.source == "settings":
+            how = "with the stored key" if self.public_ready else "with a key"
+            ways.append(Offer("public", f"Back to {self.public.host}", "b", detail=how))
+        for number, server in enumerate(self.servers or ()):
+            shown = ", ".join(server.models[:4]) + (" …" if len(server.models) > 4 else "")
+            ways.append(
+                Offer(f"server {number}", f"Use {server.name} on this machine", "", f"Use {server.name}", shown)
+            )
+        if self.demo:
+            about = "offline, without a key, in a temporary project"
+            ways.append(Offer("demo", "Take the tour: agentcli demo", "d", "Take the tour", about))
+        rest = "nothing changes" if self.connected else "commands work; the next prompt asks again"
+        return (*ways, Offer("later", "Not now", "n", detail=rest))
+
+    # ------------------------------------------------------------------------------------------------------ answers
+
+    def found(self, servers: tuple[LocalServer, ...]) -> Welcome:
+        return replace(self, servers=servers)
+
+    def choose(self, name: str) -> Next:
+        match self.step, name:
+            case "choose", "key":
+                return self.ask_key(self.address), None
+            case "choose", "public" if self.public_ready:
+                return self._working(f"Switching back to {self.public.host}"), UsePublic(self.public)
+            case "choose", "public":
+                return self.ask_key(self.public), None
+            case "choose", "demo" | "later":
+                return self.ended("demo" if name == "demo" else "later"), None
+            case "choose", _:
+                return self._chosen_server(int(name.partition(" ")[2]))
+            case "unsure", "keep":
+                return self._working("Storing the key"), KeepKey(self._target, self.key)
+            case "unsure", "again":
+                return self._check(self.key)
+            case "unsure", _:
+                return self.ask_key(self._target), None
+            case "models", _:
+                return self._try(name)
+            case "keep", _ if self.server is not None:
+                always = replace(self._working("Connecting"), always=name == "always")
+                return always, UseServer(self.server, self.model)
+        return self.back(), None
+
+    def ask_key(self, target: EndpointAddress | None = None, problem: str = "") -> Welcome:
+        return replace(self, step="key", target=target or self.address, key="", problem=problem)
+
+    def entered(self, text: str) -> Next:
+        """Take the typed key."""
+        try:
+            key = tidy_key(text)
+        except UsageError as error:
+            return replace(self, problem=str(error)), None
+        return self._check(key) if key else (replace(self, problem="No key entered yet. Esc goes back."), None)
+
+    def checked(self, checked: KeyCheck) -> Next:
+        match checked.verdict:
+            case "refused":
+                return self.ask_key(self._target, f"{checked.text} Paste the complete key, or another one."), None
+            case "unreachable":
+                return replace(self, step="unsure", problem=checked.text), None
+        return self._working("Storing the key"), KeepKey(self._target, self.key)
+
+    def tried(self, speaks: bool | None) -> Welcome:
+        """Take the result of `TryServer`: whether the server has the Messages API; None: it does not respond."""
+        assert self.server is not None
+        if speaks:
+            return replace(self, step="keep", problem="")
+        what = "no longer responds" if speaks is None else "has no Messages API; a newer version may have it"
+        return replace(self, step="choose", problem=f"{self.server.name} at {self.server.host} {what}.")
+
+    def ended(self, outcome: Outcome, report: str = "") -> Welcome:
+        return replace(self, step="done", key="", outcome=outcome, report=report, problem="")
+
+    def failed(self, problem: str) -> Welcome:
+        return replace(self, step="choose", key="", problem=problem)
+
+    def back(self) -> Welcome:
+        """Go back to the first step; from there, end the dialog (Esc)."""
+        if self.step == "choose":
+            return self.ended("later")
+        return replace(self, step="choose", key="", target=None, server=None, model="", problem="")
+
+    # -------------------------------------------------------------------------------------------------------- steps
+
+    @property
+    def _target(self) -> EndpointAddress:
+        return self.target or self.address
+
+    def _check(self, key: str) -> Next:
+        waiting = replace(self._working(f"Contacting {self._target.host}"), key=key)
+        return waiting, CheckKey(self._target, key)
+
+    def _chosen_server(self, number: int) -> Next:
+        server = (self.servers or ())[number]
+        chosen = replace(self, server=server, problem="")
+        if len(server.models) == 1:
+            return chosen._try(server.models[0])
+        return replace(chosen, step="models"), None
+
+    def _try(self, model: str) -> Next:
+        assert self.server is not None
+        return replace(self._working(f"Contacting {self.server.host}"), model=model), TryServer(self.server)
+
+    def _working(self, doing: str) -> Welcome:
+        return replace(self, step="working", doing=doing, problem="")

@@ -1,0 +1,203 @@
+"""Read results of servers without trusting them.
+
+The `mcp` library validates whole results on the event loop, which takes a second for a large one, and rejects a list
+because of one bad entry. So results are removed from the messages before the library sees them: `AnswerReader.take`
+converts a result to our own types, in a thread if it is large, and puts a small stub with a ticket in its place;
+`claim` returns the converted result for the ticket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentcli.core.aio import in_thread
+from agentcli.core.files.bounded_json import parse_json
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
+from agentcli.mcp.limits import ServerLimits
+from agentcli.mcp.link import ServerLink
+from agentcli.mcp.replies.large_json import DEEPEST_MESSAGE, parse_large_json, take_apart
+from agentcli.mcp.replies.offer_reading import read_prompts, read_resources, read_templates, read_tools
+from agentcli.mcp.replies.result_reading import AnswerTooLargeError, read_call, read_messages, read_resource
+
+TICKET = "agentcli/ticket"
+_LARGEST_OTHER = 1024 * 1024
+"""Maximum bytes of a result that is passed to the library unchanged."""
+_LARGEST_REQUEST = 8 * 1024 * 1024
+"""Maximum bytes of a request from the server, such as one for sampling with images."""
+_LOG_LINES_A_SECOND = 50
+_PARSE_ERROR = -32700
+_MOST_UNCLAIMED = 64
+
+
+@frozen
+class TakenResult:
+    """The converted content of one result."""
+
+    value: Any
+    cursor: str | None = None
+    problem: str = ""
+    """Why it cannot be used; empty if it can."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    method: str
+    reports_since: float = -math.inf
+    """Start of the interval in which progress reports are counted."""
+    reports: int = 0
+
+
+_READERS: Mapping[str, tuple[str, Callable[[Json, ServerLimits], Any]]] = {
+    "tools/list": ("tools", read_tools),
+    "resources/list": ("resources", read_resources),
+    "resources/templates/list": ("resourceTemplates", read_templates),
+    "prompts/list": ("prompts", read_prompts),
+    "tools/call": ("content", read_call),
+    "resources/read": ("contents", read_resource),
+    "prompts/get": ("messages", read_messages),
+}
+
+
+class AnswerReader:
+    def __init__(self, link: ServerLink, limits: ServerLimits) -> None:
+        self._link = link
+        self._limits = limits
+        self._asked: dict[int | str, _Asked] = {}
+        self._pages: dict[str, TakenResult] = {}
+        self._log_second, self._log_count = 0, 0
+
+    # ---------------------------------------------------------------------------------------------- messages to servers
+
+    @property
+    def inline_bytes(self) -> int:
+        return self._limits.inline_bytes
+
+    def note_request(self, request: int | str, method: str) -> None:
+        self._asked[request] = _Asked(method)
+
+    def note_cancel(self, request: Any) -> None:
+        if isinstance(request, int | str):
+            self._asked.pop(request, None)
+
+    def claim(self, meta: Mapping[str, Any] | None) -> TakenResult | None:
+        """The converted result for the ticket in this `_meta`, removed from the store; None if there is none."""
+        ticket = (meta or {}).get(TICKET)
+        return self._pages.pop(ticket, None) if isinstance(ticket, str) else None
+
+    # -------------------------------------------------------------------------------------------- messages from servers
+
+    async def parse(self, data: bytes) -> Json:
+        """Parse one message; a large result is replaced by its stub. Raises `ValueError`."""
+        if len(data) <= self._limits.inline_bytes:
+            message = parse_json(data, deepest=DEEPEST_MESSAGE)
+            if not isinstance(message, dict):
+                raise ValueError("not an object")
+            return message
+        return await self._parse_large(data)
+
+    async def _parse_large(self, data: bytes) -> Json:
+        message = await in_thread(parse_large_json, data)
+        if not isinstance(message, dict):
+            raise ValueError("not an object")
+        if "method" in message:
+            if "id" not in message or len(data) > _LARGEST_REQUEST:
+                raise ValueError(f"{message['method']} with {len(data):,} bytes")
+            return message
+        request, result = message.get("id"), message.get("result")
+        asked = self._asked.get(request) if isinstance(request, int | str) else None
+        if asked is not None and isinstance(result, dict) and _takes(asked.method, result):
+            taken = await self.take(request, result, is_large=True)
+            await in_thread(take_apart, message)
+            return {"jsonrpc": "2.0", "id": request, "result": taken}
+        if len(data) > _LARGEST_OTHER:
+            return error_answer(request, f"the answer has {len(data):,} bytes")
+        return message
+
+    async def take(self, request: Any, result: Json, *, is_large: bool = False) -> Json:
+        """The result with its content replaced by a ticket; unchanged if there was no such request or the library must
+        read it."""
+        asked = self._asked.pop(request, None) if isinstance(request, int | str) else None
+        if asked is None or not _takes(asked.method, result):
+            return result
+        key, read = _READERS[asked.method]
+        if is_large or key == "tools":
+            page = await in_thread(_read_page, read, result, self._limits)
+        else:
+            page = _read_page(read, result, self._limits)
+        ticket = secrets.token_hex(8)
+        if len(self._pages) >= _MOST_UNCLAIMED:
+            # Drop the oldest: its call ended while the result was read.
+            del self._pages[next(iter(self._pages))]
+        self._pages[ticket] = page
+        kept = {name: value for name, value in result.items() if isinstance(value, bool | int | float | None)}
+        kept |= {name: result[name] for name in ("resultType", "cacheScope") if isinstance(result.get(name), str)}
+        rest = await in_thread(_tool_stubs, page) if key == "tools" else []
+        return {**kept, key: rest, "_meta": {TICKET: ticket}}
+
+    def admit(self, method: str, params: Any) -> bool:
+        """Whether to pass a notification to the library: not log messages, nor more progress than can be shown."""
+        details = params if isinstance(params, dict) else {}
+        now = asyncio.get_running_loop().time()
+        if method == "notifications/message":
+            self._log_message(details, now)
+            return False
+        if method == "notifications/progress":
+            token = details.get("progressToken")
+            asked = self._asked.get(token) if isinstance(token, int | str) else None
+            if asked is None:
+                return False
+            if asked.reports_since <= now - self._limits.progress_seconds:
+                asked.reports_since, asked.reports = now, 0
+            asked.reports += 1
+            return asked.reports <= self._limits.progress_reports
+        return True
+
+    def _log_message(self, details: Json, now: float) -> None:
+        if int(now) != self._log_second:
+            self._log_second, self._log_count = int(now), 0
+        self._log_count += 1
+        if self._log_count < _LOG_LINES_A_SECOND:
+            data = details.get("data")
+            text = data if isinstance(data, str) else json.dumps(data)
+            self._link.note(f"{details.get('level')}: {text}")
+        elif self._log_count == _LOG_LINES_A_SECOND:
+            self._link.note("(more log messages in this second)")
+
+
+def error_answer(request: Any, reason: str) -> Json:
+    """An error response in place of one that cannot be read."""
+    return {"jsonrpc": "2.0", "id": request, "error": {"code": _PARSE_ERROR, "message": reason}}
+
+
+def _takes(method: str, result: Json) -> bool:
+    """Whether a result is converted here. Questions of the server within a call are for the library."""
+    return method in _READERS and result.get("resultType", "complete") == "complete"
+
+
+def _read_page(read: Callable[[Json, ServerLimits], Any], result: Json, limits: ServerLimits) -> TakenResult:
+    cursor = result.get("nextCursor")
+    try:
+        value = read(result, limits)
+    except AnswerTooLargeError as error:
+        return TakenResult(None, problem=str(error))
+    except Exception as error:  # noqa: BLE001  untrusted data may have any shape
+        return TakenResult(None, problem=f"the answer is malformed ({type(error).__name__})")
+    return TakenResult(value, cursor if isinstance(cursor, str) and len(cursor) <= 4096 else None)
+
+
+def _tool_stubs(page: TakenResult) -> list[Json]:
+    """The parts of tools that the library needs: names, and the schemas whose arguments become HTTP headers."""
+    if page.value is None:
+        return []
+    schemas = {tool.name: tool.input_schema for tool in page.value[0]}
+    return [
+        {"name": name, "inputSchema": schema if "x-mcp-header" in json.dumps(schema) else {"type": "object"}}
+        for name, schema in schemas.items()
+    ]

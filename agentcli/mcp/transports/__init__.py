@@ -1,0 +1,1 @@
+"""How MCP servers are reached: as programs, over HTTP and over SSE."""

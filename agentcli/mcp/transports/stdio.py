@@ -1,0 +1,332 @@
+"""Transport for an MCP server that is a program: messages are lines on its stdin and stdout.
+
+No process of the program is left when the transport is closed, even if closing is cancelled: its stdin is closed, then
+its process group gets SIGTERM, then SIGKILL. If agentcli itself exits, the group is killed at once; if agentcli is
+killed, a second later.
+
+Pipes are our own, not asyncio's, whose `Process.wait` would wait until all of them are closed, also by children of the
+program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentcli.core.aio import cancel_and_wait, in_thread, wait_uncancelled
+from agentcli.core.processes.descendants import kill_descendants
+from agentcli.core.processes.exit_cleanup import on_exit
+from agentcli.core.processes.own_programs import kill_group, signal_group, start_program_async
+from agentcli.core.text.plaintext import plain_line
+from agentcli.mcp.limits import ServerLimits
+from agentcli.mcp.link import ServerLink
+from agentcli.mcp.replies.answers import AnswerReader, error_answer
+from agentcli.mcp.transports.orphan_guard import OrphanGuard
+
+if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
+
+_CHUNK = 64 * 1024
+_STDERR_LINES = 200
+"""Lines of one chunk of stderr that are kept; the log has no room for more."""
+_STDERR_LINE = 4096
+_LAST_WORDS_SECONDS = 0.5
+"""Timeout for the exit code after the end of stdout, and for the remaining output after the exit."""
+
+
+_ANSWER_ID = re.compile(rb'"id": ?(\d{1,15})\b')
+_ENDS = 100
+"""Bytes at the beginning and end of a malformed line that are searched for its id."""
+
+
+class StdioTransport:
+    """A transport for the library: entering it returns the streams. For one use."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        cwd: Path,
+        environ: Mapping[str, str],
+        reader: AnswerReader,
+        link: ServerLink,
+        limits: ServerLimits,
+    ) -> None:
+        self._command = command
+        self._cwd = cwd
+        self._environ = environ
+        self._reader = reader
+        self._link = link
+        self._limits = limits
+        self._last_error = ""
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._stdin: asyncio.WriteTransport | None = None
+        self._stdout = asyncio.StreamReader(_CHUNK)
+        self._readers: list[asyncio.ReadTransport] = []
+        self._forget: Callable[[], None] = lambda: None
+        self._guard = OrphanGuard(None)
+
+    async def __aenter__(self) -> tuple[_Lines, _Input]:
+        ours: list[int] = []
+        theirs: list[int] = []
+        self._guard = await OrphanGuard.start()
+        try:
+            for is_input in (True, False, False):
+                read, write = os.pipe()
+                ours.append(write if is_input else read)
+                theirs.append(read if is_input else write)
+            self._process = await start_program_async(
+                self._command,
+                cwd=self._cwd,
+                environ=self._environ,
+                stdin=theirs[0],
+                stdout=theirs[1],
+                stderr=theirs[2],
+            )
+        except BaseException:
+            self._guard.dismiss()
+            for number in ours:
+                os.close(number)
+            raise
+        finally:
+            for number in theirs:
+                os.close(number)
+        pid = self._process.pid
+        self._guard.watch(pid)
+        self._forget = on_exit(lambda: kill_group(pid))
+        try:
+            return await self._connect(ours)
+        except BaseException:
+            await self._stop_uncancelled()
+            raise
+
+    async def _connect(self, pipes: list[int]) -> tuple[_Lines, _Input]:
+        loop = asyncio.get_running_loop()
+        stderr = asyncio.StreamReader(_CHUNK)
+        with contextlib.ExitStack() as unconnected:
+            files = [
+                unconnected.enter_context(os.fdopen(number, "wb" if number == pipes[0] else "rb", buffering=0))
+                for number in pipes
+            ]
+            self._stdin, _ = await loop.connect_write_pipe(asyncio.Protocol, files[0])
+            for reader, file in ((self._stdout, files[1]), (stderr, files[2])):
+                transport, _ = await loop.connect_read_pipe(partial(asyncio.StreamReaderProtocol, reader), file)
+                self._readers.append(transport)
+            unconnected.pop_all()
+        self._tasks = [
+            loop.create_task(self._log_errors(stderr), name="mcp stderr"),
+            loop.create_task(self._watch(), name="mcp exit"),
+        ]
+        return _Lines(self), _Input(self)
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self._stop_uncancelled()
+
+    # ---------------------------------------------------------------------------------------------------------- output
+
+    async def read(self) -> bytes:
+        """The next chunk of stdout; empty at its end, when the link has ended with a reason."""
+        chunk = await self._stdout.read(_CHUNK)
+        if not chunk:
+            await self._end_link()
+        return chunk
+
+    async def _watch(self) -> None:
+        """End the stream soon after the exit, even if a child of the program keeps stdout open."""
+        await self._process.wait()
+        await asyncio.sleep(_LAST_WORDS_SECONDS)
+        self._readers[0].close()
+
+    async def _end_link(self) -> None:
+        if self._link.ended.is_set():
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                await self._process.wait()
+                await asyncio.shield(self._tasks[0])
+        code = self._process.returncode
+        what = "closed its output" if code is None else exit_text(code)
+        # The last stderr line of a server that was killed, or exited successfully, is not the reason.
+        is_reason = self._last_error and (code is None or code > 0)
+        self._link.end(f"{what}: {self._last_error}" if is_reason else what)
+
+    async def _log_errors(self, stderr: asyncio.StreamReader) -> None:
+        rest = b""
+        while chunk := await stderr.read(_CHUNK):
+            lines = (rest + chunk).split(b"\n")
+            rest = lines.pop()[:_STDERR_LINE]
+            for line in lines[-_STDERR_LINES:]:
+                self._note_error(line)
+            await asyncio.sleep(0)
+        self._note_error(rest)
+
+    def _note_error(self, line: bytes) -> None:
+        text = plain_line(line[:_STDERR_LINE].decode("utf-8", "replace"), 500)
+        if text:
+            self._last_error = text
+            self._link.note(text)
+
+    # ----------------------------------------------------------------------------------------------------------- input
+
+    def write(self, data: bytes) -> None:
+        """Queue data; never waits. A program that does not read is disconnected when too much is queued."""
+        import anyio
+
+        if self._stdin is None or self._stdin.is_closing():
+            raise anyio.ClosedResourceError
+        self._stdin.write(data)
+        if self._stdin.get_write_buffer_size() > self._limits.unread_bytes:
+            self._link.end(f"does not read its input ({self._limits.unread_bytes:,} bytes wait)")
+            self._readers[0].close()
+
+    # ------------------------------------------------------------------------------------------------------------- end
+
+    async def _stop_uncancelled(self) -> None:
+        import anyio
+
+        task = asyncio.get_running_loop().create_task(self._stop(), name="mcp stop")
+        with anyio.CancelScope(shield=True):
+            await wait_uncancelled([task])
+
+    async def _stop(self) -> None:
+        loop = asyncio.get_running_loop()
+        draining = loop.create_task(self._drain(), name="mcp drain")
+        try:
+            if self._process.returncode is not None or (self._stdin is not None and self._stdin.is_closing()):
+                await self._end_link()
+            if self._stdin is not None and not self._stdin.get_write_buffer_size():
+                self._stdin.close()
+            elif self._stdin is not None:
+                self._stdin.abort()
+            if not await self._has_exited(self._limits.grace_seconds):
+                signal_group(self._process.pid, signal.SIGTERM)
+                if not await self._has_exited(self._limits.grace_seconds):
+                    # Children that left the group can be found only while it runs.
+                    await in_thread(kill_descendants, self._process.pid)
+        finally:
+            # Also kills remaining children, and runs if this is cancelled because the event loop ends.
+            kill_group(self._process.pid)
+            self._forget()
+            self._guard.dismiss()
+            await cancel_and_wait([draining, *self._tasks])
+            for transport in self._readers:
+                transport.close()
+            if self._stdin is not None and not self._stdin.is_closing():
+                self._stdin.abort()
+            await self._has_exited(self._limits.grace_seconds)
+
+    async def _has_exited(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._process.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _drain(self) -> None:
+        """Read and discard stdout: a program that blocks on writing cannot exit."""
+        while await self._stdout.read(_CHUNK):
+            pass
+
+
+class _Lines:
+    """Messages from stdout, for the library."""
+
+    def __init__(self, transport: StdioTransport) -> None:
+        self._transport = transport
+        self._link = transport._link
+        self._limits = transport._limits
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._ready: list[bytes] = []
+        self._bad = 0
+
+    def __aiter__(self) -> _Lines:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        while True:
+            line = await self._next_line()
+            if line is None:
+                raise StopAsyncIteration
+            if not line.strip():
+                continue
+            message = await self._parse(line)
+            if message is not None:
+                self._bad = 0
+                return message
+            self._bad += 1
+            if self._bad >= self._limits.bad_lines:
+                self._link.end(f"{self._bad} lines in a row on its stdout are not messages of the protocol", "refused")
+                raise StopAsyncIteration
+
+    async def _next_line(self) -> bytes | None:
+        # Let other tasks run between two messages of a flood.
+        await asyncio.sleep(0)
+        while not self._ready:
+            chunk = await self._transport.read()
+            if not chunk:
+                return None
+            first, *more = chunk.split(b"\n")
+            self._pieces.append(first)
+            self._size += len(first)
+            if self._size > self._limits.message_bytes:
+                self._link.end(
+                    f"a line on its stdout is longer than {self._limits.message_bytes / 1e6:g} MB", "refused"
+                )
+                return None
+            if more:
+                self._ready = [b"".join(self._pieces), *more[:-1]][::-1]
+                self._pieces, self._size = [more[-1]], len(more[-1])
+        return self._ready.pop()
+
+    async def _parse(self, line: bytes) -> SessionMessage | None:
+        from mcp.shared.message import SessionMessage
+        from mcp_types import jsonrpc_message_adapter
+
+        try:
+            raw = await self._transport._reader.parse(line)
+            return SessionMessage(jsonrpc_message_adapter.validate_python(raw, by_name=False))
+        except ValueError:
+            shown = line[:_STDERR_LINE].decode("utf-8", "replace")
+            self._link.note(f"not a message: {plain_line(shown, 200)}")
+        answered = _ANSWER_ID.search(line[:_ENDS]) or _ANSWER_ID.search(line[-_ENDS:])
+        if answered is None or not line.startswith(b"{"):
+            return None
+        # The request fails now instead of waiting for its timeout.
+        error = error_answer(int(answered[1]), "the answer is malformed")
+        return SessionMessage(jsonrpc_message_adapter.validate_python(error))
+
+    async def aclose(self) -> None:
+        """Does nothing: the transport closes stdout."""
+
+
+class _Input:
+    """Messages to stdin, for the library."""
+
+    def __init__(self, transport: StdioTransport) -> None:
+        self._transport = transport
+
+    async def send(self, item: SessionMessage) -> None:
+        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        self._transport.write(text.encode() + b"\n")
+        await asyncio.sleep(0)
+
+    async def aclose(self) -> None:
+        """Does nothing: the transport closes stdin."""
+
+
+def exit_text(code: int) -> str:
+    """Describe an exit code."""
+    if code >= 0:
+        return f"exited with code {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"

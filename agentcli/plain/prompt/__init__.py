@@ -1,0 +1,1 @@
+"""The prompt of plain mode: reading lines, its history and completions."""

@@ -1,0 +1,1 @@
+"""Models: names, prices and limits, and the local servers that offer some."""

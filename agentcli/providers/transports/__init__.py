@@ -1,0 +1,1 @@
+"""Transports: send one request to a model and yield the raw events of its reply."""

@@ -1,0 +1,255 @@
+"""The Messages API without the SDK: the transport that starts fast, for headless runs, local servers and the first
+requests of interactive sessions.
+
+Connections are made by `http11.py`, or by httpx2 if a proxy is set. Either is imported by the first request or by
+`warm`, never with this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from agentcli.core.errors import CredentialError
+from agentcli.core.ids import Clock, SystemClock
+from agentcli.core.messages import Json
+from agentcli.providers.base import Failure, FailureKind
+from agentcli.providers.credentials import Credentials
+from agentcli.providers.deltas import merge_deltas
+from agentcli.providers.failures import (
+    Endpoint,
+    ErrorResponse,
+    broken,
+    from_error_event,
+    from_exception,
+    from_response,
+    header_names,
+    not_a_stream,
+)
+from agentcli.providers.requests.encode import BodyEncoder, request_content
+from agentcli.providers.transports.base import ALIVE, TransportFailure
+from agentcli.providers.transports.hang_up import can_hang_up
+from agentcli.providers.transports.sse import EventDecoder, GarbageError
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from agentcli.providers.transports.http11 import HttpClient, HttpResponse
+
+API_VERSION = "2026-10-21"
+CONNECT_SECONDS = 10.0
+WRITE_SECONDS = 60.0
+MAX_ERROR_BYTES = 256 * 1024
+
+
+class WireTransport:
+    name = "wire"
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        clock: Clock | None = None,
+        encoder: BodyEncoder | None = None,
+    ) -> None:
+        self._credentials = credentials
+        self._clock = clock or SystemClock()
+        self._encoder = encoder or BodyEncoder()
+        self._client: HttpClient | HttpxClient | None = None
+
+    async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
+        where = Endpoint(self._credentials.host, self._credentials.source, str(body.get("model", "")))
+        headers = await self._headers(betas)
+        content = self._encoder.pieces(body)
+        client = self._ready_client()
+        errors = network_errors()
+        try:
+            response = await client.post("/v1/messages", headers, content)
+        except errors as error:
+            raise TransportFailure(from_exception(error, where)) from error
+        try:
+            if response.status_code != 200:
+                raise TransportFailure(await self._refused(response, where))
+            await check_stream(response, where)
+            with can_hang_up(response):
+                async with aclosing(decoded(response.aiter_bytes(), where, errors)) as source:
+                    async for event in source:
+                        yield event
+        finally:
+            await response.aclose()
+
+    async def renew(self) -> bool:
+        return await self._credentials.renew()
+
+    async def warm(self) -> None:
+        # A failure here, such as an invalid SSL_CERT_FILE, happens again in the first request, which reports it.
+        with suppress(*network_errors()):
+            await asyncio.to_thread(lambda: self._ready_client().prepare())
+
+    async def aclose(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def _headers(self, betas: tuple[str, ...]) -> dict[str, str]:
+        headers = {
+            "anthropic-version": API_VERSION,
+            "content-type": "application/json",
+            "accept": "text/event-stream",
+            # A compressed stream would arrive in the blocks of the compressor.
+            "accept-encoding": "identity",
+            "user-agent": "agentcli",
+            **await ready_headers(self._credentials),
+        }
+        if betas:
+            headers["anthropic-beta"] = ",".join(betas)
+        return headers
+
+    def _ready_client(self) -> HttpClient | HttpxClient:
+        if self._client is None:
+            self._client = _make_stream_client(self._credentials.base_url)
+        return self._client
+
+    async def _refused(self, response: HttpResponse | httpx2.Response, where: Endpoint) -> Failure:
+        text = await _beginning(response)
+        headers = header_names(response.headers.items())
+        answer = ErrorResponse(response.status_code, headers, text.decode("utf-8", "replace"), self._clock.timestamp())
+        return from_response(answer, where)
+
+
+def _make_stream_client(base_url: str) -> HttpClient | HttpxClient:
+    from agentcli.providers.transports.http11 import HttpClient, reaches
+
+    if reaches(base_url, is_local=is_local_url(base_url)):
+        return HttpClient(base_url, CONNECT_SECONDS, WRITE_SECONDS)
+    return HttpxClient(base_url)
+
+
+class HttpxClient:
+    """Like `HttpClient`, with httpx2."""
+
+    def __init__(self, base_url: str) -> None:
+        import httpx2  # noqa: F401 - now, so that `network_errors` knows its exceptions
+
+        self._base_url = base_url
+        self._client: httpx2.AsyncClient | None = None
+
+    def prepare(self) -> None:
+        if self._client is None:
+            self._client = make_client(self._base_url)
+
+    async def post(self, path: str, headers: Mapping[str, str], pieces: Sequence[bytes]) -> httpx2.Response:
+        self.prepare()
+        assert self._client is not None
+        content, own = request_content(pieces)
+        request = self._client.build_request(
+            "POST", f"{self._base_url}{path}", content=content, headers={**headers, **own}
+        )
+        return await self._client.send(request, stream=True)
+
+    async def aclose(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+
+def make_client(base_url: str) -> httpx2.AsyncClient:
+    """A client without read timeouts: the watchdog handles silence and also counts pings."""
+    import httpx2
+
+    timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS, write=WRITE_SECONDS)
+    verify: Any = True
+    if base_url.startswith("http://"):
+        import ssl
+
+        # Loading the certificate store takes 25 ms. The empty store refuses every certificate, in case a proxy uses
+        # https.
+        verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    proxies = not is_local_url(base_url)
+    return httpx2.AsyncClient(verify=verify, timeout=timeout, follow_redirects=False, trust_env=proxies)
+
+
+def is_local_url(base_url: str) -> bool:
+    """Whether the server is on this machine, so that no proxy is used, which would see the conversation."""
+    parts = urlsplit(base_url)
+    host = parts.hostname or ""
+    return parts.scheme == "http" and bool(re.fullmatch(r"localhost|::1|127(?:\.\d{1,3}){3}", host))
+
+
+async def limit_error_body(response: httpx2.Response) -> None:
+    """A hook that limits the size of an error response, for clients that read it completely."""
+    if response.status_code >= 400:
+        from agentcli.providers.transports.bounded_body import BoundedStream
+
+        response.stream = BoundedStream(response.stream, MAX_ERROR_BYTES)
+
+
+async def _beginning(response: HttpResponse | httpx2.Response) -> bytes:
+    """The first bytes of a body, up to the limit for an error text."""
+    text = bytearray()
+    with suppress(*network_errors()):
+        async for chunk in response.aiter_bytes():
+            text += chunk
+            if len(text) > MAX_ERROR_BYTES:
+                break
+    return bytes(text)
+
+
+async def check_stream(response: HttpResponse | httpx2.Response, where: Endpoint) -> None:
+    """Raise `TransportFailure` for a 200 that is not an event stream: a web page, a whole message, an error."""
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in ("application/json", "text/html"):
+        return
+    try:
+        body = json.loads(await _beginning(response))
+    except ValueError:
+        body = None
+    if isinstance(body, dict) and body.get("type") == "error":
+        raise TransportFailure(from_error_event(body, where))
+    raise TransportFailure(not_a_stream(kind, where))
+
+
+async def ready_headers(credentials: Credentials) -> dict[str, str]:
+    """The credentials' headers; a failing key helper is an authentication failure."""
+    try:
+        return await credentials.headers()
+    except CredentialError as error:
+        raise TransportFailure(Failure(FailureKind.AUTHENTICATION, str(error))) from error
+
+
+async def decoded(
+    chunks: AsyncIterator[bytes], where: Endpoint, errors: tuple[type[BaseException], ...]
+) -> AsyncGenerator[Json, None]:
+    """The events in a response body. `errors` are the exceptions that reading may raise."""
+    decoder = EventDecoder()
+    try:
+        async for chunk in chunks:
+            events = merge_deltas(decoder.feed(chunk))
+            for event in events:
+                if event.get("type") == "error":
+                    raise TransportFailure(from_error_event(event, where))
+                yield event
+            if not events:
+                yield ALIVE
+        for event in decoder.finish():
+            if event.get("type") == "error":
+                raise TransportFailure(from_error_event(event, where))
+            yield event
+    except GarbageError as error:
+        raise TransportFailure(broken("the server sent something that is not an event", str(error))) from error
+    except errors as error:
+        raise TransportFailure(from_exception(error, where)) from error
+
+
+def network_errors() -> tuple[type[BaseException], ...]:
+    """The exceptions that a request may raise."""
+    if "httpx2" not in sys.modules:
+        return (OSError,)
+    import httpx2
+
+    return (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError)

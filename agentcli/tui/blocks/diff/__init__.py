@@ -1,0 +1,1 @@
+"""Diffs as rows: their layout, and the colours inside their lines."""

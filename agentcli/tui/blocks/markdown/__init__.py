@@ -1,0 +1,1 @@
+"""Markdown and code as lines, also while they are still growing."""

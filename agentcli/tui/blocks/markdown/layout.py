@@ -1,0 +1,372 @@
+"""Markdown rendered to lines. markdown-it (imported at the first use) parses; this module decides the appearance.
+
+A document is split into pieces (a top-level block, or one item of a top-level list) whose rendering does not depend on
+later text, so that a growing answer need not be laid out again (see `flow`). This requires two deviations from
+CommonMark: lists are numbered as written, and a line of dashes under text is a rule, not a heading. Line breaks inside
+a paragraph are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from agentcli.tui.blocks.base import BlockLine
+from agentcli.tui.blocks.glyphs import width_of
+from agentcli.tui.blocks.markdown.code import code_lines, labelled, marked
+from agentcli.tui.blocks.markdown.highlight import highlight, language_name
+from agentcli.tui.blocks.markdown.inline import inline_runs, split_task
+from agentcli.tui.blocks.markdown.table import MOST_COLUMNS, Cell, Table, table_lines
+from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.theme.palette import Palette
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.token import Token
+
+Code = Callable[[str, str], Sequence[Sequence[Run]]]
+
+_DEEPEST = 40
+"""Maximum nesting; markdown-it omits deeper content, so such a piece is shown as written."""
+_LONGEST_INLINE = 16_000
+_MOST_BRACKETS = 300
+_MOST_MARKS = 1_500
+"""Limits for a paragraph that is searched for emphasis and links, which takes quadratic time for hostile text."""
+_SPECIAL = re.compile(r"[\\`*_~\[\]<&]|://|\n[ \t]|[ \t]\n")
+_BULLETS = "•◦▪"
+_LEAST_ROOM = 10
+"""Cells that indentation has to leave for text; deeper nesting is not indented further."""
+
+
+def render_markdown(text: str, width: int, palette: Palette) -> list[BlockLine]:
+    document = MarkdownDocument(text)
+    margin = Margin()
+    writer = MarkdownWriter(
+        width, palette, lambda code, language: highlight(code, language, palette, palette.code_block)
+    )
+    last: MarkdownPiece | None = None
+    for piece in document.pieces:
+        if last is not None and document.is_apart(last, piece):
+            writer.gap(margin)
+        writer.write(document, piece, margin)
+        last = piece
+    return writer.lines
+
+
+def load_parser() -> None:
+    """Import markdown-it (about 50 ms) before it is needed."""
+    MarkdownDocument("*x*\n\n- y").inline(_paragraph("*x*")[1], Palette(), Style.null())
+
+
+def as_lines(text: str) -> str:
+    """Normalise text for the parser: line breaks to `\\n`, NUL to the replacement character."""
+    return (
+        text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd") if "\r" in text or "\0" in text else text
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownPiece:
+    start: int
+    end: int
+    line: int
+    item: str = ""
+    """Marker character of a list item: consecutive items with the same marker are one list."""
+    table: bool = False
+
+
+class MarkdownDocument:
+    def __init__(self, text: str, references: dict[str, Any] | None = None) -> None:
+        self.text = as_lines(text)
+        self.rows = self.text.split("\n")
+        self.environment: dict[str, Any] = {"references": {} if references is None else references}
+        self.parser = _parser()
+        self.tokens: list[Token] = []
+        if len(self.rows) == 1 and self.text[:1].isalpha():
+            self.tokens = _paragraph(self.text.strip())
+        else:
+            self.parser.block.parse(self.text, self.parser, self.environment, self.tokens)
+        self.pieces = _pieces(self.tokens)
+
+    def is_apart(self, above: MarkdownPiece, below: MarkdownPiece) -> bool:
+        return not below.item or above.item != below.item or self.is_blank_before(below.line)
+
+    def is_blank_before(self, line: int) -> bool:
+        return line > 0 and not self.rows[line - 1].strip(" \t>")
+
+    def inline(self, token: Token, palette: Palette, base: Style) -> list[Run]:
+        content = token.content
+        if _SPECIAL.search(content) is None or _is_too_much(content):
+            return [(content, base)]
+        children: list[Token] = []
+        self.parser.inline.parse(content, self.parser, self.environment, children)
+        return inline_runs(children, palette, base)
+
+
+@dataclass(slots=True)
+class Margin:
+    """Prefix of the rows of a container. `first` is for its first row and is used once.
+
+    Copying replaces it by the source text of the same width: `- ` for a bullet, `> ` for a quote."""
+
+    first: list[Run] = field(default_factory=list)
+    rest: list[Run] = field(default_factory=list)
+    copied_first: str = ""
+    copied_rest: str = ""
+    fresh: bool = True
+
+    def take(self) -> tuple[list[Run], str]:
+        if self.fresh:
+            self.fresh = False
+            return self.first, self.copied_first
+        return self.rest, self.copied_rest
+
+    def inner(self, mark: Run, rest: Run, copied: tuple[str, str], width: int) -> Margin:
+        before, before_copied = self.take()
+        within = self.cells + width_of(rest[0]) <= width - _LEAST_ROOM
+        return Margin(
+            [*before, mark],
+            [*self.rest, rest] if within else self.rest,
+            before_copied + copied[0],
+            self.copied_rest + copied[1] if within else self.copied_rest,
+        )
+
+    @property
+    def cells(self) -> int:
+        return sum([width_of(text) for text, _style in self.rest])
+
+
+class MarkdownWriter:
+    def __init__(self, width: int, palette: Palette, code: Code) -> None:
+        self.width = width
+        self.palette = palette
+        self.code = code
+        self.lines: list[BlockLine] = []
+        self._blank = BlockLine(Strip([], 0))
+
+    def gap(self, margin: Margin) -> None:
+        if any(text.strip() for text, _style in margin.rest):
+            self.lines += [BlockLine(line.strip, "", 0) for line in wrap((), self.width, margin.rest, margin.rest)]
+        else:
+            self.lines.append(self._blank)
+
+    def write(self, document: MarkdownDocument, piece: MarkdownPiece, margin: Margin) -> None:
+        tokens = document.tokens
+        if any(token.level >= _DEEPEST - 2 for token in tokens[piece.start : piece.end]):
+            end = next((other.line for other in document.pieces if other.line > piece.line), len(document.rows))
+            self.text([("\n".join(document.rows[piece.line : end]).rstrip(), self.palette.text)], margin)
+        elif piece.item:
+            _Blocks(self, document).item(piece.start, piece.end, margin, depth=0)
+        else:
+            _Blocks(self, document).container(piece.start, piece.end, margin, depth=0, loose=True)
+
+    def text(self, runs: Sequence[Run], margin: Margin) -> None:
+        before, copied = margin.take()
+        lines = wrap(runs, self.width, before, margin.rest)
+        if copied or margin.copied_rest:
+            lines = _with_margin_copied(lines, copied, margin.copied_rest)
+        self.lines += lines
+
+    def code_block(self, code: str, info: str, margin: Margin) -> None:
+        before, _copied = margin.take()
+        language = language_name(info)
+        lines = code_lines(self.code(code.removesuffix("\n"), language), self.width, self.palette, margin.rest)
+        lines[0] = marked(labelled(lines[0], language, self.width, self.palette), before)
+        self.lines += lines
+
+    def table(self, table: Table, margin: Margin) -> None:
+        before, _copied = margin.take()
+        cells = margin.cells
+        if cells > self.width - _LEAST_ROOM:
+            before, cells = [], 0
+        for line in table_lines(table, self.width - cells, self.palette):
+            segments = [Segment(*run) for run in before] if cells else []
+            strip = Strip([*segments, *line.strip], line.strip.cell_length + cells)
+            self.lines.append(BlockLine(strip, line.text, cells, line.joint))
+            before = margin.rest
+
+    def rule(self, margin: Margin) -> None:
+        before, _copied = margin.take()
+        room = max(1, self.width - margin.cells)
+        (line, *_more) = wrap([("─" * room, self.palette.faint)], self.width, before, margin.rest)
+        self.lines.append(BlockLine(line.strip, "---", line.indent))
+
+
+class _Blocks:
+    def __init__(self, writer: MarkdownWriter, document: MarkdownDocument) -> None:
+        self._writer = writer
+        self._document = document
+        self._tokens = document.tokens
+        self._palette = writer.palette
+        self._text = writer.palette.text
+
+    def container(self, start: int, end: int, margin: Margin, *, depth: int, loose: bool) -> None:
+        """Write sibling blocks. `loose`: always a blank line between them, else only where the source has one."""
+        place = start
+        while place < end:
+            stop = _end_of(self._tokens, place)
+            if place > start and (loose or self._blank_before(place)):
+                self._writer.gap(margin)
+            self._block(place, stop, margin, depth)
+            place = stop
+
+    def item(self, start: int, end: int, margin: Margin, *, depth: int) -> None:
+        token = self._tokens[start]
+        if token.info:
+            mark = copied = f"{token.info}{token.markup} "
+        else:
+            mark, copied = _BULLETS[depth % len(_BULLETS)] + " ", "- "
+        blank = " " * len(mark)
+        inner = margin.inner((mark, self._palette.bullet), (blank, Style.null()), (copied, blank), self._writer.width)
+        self.container(start + 1, end - 1, inner, depth=depth + 1, loose=False)
+        if inner.fresh:
+            self._writer.text((), inner)
+
+    def _block(self, place: int, end: int, margin: Margin, depth: int) -> None:
+        token, writer, palette = self._tokens[place], self._writer, self._palette
+        kind = token.type
+        if kind == "paragraph_open":
+            runs = self._inline(place + 1, self._text)
+            writer.text(split_task(runs, palette) if depth and margin.fresh else runs, margin)
+        elif kind == "heading_open":
+            writer.text(self._inline(place + 1, _heading(token.tag, palette)), margin)
+        elif kind in ("fence", "code_block"):
+            writer.code_block(token.content, token.info, margin)
+        elif kind in ("bullet_list_open", "ordered_list_open"):
+            self.container(place + 1, end - 1, margin, depth=depth, loose=False)
+        elif kind == "list_item_open":
+            self.item(place, end, margin, depth=depth)
+        elif kind == "blockquote_open":
+            bar = ("▎ ", palette.faint)
+            inner = margin.inner(bar, bar, ("> ", "> "), writer.width)
+            around, self._text = self._text, palette.quote
+            self.container(place + 1, end - 1, inner, depth=depth, loose=True)
+            self._text = around
+            if inner.fresh:
+                writer.text((), inner)
+        elif kind == "table_open":
+            writer.table(self._table(place, end), margin)
+        elif kind == "hr":
+            writer.rule(margin)
+        else:  # HTML: shown as written.
+            writer.text([(token.content.rstrip("\n"), palette.muted)], margin)
+
+    def _table(self, start: int, end: int) -> Table:
+        rows: list[list[Cell]] = []
+        aligns: list[str] = []
+        columns = 0
+        for place in range(start, end):
+            token = self._tokens[place]
+            if token.type == "tr_open":
+                rows.append([])
+            elif token.type == "th_open":
+                columns += 1
+                if columns <= MOST_COLUMNS:
+                    aligns.append(str(token.attrs.get("style", "")).rpartition(":")[2] or "left")
+                    rows[-1].append(self._inline(place + 1, self._palette.text + self._palette.strong))
+            elif token.type == "td_open" and len(rows[-1]) < MOST_COLUMNS:
+                rows[-1].append(self._inline(place + 1, self._palette.text))
+        return Table(rows[0], rows[1:], aligns, columns - len(aligns))
+
+    def _inline(self, place: int, base: Style) -> list[Run]:
+        return self._document.inline(self._tokens[place], self._palette, base)
+
+    def _blank_before(self, place: int) -> bool:
+        lines = self._tokens[place].map
+        return lines is not None and self._document.is_blank_before(lines[0])
+
+
+def _heading(tag: str, palette: Palette) -> Style:
+    """Heading levels differ without colour too: underlined, bold, and bold in the text colour."""
+    if tag == "h1":
+        return palette.heading + Style(underline=True)
+    if tag == "h2":
+        return palette.heading
+    return palette.text + palette.strong + (Style.null() if tag == "h3" else palette.emphasis)
+
+
+def _with_margin_copied(lines: Sequence[BlockLine], first: str, rest: str) -> list[BlockLine]:
+    """Add the source's own margin to the copied text of rows that begin a source line."""
+    found: list[BlockLine] = []
+    prefix = first
+    for line in lines:
+        if prefix:
+            line = BlockLine(line.strip, prefix + line.text, max(0, line.indent - len(prefix)), line.joint)
+        found.append(line)
+        prefix = rest if line.joint.endswith("\n") else ""
+    return found
+
+
+def _end_of(tokens: Sequence[Token], place: int) -> int:
+    token = tokens[place]
+    place += 1
+    if token.nesting == 1:
+        while tokens[place].level > token.level:
+            place += 1
+        place += 1
+    return place
+
+
+def _pieces(tokens: Sequence[Token]) -> list[MarkdownPiece]:
+    pieces: list[MarkdownPiece] = []
+    place = 0
+    while place < len(tokens):
+        token, stop = tokens[place], _end_of(tokens, place)
+        if token.type in ("bullet_list_open", "ordered_list_open"):
+            place += 1
+            while place < stop - 1:
+                end = _end_of(tokens, place)
+                pieces.append(MarkdownPiece(place, end, _line(tokens[place]), item=tokens[place].markup))
+                place = end
+        else:
+            pieces.append(MarkdownPiece(place, stop, _line(token), table=token.type == "table_open"))
+        place = stop
+    return pieces
+
+
+def _paragraph(text: str) -> list[Token]:
+    """Tokens of a single line that begins with a letter: always a paragraph, and the common case of growing text, so
+    the parser is skipped."""
+    from markdown_it.token import Token
+
+    inline = Token("inline", "", 0, content=text, level=1, map=[0, 1])
+    return [Token("paragraph_open", "p", 1, map=[0, 1]), inline, Token("paragraph_close", "p", -1)]
+
+
+def _is_too_much(content: str) -> bool:
+    if len(content) < _MOST_BRACKETS:
+        return False
+    return (
+        len(content) > _LONGEST_INLINE
+        or content.count("[") > _MOST_BRACKETS
+        or len(_SPECIAL.findall(content)) > _MOST_MARKS
+    )
+
+
+def _line(token: Token) -> int:
+    return token.map[0] if token.map else 0
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["table", "strikethrough"]).disable("lheading")
+    parser.block.ruler.at("reference", _reference, {"alt": []})
+    return parser
+
+
+def _reference(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Show the text of a footnote, which markdown-it would take for a link definition."""
+    from markdown_it.rules_block import reference
+
+    place = state.bMarks[start] + state.tShift[start]
+    return not state.src.startswith("[^", place) and reference(state, start, end, silent)
