@@ -1,4 +1,4 @@
-"""Number of examples that a property test tries. Few are enough here, because every run tries new ones; CI tries the
+"""Number of examples that a property test tries. Few are enough, because every run tries new ones; only CI tries the
 same ones every time. `PROPERTY_EXAMPLES=3000` looks harder."""
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import random
 
 from hypothesis import HealthCheck
 
-EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "30" if os.environ.get("CI") else "10"))
+EXAMPLES = int(os.environ.get("PROPERTY_EXAMPLES", "10"))
 UNHURRIED = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 """Checks that depend on how busy the machine is, or fail a test that is merely slow."""
 UNHURRIED_IN_ONE_FOLDER = (*UNHURRIED, HealthCheck.function_scoped_fixture)
