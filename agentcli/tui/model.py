@@ -18,8 +18,6 @@ from agentcli.core.packed import PackableField, packable_field
 @frozen(kw_only=True)
 class Item:
     id: str
-    parent: str = ""
-    """The tool item under which this one is shown, for items of a sub-agent; "" for any other."""
 
 
 WELCOME = "welcome"

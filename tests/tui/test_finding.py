@@ -213,20 +213,19 @@ def test_distant_blocks_give_their_source_without_being_laid_out() -> None:
 # -------------------------------------------------------------------------------------------------------- painting
 
 
-def painted(text: str, spans: list[tuple[int, int | None, Style]], width: int = 10, left: int = 0) -> str:
+def painted(text: str, spans: list[tuple[int, int | None, Style]], width: int = 10) -> str:
     """The row with what is marked in brackets."""
-    strip = paint(Strip([Segment(text)]), left, width, Style(bgcolor="black"), spans)
+    strip = paint(Strip([Segment(text)]), width, Style(bgcolor="black"), spans)
     assert strip.cell_length == width
     return "".join(
         f"[{segment.text}]" if segment.style and segment.style.reverse else segment.text for segment in strip
     )
 
 
-def test_a_row_is_moved_filled_and_cut() -> None:
-    assert painted("abc", [], left=2) == "  abc     "
+def test_a_row_is_filled_and_cut() -> None:
+    assert painted("abc", []) == "abc       "
     assert painted("abcdefghijkl", []) == "abcdefghij"
     assert painted("日本", [], width=3) == "日 "
-    assert painted("abc", [], width=2, left=4) == " a"
     assert painted("", [(0, None, MARK)]) == "          "
 
 

@@ -16,12 +16,12 @@ class Bare(Block):
         return []
 
 
-def tool(id: str, parent: str = "") -> ToolItem:
-    return ToolItem(id=id, parent=parent, name="Read", title="Read x", status="done")
+def tool(id: str) -> ToolItem:
+    return ToolItem(id=id, name="Read", title="Read x", status="done")
 
 
-def answer(id: str, parent: str = "") -> AnswerItem:
-    return AnswerItem(id=id, parent=parent)
+def answer(id: str) -> AnswerItem:
+    return AnswerItem(id=id)
 
 
 def stacked(*items: Item, rows: int = 2) -> Stack:
@@ -48,8 +48,6 @@ def test_blocks_are_separated_by_a_blank_row_except_tools_and_notices() -> None:
     assert gap(notice, notice) == 0
     assert gap(tool("a"), notice) == 1
     assert gap(PromptItem(id="p", text="/cost"), OutputItem(id="o", text="$1")) == 0
-    assert gap(tool("a"), answer("b", parent="a")) == 0
-    assert gap(answer("b", parent="a"), tool("c")) == 1
 
 
 def test_rows_are_mapped_to_blocks_and_back() -> None:
@@ -66,27 +64,16 @@ def test_rows_are_mapped_to_blocks_and_back() -> None:
     assert Stack().at(0) is None
 
 
-def test_children_of_a_call_are_below_it_and_kept_together() -> None:
-    stack = stacked(tool("one"), tool("two"), answer("end"))
-    for id, parent in (("1a", "one"), ("2a", "two"), ("1b", "one"), ("1aa", "1a"), ("1c", "one")):
-        stack.add(Bare(tool(id, parent)), rows=1)
-    assert ids(stack) == ["one", "1a", "1aa", "1b", "1c", "two", "2a", "end"]
-    assert [entry.shift for entry in stack] == [0, 2, 4, 2, 2, 0, 2, 0]
-    assert [entry.gap for entry in stack] == [0, 0, 0, 0, 0, 1, 0, 1]
-
-
-def test_a_block_without_its_parent_is_a_block_of_its_own() -> None:
-    assert ids(stacked(answer("a"), answer("b", parent="gone"))) == ["a", "b"]
-
-
-def test_removing_a_call_removes_its_children_and_closes_the_gap() -> None:
-    stack = stacked(tool("one"), answer("1a", "one"), tool("two"))
-    assert stack.remove("nobody") == []
-    assert [entry.block.item.id for entry in stack.remove("one")] == ["one", "1a"]
+def test_removing_a_block_closes_the_gap() -> None:
+    stack = stacked(answer("one"), tool("two"))
+    first = known(stack, "one")
+    assert stack.remove("nobody") is None
+    assert stack.remove("one") is first
+    assert not first.alive
     assert ids(stack) == ["two"]
     assert stack.entries[0].gap == 0
     assert stack.height == 2
-    assert stack.get("1a") is None
+    assert stack.get("one") is None
 
 
 def test_a_block_without_rows_leaves_no_trace() -> None:
@@ -103,9 +90,8 @@ def test_a_block_without_rows_leaves_no_trace() -> None:
 def test_positions_increase_down_the_conversation_and_stay_when_blocks_are_inserted() -> None:
     stack = stacked(tool("one"), answer("two"))
     before = place(known(stack, "two"), 1)
-    for number in range(5):
-        stack.add(Bare(tool(f"c{number}", "one")), rows=3)
-    stack.add(Bare(tool("deep", "c1")), rows=3)
+    stack.put_above([(Bare(tool(f"above {number}")), 3) for number in range(5)])
+    stack.add(Bare(tool("below")), rows=3)
     places = [place(entry, row) for entry in stack for row in range(-entry.gap, entry.rows)]
     assert places == sorted(set(places))
     assert place(known(stack, "two"), 1) == before
@@ -117,8 +103,11 @@ def test_positions_are_correct_after_any_changes() -> None:
     for number in range(300):
         action = rng.random()
         if action < 0.5 or not len(stack):
-            parent = rng.choice(ids(stack)) if len(stack) and rng.random() < 0.3 else ""
-            stack.add(Bare(rng.choice((tool, answer))(f"i{number}", parent)), rows=rng.randrange(4))
+            block = Bare(rng.choice((tool, answer))(f"i{number}"))
+            if rng.random() < 0.3:
+                stack.put_above([(block, rng.randrange(4))])
+            else:
+                stack.add(block, rows=rng.randrange(4))
         elif action < 0.9:
             stack.set_rows(rng.choice(stack.entries), rng.randrange(4))
         else:

@@ -176,21 +176,20 @@ async def drag(pilot: Pilot[None], start: tuple[int, int], end: tuple[int, int])
 
 
 @on_screen()
-async def test_blocks_are_stacked_with_gaps_and_children_are_indented(app: Host, pilot: Pilot[None]) -> None:
+async def test_blocks_are_stacked_with_gaps(app: Host, pilot: Pilot[None]) -> None:
     put(
         app,
         Add(PromptItem(id="p", text="hello")),
         Add(ToolItem(id="t", name="Task", title="Task", status="running")),
         Add(AnswerItem(id="a", text="an answer")),
-        Add(NoticeItem(id="c", parent="t", text="a child that is wrapped")),
     )
     assert app.shown() == dedent("""\
         > hello
 
         Task 0
-          > a child that is wrapped
 
         > an answer
+
         """)
 
 
@@ -268,13 +267,13 @@ async def test_sources_are_available_for_copying_and_export(app: Host, pilot: Pi
         app,
         Add(PromptItem(id="p", text="question")),
         Add(ToolItem(id="t", name="Task", title="Task", status="done")),
-        Add(AnswerItem(id="c", parent="t", text="of a sub-agent")),
+        Add(AnswerItem(id="c", text="zero")),
         Add(AnswerItem(id="a", text="**first**")),
         Add(AnswerItem(id="b", text="second")),
         Grow("b", " and more"),
         Add(AnswerItem(id="e")),
     )
-    assert app.transcript.source_text() == "question\n\nof a sub-agent\n\n**first**\n\nsecond and more\n"
+    assert app.transcript.source_text() == "question\n\nzero\n\n**first**\n\nsecond and more\n"
     assert len(app.transcript.blocks()) == len(app.transcript.items()) == 6
 
 

@@ -58,8 +58,7 @@ def operation(rng: random.Random, ids: list[str], number: int) -> Operation:
     text = "x" * rng.randrange(6)
     kind = rng.random()
     if not ids or kind < 0.45:
-        parent = rng.choice(ids) if ids and rng.random() < 0.2 else ""
-        return Add(AnswerItem(id=f"i{number}", parent=parent, text=text))
+        return Add(AnswerItem(id=f"i{number}", text=text))
     if kind < 0.75:
         return Grow(rng.choice(ids), text)
     if kind < 0.9:

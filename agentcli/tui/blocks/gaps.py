@@ -8,10 +8,6 @@ from agentcli.tui.model import Item, NoticeItem, OutputItem, PromptItem, ToolIte
 
 def gap(before: Item, after: Item) -> int:
     """Number of blank rows between two consecutive blocks."""
-    if after.parent:
-        return 0
-    if before.parent:
-        return 1
     if isinstance(before, ToolItem | AgentItem) and isinstance(after, ToolItem | AgentItem):
         return 0
     if isinstance(before, NoticeItem) and isinstance(after, NoticeItem):

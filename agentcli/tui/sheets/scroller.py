@@ -162,7 +162,7 @@ class Scroller(ScrollView, can_focus=False):
         selection = self.text_selection
         if selection is not None and (span := selection.get_span(place)) is not None:
             spans.append((span[0], None if span[1] < 0 else span[1], palette.selection))
-        return paint(self.row(place).strip, 0, width, base, spans).apply_offsets(0, place)
+        return paint(self.row(place).strip, width, base, spans).apply_offsets(0, place)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Source text of a selection: without margins and without the line breaks of wrapping."""

@@ -59,7 +59,7 @@ def _last_exchange(blocks: Sequence[Block]) -> list[Block]:
     answer: AnswerItem | None = None
     for block in blocks[first:]:
         item = block.item
-        if not isinstance(item, AnswerItem) or item.parent or not block.source.strip():
+        if not isinstance(item, AnswerItem) or not block.source.strip():
             continue
         before = answer.text + item.joint if answer is not None and item.joint is not None else ""
         answer = replace(item, text=before + block.source, done=True)

@@ -124,7 +124,7 @@ def selected_text(
             if cells is None:
                 continue
             start, end = cells
-            left = entry.shift + line.indent
+            left = line.indent
             written += [between, cut(line.text, start - left, None if end is None else end - left)]
             between = line.joint
     return "".join(written)

@@ -330,7 +330,7 @@ class Finder:
         marks: dict[int, list[StyledCells]] = {}
         for spot, current in search.spots(entry):
             style = palette.match_current if current else palette.match
-            marks.setdefault(spot.row, []).append((entry.shift + spot.start, entry.shift + spot.end, style))
+            marks.setdefault(spot.row, []).append((spot.start, spot.end, style))
         return marks
 
     def _show(self, search: TranscriptSearch, direction: int) -> None:

@@ -45,7 +45,7 @@ class TranscriptItems:
                 case Replace(item):
                     self._replace(item)
                 case Remove(id):
-                    for entry in self.stack.remove(id):
+                    if (entry := self.stack.remove(id)) is not None:
                         self._removed(entry)
                 case Clear():
                     for entry in self.stack:

@@ -108,7 +108,7 @@ class Layouts:
                 break
 
     def _lay_out(self, entry: StackEntry) -> Sequence[BlockLine]:
-        width = max(1, self.width - entry.shift)
+        width = self.width
         try:
             # A copy, because a block may change its list in place, while painting compares with the old lines.
             return list(entry.block.layout(width, self.palette))

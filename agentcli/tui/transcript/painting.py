@@ -19,26 +19,20 @@ StyledCells = tuple[int, int | None, Style]
 
 
 def paint(
-    strip: Strip,
-    left: int,
-    width: int,
-    base: Style,
-    spans: Sequence[StyledCells] = (),
-    margins: tuple[int, int] = (0, 0),
+    strip: Strip, width: int, base: Style, spans: Sequence[StyledCells] = (), margins: tuple[int, int] = (0, 0)
 ) -> Strip:
     """Paint a row of exactly `width` cells, plus margins on both sides."""
     before, behind = margins
-    left = min(left, max(0, width - 1))
-    missing = max(0, width - left - strip.cell_length)
-    if strip.cell_length > width - left:
-        strip = strip.crop(0, max(0, width - left))
-    segments = [Segment(" " * (before + left))] if before + left else []
+    missing = max(0, width - strip.cell_length)
+    if strip.cell_length > width:
+        strip = strip.crop(0, width)
+    segments = [Segment(" " * before)] if before else []
     segments.extend(segment for segment in strip if segment.text)
     if missing + behind:
         segments.append(Segment(" " * (missing + behind)))
     painted = Strip(Segment.apply_style(segments, base), before + width + behind)
     if spans:
-        text_end = left + cell_len(strip.text.rstrip())
+        text_end = cell_len(strip.text.rstrip())
         for start, end, style in spans:
             end = min(width, text_end if end is None else end)
             painted = _over(painted, before + max(0, start), before + end, style)
@@ -78,7 +72,7 @@ class Canvas:
         self.rows: list[tuple[StackEntry, int]] = []
         self.strips: list[Strip] = []
         self._ground: Ground | None = None
-        self._known: dict[tuple[int, int, tuple[StyledCells, ...]], tuple[BlockLine, Strip]] = {}
+        self._known: dict[tuple[int, tuple[StyledCells, ...]], tuple[BlockLine, Strip]] = {}
         """Strips of the last frame. The line is stored too, so that its id is not reused."""
 
     def draw(
@@ -98,10 +92,10 @@ class Canvas:
                 continue
             line = entry.lines[row]
             spans = highlights(entry, row, line)
-            key = (id(line), entry.shift, spans)
+            key = (id(line), spans)
             painted = known.get(key)
             if painted is None:
-                painted = line, paint(line.strip, entry.shift, ground.width, ground.base, spans, ground.margins)
+                painted = line, paint(line.strip, ground.width, ground.base, spans, ground.margins)
             self._known[key] = painted
             self.strips.append(painted[1])
         self.strips.extend([ground.blank] * (height - len(rows)))

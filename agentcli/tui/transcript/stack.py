@@ -12,9 +12,6 @@ from collections.abc import Iterator, Sequence
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.gaps import gap
 
-INDENT = 2
-"""Cells by which a child block is indented."""
-_LEVELS = 4
 _BITS = 24
 _MIDDLE = 1 << 22
 """Number of the first block: blocks below it count up, blocks inserted above it later count down."""
@@ -24,10 +21,8 @@ _ABOVE = 8
 
 class StackEntry:
     __slots__ = (
-        "_children",
         "alive",
         "block",
-        "depth",
         "gap",
         "index",
         "lines",
@@ -39,10 +34,10 @@ class StackEntry:
         "width",
     )
 
-    def __init__(self, block: Block, parent: StackEntry | None, number: int, rows: int) -> None:
+    def __init__(self, block: Block, order: int, rows: int) -> None:
         self.block = block
-        self.depth: int = 0 if parent is None else parent.depth + 1
-        self.order = _order(parent, number)
+        self.order = order
+        """Sort key in conversation order that stays valid when blocks are inserted."""
         self.rows = rows
         """Number of rows without the gap; an estimate while `stale` or laid out for another width."""
         self.stale = True
@@ -55,20 +50,11 @@ class StackEntry:
         self.index = 0
         self.top = 0
         """First row, including the gap above. Use `Stack.first_row`."""
-        self._children = 0
-
-    @property
-    def shift(self) -> int:
-        return INDENT * min(self.depth, _LEVELS)
 
     @property
     def space(self) -> int:
         """Number of blank rows above; 0 for a block without rows, so that it leaves no trace."""
         return self.gap if self.rows else 0
-
-    def next_child(self) -> int:
-        self._children += 1
-        return self._children
 
 
 class Stack:
@@ -97,20 +83,17 @@ class Stack:
         return self.entries[-1] if self.entries else None
 
     def add(self, block: Block, rows: int = 1) -> StackEntry:
-        """Add a block at the end, or below the existing children of its parent."""
-        item = block.item
-        parent = self._by_id.get(item.parent) if item.parent else None
-        index = len(self.entries) if parent is None else self._end_of(parent)
-        self._added += parent is None
+        """Add a block at the end."""
+        index = len(self.entries)
+        self._added += 1
         entry = self._made(block, rows, self._added)
-        self.entries.insert(index, entry)
+        self.entries.append(entry)
         self._moved(index)
         self._close_up(index)
-        self._close_up(index + 1)
         return entry
 
     def put_above(self, blocks: Sequence[tuple[Block, int]]) -> None:
-        """Insert blocks with their rows before all others. Children must follow their parent."""
+        """Insert blocks with their rows before all others."""
         self._first -= len(blocks)
         made = [self._made(block, rows, number) for number, (block, rows) in enumerate(blocks, self._first + 1)]
         self.entries[:0] = made
@@ -118,20 +101,17 @@ class Stack:
         for index in range(len(made) + 1):
             self._close_up(index)
 
-    def remove(self, id: str) -> list[StackEntry]:
-        """Remove a block with its children and return the removed entries; none for an unknown id."""
-        entry = self._by_id.get(id)
+    def remove(self, id: str) -> StackEntry | None:
+        """Remove a block and return its entry; None for an unknown id."""
+        entry = self._by_id.pop(id, None)
         if entry is None:
-            return []
-        first, after = self.index(entry), self._end_of(entry)
-        gone = self.entries[first:after]
-        del self.entries[first:after]
-        for entry in gone:
-            entry.alive = False
-            self._by_id.pop(entry.block.item.id, None)
-        self._moved(first)
-        self._close_up(first)
-        return gone
+            return None
+        index = self.index(entry)
+        del self.entries[index]
+        entry.alive = False
+        self._moved(index)
+        self._close_up(index)
+        return entry
 
     def clear(self) -> None:
         for entry in self.entries:
@@ -184,17 +164,10 @@ class Stack:
         return entry, row - entry.top - entry.space
 
     def _made(self, block: Block, rows: int, number: int) -> StackEntry:
-        """Create an entry; `number` is its position among the top-level blocks."""
-        parent = self._by_id.get(block.item.parent) if block.item.parent else None
-        entry = StackEntry(block, parent, number if parent is None else parent.next_child(), rows)
+        """Create an entry; `number` is its position among all blocks."""
+        entry = StackEntry(block, number, rows)
         self._by_id[block.item.id] = entry
         return entry
-
-    def _end_of(self, entry: StackEntry) -> int:
-        index = self.index(entry) + 1
-        while index < len(self.entries) and self.entries[index].depth > entry.depth:
-            index += 1
-        return index
 
     def _close_up(self, index: int) -> None:
         """Update the gap of the first entry with rows at or below the index to fit the entry above it."""
@@ -240,11 +213,3 @@ class Stack:
 def place(entry: StackEntry, row: int) -> int:
     """Row number for selections: increases down the conversation and is stable when blocks above change."""
     return (entry.order << _BITS) + row + _ABOVE
-
-
-def _order(parent: StackEntry | None, number: int) -> int:
-    """Sort key in conversation order that stays valid when blocks are inserted."""
-    if parent is None:
-        return number << (_BITS * _LEVELS)
-    level = min(parent.depth + 1, _LEVELS)
-    return parent.order + (number << (_BITS * (_LEVELS - level)))

@@ -137,10 +137,8 @@ class Transcript(ScrollView):
                 self.screen.clear_selection()
 
     def _put_older(self, count: int) -> None:
-        """Add the next earlier items above all blocks, the last ones first, and no child without its parent."""
+        """Add the next earlier items above all blocks, the last ones first."""
         cut = max(0, len(self._older) - count)
-        while cut and self._older[cut].parent:
-            cut -= 1
         if self._older:
             self._items.put_above(self._older[cut:])
             del self._older[cut:]
@@ -311,7 +309,7 @@ class Transcript(ScrollView):
                 found[entry] = self._finder.marks(entry)
             spans = tuple(found[entry].get(row, ()))
             if selection is not None and (cells := span(selection, entry, row)) is not None:
-                spans += ((max(cells[0], entry.shift + line.indent), cells[1], selected),)
+                spans += ((max(cells[0], line.indent), cells[1], selected),)
             return spans
 
         rows = self._view.rows()
@@ -491,9 +489,9 @@ class Transcript(ScrollView):
 
     def _select_word(self, entry: StackEntry, row: int, cell: int) -> None:
         line = self._items.layouts.lines(entry)[row]
-        cells = word_at(line.strip.text, cell - entry.shift)
+        cells = word_at(line.strip.text, cell)
         if cells is not None:
-            self.screen.selections = {self: select(entry, row, cells[0] + entry.shift, cells[1] + entry.shift)}
+            self.screen.selections = {self: select(entry, row, *cells)}
 
     def _toggle(self, entry: StackEntry) -> None:
         """Expand or collapse a block and keep its first row under the mouse."""
