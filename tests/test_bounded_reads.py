@@ -1,4 +1,4 @@
-"""Files are read through `core.bounded_read`: elsewhere a FIFO or an endless file would keep the program waiting."""
+"""Files are read through `core.files.bounded_read`: a FIFO or an endless file would keep the program waiting."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from agentcli.core.text.plaintext import plain_line
 
 MANUAL = Manual(
     "The model reads the project and writes AGENTS.md: how to build and test it, and where things are. An existing "
-    "file is improved, not replaced. You approve the change as a diff, in every permission mode; -p does not ask.",
+    "file is improved, not replaced. You approve the change as a diff, also if the mode allows edits; -p does not ask.",
     (
         ("/init", "write or improve AGENTS.md"),
         ("/init keep it under 20 lines", "with an instruction of your own"),

@@ -76,7 +76,7 @@ class LatePolicy:
     restricted_files: RestrictedFiles = field(default_factory=RestrictedFiles)
     tracked_files: TrackedFiles = field(default_factory=TrackedFiles)
     installation: tuple[Path, ...] = ()
-    """The files that run agentcli (`core.installation`), resolved: writing them needs approval in every mode."""
+    """Files that run agentcli (`core.processes.installation`), resolved: writing them needs approval in every mode."""
 
     def ready(self) -> Policy:
         """Import the evaluators and return the same policy as a `Policy`, which can decide."""

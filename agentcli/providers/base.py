@@ -32,7 +32,7 @@ class Thinking:
 
 @frozen
 class Request:
-    """A request in terms of the conversation; `body.py` adapts it to the model."""
+    """A request in terms of the conversation; `requests/body.py` adapts it to the model."""
 
     model: str
     messages: tuple[Json, ...]

@@ -79,7 +79,7 @@ class ToolItem(Item):
     result: ToolResultBlock | None = field(default=None, repr=False)
     """The result in the log. `display` mostly repeats its text and is packed as a difference from it."""
     denied_by: str = ""
-    """Who denied the call (also part of the summary); "" if it was not denied or there was nobody to ask."""
+    """Who denied the call (also part of the summary); "" if it was not denied or the session is non-interactive."""
     duration_ms: int = 0
     began: float = 0.0
     """Monotonic time at which it started to run, for the live duration."""

@@ -59,6 +59,7 @@ from agentcli.core.messages import (
     ToolUseBlock,
     UnknownBlock,
 )
+from agentcli.core.text.plural import counted
 from agentcli.providers.base import Request
 
 _NO_PIN = "It is part of every request and needs no pin."
@@ -404,5 +405,5 @@ def _text_of(block: Block) -> str:
             return f"{block.name}\n{json.dumps(block.input, indent=2, ensure_ascii=False)}"
         case ToolResultBlock():
             pictures = len(block.content) - sum(isinstance(part, TextBlock) for part in block.content)
-            return block.text + (f"\n[{pictures} not shown: not text]" if pictures else "")
+            return block.text + (f"\n[{counted(pictures, 'part')} not shown: not text]" if pictures else "")
     return "[not text]"

@@ -48,7 +48,7 @@ def unfit_input(tool: Tool, wrong: Sequence[str]) -> str:
 
 
 def unattended_refusal(title: str, input: Json, decision: Decision, rules: Sequence[str]) -> str:
-    """Why a call was refused with nobody to ask, and what would let it run. `rules`: those that would, if any can."""
+    """Why a non-interactive session refused a call, and what would allow it. `rules`: those that would, if any."""
     what = f"Refused `{plain_line(title, _LONGEST_TITLE)}`: {_cause(decision)}, and this session is non-interactive."
     part = ""
     if decision.part:

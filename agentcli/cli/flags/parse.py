@@ -1,4 +1,4 @@
-"""Parse arguments by the table in `flags.py`. Knows no `Options` and reads no file.
+"""Parse arguments by the table in `table.py`. Knows no `Options` and reads no file.
 
 typer would need 90 ms for the same; a headless start has 400 ms in total. Standard library only.
 """
