@@ -49,7 +49,7 @@ def answered(event: Any, *answers: str, **rest: Any) -> tuple[Answer | None, str
         ("YES", Answer("allow")),
         ("a", Answer("allow", rules=("Bash(make all)",), save_to="session")),
         ("p", Answer("allow", rules=("Bash(make all)",), save_to="local")),
-        ("4", Answer("allow", rules=("Bash(make all)",), save_to="user")),
+        ("7", Answer("allow", rules=("Bash(make all)",), save_to="user")),
         ("n", Answer("deny")),
         ("n use ninja", Answer("deny", message="use ninja")),
         ("e because of that", Answer("deny", message="because of that")),
@@ -59,7 +59,7 @@ def test_a_letter_a_number_or_a_word_is_an_answer(typed: str, answer: Answer) ->
     assert answered(requested(), typed)[0] == answer
 
 
-PERMISSION_DIGITS = {"y": "1", "a": "2", "p": "3", "u": "4", "r": "5", "d": "6", "e": "7", "n": "0"}
+PERMISSION_DIGITS = {"y": "1", "a": "2", "n": "3", "e": "4", "d": "5", "p": "6", "u": "7", "r": "8"}
 
 
 @each_row(
@@ -74,6 +74,7 @@ PERMISSION_DIGITS = {"y": "1", "a": "2", "p": "3", "u": "4", "r": "5", "d": "6",
 def test_a_digit_means_the_same_in_every_permission_question(event: ev.PermissionRequested) -> None:
     answer, text = answered(event, "0 use ninja")
     assert answer == Answer("deny", message="use ninja")
+    assert answered(event, "3")[0] == Answer("deny"), "as in the app"
     shown = re.findall(r"^  (\d) (\w)  ", text, re.MULTILINE)
     assert len(shown) >= 3
     assert all(PERMISSION_DIGITS[letter] == digit for digit, letter in shown)
@@ -145,11 +146,11 @@ def test_lines_of_a_command_have_marks_and_blanks_at_their_ends_are_seen() -> No
     assert "  | one··\n  | two\n" in text
 
 
-@pytest.mark.parametrize("typed", ["", "x", "yes but", "1 2", "6", "8", "a little", "ye"])
+@pytest.mark.parametrize("typed", ["", "x", "yes but", "1 2", "5", "9", "a little", "ye"])
 def test_any_other_input_is_asked_again(typed: str) -> None:
     answer, text = answered(requested(), typed, "n")
     assert answer == Answer("deny")
-    assert "Type one of y, a, p, u, r, e, n, or its digit, and Enter." in text
+    assert "Type one of y, a, n, e, p, u, r, or its digit, and Enter." in text
 
 
 def test_esc_gives_no_answer_even_while_the_reason_is_requested() -> None:

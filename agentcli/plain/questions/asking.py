@@ -23,7 +23,7 @@ class Asking(Protocol):
 
 
 NO_NUMBER = 0
-"""The digit of "no" in every question: a digit must never deny one call and allow another."""
+"""A digit that means "no" in every question: a digit must never deny one call and allow another."""
 
 
 @frozen
@@ -34,14 +34,17 @@ class LetterChoice:
     words: bool = False
     """Whether text may follow the letter."""
     number: int | None = None
-    """Fixed digit; None: the position in the list. "No" is always `NO_NUMBER`."""
+    """Fixed digit; None: `NO_NUMBER` for "no", else the position in the list."""
 
     def digit(self, place: int) -> str:
-        return str(NO_NUMBER if self.letter == "n" else place if self.number is None else self.number)
+        if self.number is not None:
+            return str(self.number)
+        return str(NO_NUMBER if self.letter == "n" else place)
 
     def is_meant(self, word: str, place: int, rest: str) -> bool:
         first = self.label.split(" ")[0].strip(",:")
-        return word.lower() in (self.letter, self.digit(place), first) and (self.words or not rest)
+        meant = word.lower() in (self.letter, self.digit(place), first)
+        return (meant or (self.letter == "n" and word == str(NO_NUMBER))) and (self.words or not rest)
 
 
 class QuestionClosed(Exception):

@@ -86,22 +86,24 @@ async def _permission(event: ev.PermissionRequested, asking: Asking) -> Answer:
 
 
 def _permission_choices(event: ev.PermissionRequested, offered: Sequence[AlwaysChoice]) -> list[LetterChoice]:
-    """The choices for a permission. Each digit is fixed, whichever other choices are offered."""
+    """The choices for a permission. Each digit is fixed, whichever other choices are offered; 1 to 5 mean the same in
+    the app."""
     choices = [LetterChoice("y", "yes, once", number=1)]
+    if offered:
+        choices.append(LetterChoice("a", "always, for this session", number=2))
+    choices += [
+        LetterChoice("n", "no (text after it goes to the model)", words=True, number=3),
+        LetterChoice("e", "explain why not", words=True, number=4),
+    ]
+    if event.name in _EDITS:
+        choices.append(LetterChoice("d", "do all edits from now on without asking", number=5))
     if offered:
         local = "project: always, saved in .agentcli/settings.local.json of this project"
         choices += [
-            LetterChoice("a", "always, for this session", number=2),
-            LetterChoice("p", local, number=3),
-            LetterChoice("u", "user: always and in every project, saved in your own settings", number=4),
-            LetterChoice("r", "rule: choose another rule for always, or edit it", number=5),
+            LetterChoice("p", local, number=6),
+            LetterChoice("u", "user: always and in every project, saved in your own settings", number=7),
+            LetterChoice("r", "rule: choose another rule for always, or edit it", number=8),
         ]
-    if event.name in _EDITS:
-        choices.append(LetterChoice("d", "do all edits from now on without asking", number=6))
-    choices += [
-        LetterChoice("e", "explain why not", words=True, number=7),
-        LetterChoice("n", "no (text after it goes to the model)", words=True),
-    ]
     return choices
 
 
