@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 
 import pytest
@@ -13,7 +14,7 @@ from agentcli.core.events import ToolFinished
 from agentcli.core.messages import TextBlock, ToolResultBlock
 from agentcli.plain.output.pieces import line, prose
 from agentcli.plain.output.printer import Printer
-from agentcli.plain.output.writer import ColourWriter, wrapped
+from agentcli.plain.output.writer import ColourWriter, to_terminal, wrapped
 from agentcli.plain.questions.asking import LetterChoice, choose
 from tests.headless.fake_engine import result
 from tests.plain.asked import Paper
@@ -81,3 +82,12 @@ def test_a_command_is_never_wrapped() -> None:
     writer.write([line("rm -rf some/long/path another/long/path"), prose("a sentence of more than twenty", mark="! ")])
     assert "rm -rf some/long/path another/long/path\n" in printed[0]
     assert "a sentence of more\n  than twenty\n" in printed[0]
+
+
+def test_text_for_a_terminal_that_is_gone_is_dropped() -> None:
+    other_end, terminal = os.openpty()
+    os.close(other_end)
+    try:
+        to_terminal(terminal, "utf-8")("Interrupted")
+    finally:
+        os.close(terminal)

@@ -6,6 +6,7 @@ terminal's own sixteen colours, which suit its background) and renders Markdown 
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import textwrap
@@ -36,6 +37,10 @@ def to_terminal(descriptor: int, encoding: str) -> Sink:
             except BlockingIOError:
                 # Another program has left the terminal in non-blocking mode.
                 select.select([], [descriptor], [], 1.0)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                return  # The terminal is gone: the hangup or the end of the input ends the program.
 
     return write
 
