@@ -62,6 +62,7 @@ class Actions:
         engine = self._chat.session.engine if at_once else await self._ready()
         async for event in command.load()(engine, arguments, self.front_end):
             if isinstance(event, NoticeRaised):
+                self._chat.transcript.follow()  # a search may have scrolled away from the end
                 self.say(event.text, event.level)
 
     def run(self, name: str) -> None:

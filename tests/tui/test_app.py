@@ -476,6 +476,18 @@ def test_the_end_of_the_conversation_is_above_a_question_again_after_the_window_
     Desk(tmp_path, reply(say(text), call("Read", file_path="parser.py"), call("Edit", **EDIT))).play(script)
 
 
+def test_the_text_of_a_command_is_visible_wherever_the_view_was(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "hello")
+        await idle(pilot, app)
+        await pilot.press("ctrl+home")
+        await until(pilot, lambda: not app.chat.transcript.following)
+        await sends(pilot, app, "/theme nope")
+        await until(pilot, lambda: "no nope.toml" in shown(app))
+
+    Desk(tmp_path, reply(say("\n\n".join(f"Paragraph {number}" for number in range(40))))).play(script)
+
+
 def test_a_question_answered_after_a_resize_gives_its_room_back(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         for size in ((40, 10), (120, 40)):
