@@ -67,7 +67,7 @@ async def _added(engine: Engine, text: str, front_end: FrontEnd) -> str | None:
     file = next((file for file in files if file.name == chosen), None)
     if file is None:
         front_end.prefill(f"# {text}")
-        return None
+        return "Nothing was added. The text is in the prompt again."
     return await asyncio.to_thread(add_line, file, text)
 
 

@@ -68,7 +68,7 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"
 
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
         session = self._plain.session
-        session.show([prose(f"{title}:", "text")])
+        session.show([prose(title if title.endswith("?") else f"{title}:", "text")])
         for number, choice in enumerate(choices, 1):
             mark, detail = f"  {number:>2}  ", f"{choice.detail}  "
             session.show([TextLine(((mark, "mark"), (detail, "quiet"), (choice.label, "text")))])

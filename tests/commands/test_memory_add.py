@@ -73,7 +73,9 @@ async def test_a_project_with_only_a_claude_file_uses_it(tmp_path: Path) -> None
 
 async def test_cancelling_the_choice_restores_the_line(tmp_path: Path) -> None:
     front_end = Choosing(None)
-    assert await add(tmp_path, "x y", front_end) == []
+    [event] = await add(tmp_path, "x y", front_end)
+    assert isinstance(event, ev.NoticeRaised)
+    assert "Nothing was added" in event.text
     assert front_end.prefilled == "# x y"
     assert not (tmp_path / "project/AGENTS.md").exists()
 
