@@ -68,14 +68,6 @@ FIXTURE_TASK = "fixture:"
 """Tasks with such a name belong to a fixture, which ends them after the test."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On CI a test gets a second try, which the summary names: on a machine that has other work to do a process or a
-    message may be late. Here, where it can be looked into, none does."""
-    if os.environ.get("CI"):
-        for item in items:
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
     if config.args_source.name == "TESTPATHS":

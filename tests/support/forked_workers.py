@@ -9,7 +9,6 @@ is there already.
 from __future__ import annotations
 
 import gc
-import json
 import os
 import shlex
 import socket
@@ -55,7 +54,7 @@ def start(config: pytest.Config, specs: Sequence[Any]) -> None:
         listener.listen(_MOST_WORKERS)
         number = listener.fileno()
         subprocess.run(
-            [sys.executable, "-c", _COLLECT, str(number), json.dumps(_input(config)), *arguments],
+            [sys.executable, "-c", _COLLECT, str(number), *arguments],
             pass_fds=[number],
             cwd=config.invocation_params.dir,
             stdin=subprocess.DEVNULL,
@@ -66,12 +65,6 @@ def start(config: pytest.Config, specs: Sequence[Any]) -> None:
         )
     for spec in specs:
         spec.python = shlex.join([sys.executable, "-I", "-S", str(_STAND_IN), address])
-
-
-def _input(config: pytest.Config) -> dict[str, Any]:
-    """What pytest-rerunfailures tells every worker: where it counts the attempts."""
-    counts = getattr(config, "failures_db", None)
-    return {} if counts is None else {"sock_port": counts.sock_port, "statusdb_token": counts.token}
 
 
 class _Collector:
@@ -129,11 +122,6 @@ class _Worker:
         self._capture.suspend_global_capture()
         # Its own folder, that xdist has named.
         config._tmp_path_factory = TempPathFactory.from_config(config, _ispytest=True)  # type: ignore[attr-defined]
-        if hasattr(config, "failures_db"):
-            # Its own connection to the controller.
-            config.failures_db.sock.close()
-            server = config.workerinput["sock_port"], config.workerinput["statusdb_token"]  # type: ignore[attr-defined]
-            config.failures_db = type(config.failures_db)(*server)
         interactor = find_interactor(config)
         interactor.pytest_sessionstart(session)
         interactor.pytest_collection()
@@ -157,12 +145,12 @@ def find_interactor(config: pytest.Config) -> Any:
 
 
 def collect() -> None:
-    number, input, *arguments = sys.argv[1:]
+    number, *arguments = sys.argv[1:]
     config = _pytest.config._prepareconfig(arguments, None)
     from xdist.remote import setup_config  # after pytest has prepared to rewrite the assertions of its plugins
 
     setup_config(config, None)
-    config.workerinput = json.loads(input)  # type: ignore[attr-defined]
+    config.workerinput = {}  # type: ignore[attr-defined]
     config.workeroutput = {}  # type: ignore[attr-defined]
     config.pluginmanager.register(_Collector(socket.socket(fileno=int(number))))
     try:
