@@ -113,7 +113,7 @@ def pytest_collection() -> None:
 
 def pytest_collection_finish() -> None:
     """Keep the garbage collector off everything that lives until the end: it took a third of the time of a test of the
-    app. New objects are still collected, every 300,000 instead of every 700."""
+    app. New objects are still collected, every 100,000 instead of every 700."""
     if "textual.pilot" in sys.modules:
         from tests.support import pilot_idle, quick_lookups, skipped_frames, strip_cache, stylesheet_cache
 
@@ -127,7 +127,7 @@ def pytest_collection_finish() -> None:
 
         sandbox_probe.install()
     gc.freeze()
-    gc.set_threshold(300_000, 50, 50)
+    gc.set_threshold(100_000, 50, 50)
     gc.enable()
 
 
