@@ -132,7 +132,7 @@ class ServerSheet(ListSheet[T, None]):
 class SignInPage(TextPage):
     """Shows the sign-in address. If the browser cannot reach this machine, the user pastes its final address here."""
 
-    def __init__(self, address: str, paste: Callable[[str], None] | None) -> None:
+    def __init__(self, address: str, paste: Callable[[str], None]) -> None:
         lines = ["Open this address to sign in:", "", address, ""]
         lines.append("If the last page does not load in the browser, paste its address here.")
         super().__init__("Sign in", lines)
@@ -141,8 +141,6 @@ class SignInPage(TextPage):
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        if self._paste is None:
-            return
         try:
             self._paste(event.text.strip())
         except McpFailure as error:
