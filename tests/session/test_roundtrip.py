@@ -78,7 +78,7 @@ def assert_is_what_a_crash_leaves(loaded: list[Message], log: list[Message]) -> 
     assert_every_call_is_answered_once(loaded)
 
 
-def test_a_session_cut_at_any_byte_loads_and_is_a_prefix_of_the_log(tmp_path: Path) -> None:
+def test_a_session_cut_around_line_ends_or_within_a_line_loads_and_is_a_prefix_of_the_log(tmp_path: Path) -> None:
     made = conversation(seed=7, submissions=1)
     path = write(tmp_path, made)
     whole = path.read_bytes()
