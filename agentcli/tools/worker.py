@@ -10,7 +10,7 @@ from typing import Any
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread
 from agentcli.core.processes.installation import library_folders
-from agentcli.core.processes.own_programs import PIPE, isolated_python, kill_group, start_program_async
+from agentcli.core.processes.own_programs import PIPE, end_program, isolated_python, start_program_async
 
 _RUN = """
 import json
@@ -45,6 +45,4 @@ async def run_worker(module: Path, data: bytes, *arguments: str, seconds: float,
     except ValueError:
         return {"error": "it takes too much memory or time, or is damaged"}
     finally:
-        if process.returncode is None:
-            kill_group(process.pid)
-            await process.wait()
+        await end_program(process)

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentcli.core.aio import cancel_and_wait, wait_uncancelled
-from agentcli.core.processes.own_programs import GIT_ALONE, PIPE, kill_group, start_program_async
+from agentcli.core.aio import cancel_and_wait
+from agentcli.core.processes.own_programs import GIT_ALONE, PIPE, end_program, kill_group, start_program_async
 from agentcli.core.processes.programs import find_program
 from agentcli.workspace.base import SnapshotError, TooManyFiles
 
@@ -95,7 +95,8 @@ class Git:
         except TimeoutError as error:
             raise SnapshotError(f"git took longer than {seconds:g} seconds") from error
         finally:
-            await _end(process, work)
+            await cancel_and_wait([work])
+            await end_program(process)
         if process.returncode not in fine and (cut is None or len(output) < cut):
             said = errors.decode("utf-8", "replace").strip().splitlines()
             raise SnapshotError(f"git {arguments[0]} failed: {said[-1][:300] if said else process.returncode}")
@@ -143,26 +144,12 @@ async def _read(
     parts: list[bytes] = []
     size = 0
     while data := await stream.read(_CHUNK):
-        parts.append(data)
         size += len(data)
-        if size > limit:
-            if not may_cut:
-                raise TooManyFiles("the folder holds too many files")
-            kill_group(process.pid)
-            break
+        if size > limit and not may_cut:
+            raise TooManyFiles("the folder holds too many files")
+        if size - len(data) <= limit:
+            parts.append(data)
+            if size > limit:
+                # What it has written by now is still read: `wait` would not return otherwise.
+                kill_group(process.pid)
     return b"".join(parts)[:limit]
-
-
-async def _end(process: asyncio.subprocess.Process, work: asyncio.Task[tuple[bytes, bytes]]) -> None:
-    if process.returncode is None:
-        kill_group(process.pid)
-    await cancel_and_wait([work])
-    if not work.cancelled():
-        work.exception()
-    # SIGKILL cannot be ignored, so this wait always ends, and is completed even when cancelled.
-    try:
-        await wait_uncancelled([asyncio.get_running_loop().create_task(process.wait())])
-    finally:
-        transport = getattr(process, "_transport", None)
-        if transport is not None:
-            transport.close()

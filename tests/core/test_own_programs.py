@@ -6,18 +6,23 @@ import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import venv
 from pathlib import Path
 
+import anyio
 import pytest
 
 from agentcli.__main__ import without_project
 from agentcli.core.processes import installation
 from agentcli.core.processes.own_programs import (
+    PIPE,
     desktop_environment,
+    end_program,
     isolated_python,
+    run_helper,
     run_program,
     shell_command,
     start_program_async,
@@ -92,6 +97,31 @@ def test_a_program_that_takes_too_long_is_killed_with_its_children(tmp_path: Pat
             ended, _, _ = select.select([handle], [], [], 30)
             os.close(handle)
             assert ended
+
+
+@pytest.mark.anyio
+async def test_the_end_of_a_program_does_not_wait_for_its_output(tmp_path: Path) -> None:
+    """Python's `wait` does: for ever if nobody reads the output, or if a process outside the group holds the pipe."""
+    for text in ("yes", f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 60' & sleep 60"):
+        process = await start_program_async(
+            shell_command(text), cwd=tmp_path, environ={"PATH": SYSTEM}, stdout=PIPE, stderr=PIPE
+        )
+        while text == "yes" and not process.stdout._paused:  # type: ignore[union-attr]
+            await anyio.sleep(0.001)
+        while text != "yes" and not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()):
+            await anyio.sleep(0.001)
+        with anyio.fail_after(30):
+            await end_program(process)
+        assert process.returncode == -signal.SIGKILL
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
+@pytest.mark.anyio
+async def test_a_helper_s_child_that_keeps_its_output_open_is_not_waited_for(tmp_path: Path) -> None:
+    text = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 60' & echo key"
+    with anyio.fail_after(30), pytest.raises(TimeoutError):
+        await run_helper(text, environ={"PATH": SYSTEM}, working_dirs=[], seconds=0.3)
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
 def test_input_output_and_exit_code_come_through(tmp_path: Path) -> None:

@@ -193,10 +193,27 @@ async def start_program_async(
     except asyncio.CancelledError:
         await asyncio.wait({task})
         if task.exception() is None:
-            process = task.result()
-            kill_group(process.pid)
-            await process.wait()
+            await end_program(task.result())
         raise
+
+
+async def end_program(process: asyncio.subprocess.Process) -> None:
+    """Kill a program of `start_program_async` with its group unless it has exited, and wait for it. Its unread output
+    is lost. Completes even if the caller is cancelled meanwhile.
+    """
+    import asyncio
+
+    from agentcli.core.aio import wait_uncancelled
+
+    if process.returncode is None:
+        kill_group(process.pid)
+    # Python's `wait` returns only when every pipe has ended. A pipe does not end while more output waits than is read,
+    # or while a process that left the group keeps it open, so they are closed here. There is no public way to do it.
+    transport = process._transport  # type: ignore[attr-defined]
+    for number in range(3):
+        if (pipe := transport.get_pipe_transport(number)) is not None:
+            pipe.close()
+    await wait_uncancelled([asyncio.get_running_loop().create_task(process.wait())])
 
 
 async def run_helper(
@@ -226,10 +243,7 @@ async def run_helper(
             code = await process.wait()
     finally:
         kill_group(process.pid)
-        # `wait` of Python 3.11 returns only when all output was taken.
-        while await process.stdout.read(_HELPER_OUTPUT):
-            pass
-        await process.wait()
+        await end_program(process)
     return FinishedProgram(code, output if len(output) <= _HELPER_OUTPUT else b"")
 
 
