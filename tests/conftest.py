@@ -71,7 +71,7 @@ FIXTURE_TASK = "fixture:"
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[Any]) -> None:
     if config.args_source.name == "TESTPATHS":
-        compiled_tests.compile_in_parallel(config.rootpath / "tests")
+        compiled_tests.compile_in_parallel(config.rootpath)
     memory_folders.mount(config)
     forked_workers.start(config, specs)
 

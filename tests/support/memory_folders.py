@@ -1,8 +1,8 @@
 """`tmp_path` in memory, where files are made and removed in a fraction of the time that a disk takes.
 
 Most tests use /dev/shm. A sandbox has its own /dev, and the policy judges paths below /dev in its own way: tests of
-these use a file system in memory that root mounts elsewhere, seen by the processes of this run alone. Tests of the
-whole program use a disk, as its users do.
+these, and of the whole program, use a file system in memory that root mounts elsewhere, seen by the processes of this
+run alone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FILES = {
     *(f"permissions/test_{name}.py" for name in ("rule_text", "rules", "suggest")),
 }
 """Files of other folders, which start no sandbox and have no rule for /dev."""
-_MOUNTED_FOLDERS = {"assemble", "permissions"}
+_MOUNTED_FOLDERS = {"assemble", "e2e", "permissions"}
 _MOUNT = "AGENTCLI_TESTS_MOUNT"
 """Environment variable of workers: the file system that the controller has mounted."""
 _CLONE_NEWNS, _MS_REC, _MS_PRIVATE, _MNT_DETACH = 0x20000, 0x4000, 0x40000, 2
