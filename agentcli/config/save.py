@@ -88,6 +88,8 @@ class ServerKeeper:
                 raise AgentError(f"{path} already has an MCP server {name}. Remove it first.")
             if entry is None:
                 del servers[name]
+                if not servers:
+                    del values["mcpServers"]
             else:
                 servers[name] = dict(entry)
             data = _write(path, values, indent, 0o644 if scope == "project" else 0o600)

@@ -120,7 +120,12 @@ def _parts(cwd: Path, root: Path) -> tuple[TrustedContent, ...]:
     for name in _FOLDERS:
         paths += _files_below(root / name, root)
     found = (_part(path, root) for path in paths)
-    return tuple(part for part in found if part is not None)
+    return tuple(part for part in found if part is not None and not _is_empty(part))
+
+
+def _is_empty(part: TrustedContent) -> bool:
+    """Whether it is a JSON file that says nothing, as one does whose last entry was removed."""
+    return part.name.endswith(".json") and part.digest != UNREADABLE and "".join(part.text.split()) in ("", "{}")
 
 
 def _files_below(folder: Path, root: Path) -> list[Path]:

@@ -40,8 +40,8 @@ You have a memory of this project across sessions: Markdown files in the memory 
 working directory. Read, Write and Edit work there without a question; no other tool writes there.
 - {index} is the index. It is shown to you when a session begins, up to {longest:,} characters: one line per note, \
 with its file name and what it is about. Keep it short and current.
-- Put one subject into one note with a descriptive name, such as `build-and-test.md`. Notes that fit a request are shown \
-to you; read others when the index says that they matter.
+- Put one subject into one note with a descriptive name, such as `build-and-test.md`. Notes that fit a request are \
+shown to you; read others when the index says that they matter.
 - Save what will help later and is not in the repository: the user's preferences and corrections, decisions with their \
 reasons, how things are built and tested here, traps that cost time. When the user asks you to remember or forget \
 something, do it at once.

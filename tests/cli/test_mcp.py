@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def output(capfd: pytest.CaptureFixture[str], *arguments: str, code: int = 0) ->
 
 
 def written(path: Path) -> dict[str, object]:
-    servers: dict[str, object] = json.loads(path.read_text())["mcpServers"]
+    servers: dict[str, object] = json.loads(path.read_text()).get("mcpServers", {})
     return servers
 
 
@@ -204,3 +205,28 @@ def test_the_description_of_a_callers_server() -> None:
     config = ServerConfig("x", "http", "caller", url="https://u:p@h/", headers={"A": "b"}, timeout=2)
     assert list(shown_fields(config)) == [("url", "https://h/"), ("header A", "…"), ("timeout", "2 s")]
     assert shown_target(ServerConfig("x", "stdio", command="a b", args=("c", "--token=d"))) == "'a b' c '--token=…'"
+
+
+def test_settings_of_a_folder_that_is_not_trusted_are_named(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = home / "project/.agentcli"
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text(json.dumps({"mcpServers": {"theirs": {"command": "run"}}}))
+    said = "Not read, because this folder is not trusted: .agentcli/settings.json."
+    with pytest.raises(UsageError) as error:
+        run_app(["mcp", "get", "theirs"])
+    assert said in str(error.value)
+    run_app(["mcp", "list", "--no-connect"])
+    assert said in capfd.readouterr().err
+    run_app(["mcp", "list", "--no-connect", "--trust"])
+    result = capfd.readouterr()
+    assert "theirs" in result.out
+    assert said not in result.err
+
+
+def test_the_last_server_leaves_nothing_that_would_be_asked_about(
+    home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output(capfd, "add", "x", "-s", "project", "--", "run")
+    output(capfd, "remove", "x")
+    assert json.loads((home / "project/.mcp.json").read_text()) == {}
+    assert not TrustStore.of(os.environ).state(home / "project").needs_answer

@@ -97,6 +97,17 @@ def test_other_files_do_not_count(store: TrustStore, repository: Path) -> None:
     assert store.state(repository).trusted
 
 
+def test_a_settings_file_that_says_nothing_does_not_count(store: TrustStore, repository: Path) -> None:
+    (repository / ".agentcli").mkdir(exist_ok=True)
+    path = repository / ".agentcli/settings.local.json"
+    before = store.state(repository).parts
+    for text in ("", "{}", "{\n}\n"):
+        path.write_text(text)
+        assert store.state(repository).parts == before
+    path.write_text('{"a": 1}')
+    assert len(store.state(repository).parts) == len(before) + 1
+
+
 def test_a_repository_inside_a_trusted_one_is_not_trusted(store: TrustStore, repository: Path) -> None:
     inner = repository / "vendor" / "other"
     (inner / ".git").mkdir(parents=True)

@@ -20,6 +20,7 @@ from agentcli.cli.mcp.servers import (
     configured_servers,
     environment_here,
     named_server,
+    unread_settings,
 )
 from agentcli.cli.output import echo, echo_json, notice
 from agentcli.core.errors import AgentError, UsageError
@@ -198,6 +199,8 @@ def list_servers(
 
     env = environment_here(trust, config)
     found = configured_servers(env)
+    if unread := unread_settings(env):
+        notice(unread)
     if not found.configs and not as_json:
         echo("No MCP servers. To add one: agentcli mcp add NAME -- COMMAND, or agentcli mcp add NAME URL", err=True)
         return
@@ -215,7 +218,7 @@ def get(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None, a
 
     env = environment_here(trust, config)
     found = configured_servers(env)
-    server = named_server(found, name)
+    server = named_server(env, found, name)
     fields = dict(shown_fields(server))
     approved = "waits for approval" if name in found.unapproved else ""
     if as_json:
@@ -236,7 +239,7 @@ def try_server(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = 
 
     env = environment_here(trust, config)
     found = configured_servers(env)
-    server = named_server(found, name)
+    server = named_server(env, found, name)
     if name in found.unapproved:
         raise AgentError(
             f"{name} is a server of this repository and not approved. Run `agentcli trust`, or use --trust."

@@ -120,7 +120,7 @@ def _server(name: str, trust: bool, config: list[str] | None, *, opens_browser: 
 
     env = environment_here(trust, config, opens_browser=opens_browser)
     found = configured_servers(env)
-    chosen = named_server(found, name)
+    chosen = named_server(env, found, name)
     if name in found.unapproved:
         raise AgentError(
             f"{name} is a server of this repository and not approved. Run `agentcli trust`, or use --trust."

@@ -10,6 +10,7 @@ import typer
 
 from agentcli.cli.output import notice
 from agentcli.core.errors import UsageError
+from agentcli.core.text.plaintext import plain_line
 
 if TYPE_CHECKING:
     from agentcli.assemble.environment import Environment
@@ -51,12 +52,23 @@ def configured_servers(env: Environment) -> FoundServers:
     return found
 
 
-def named_server(found: FoundServers, name: str) -> ServerConfig:
+def named_server(env: Environment, found: FoundServers, name: str) -> ServerConfig:
     """The server with this name. Raises `UsageError` if there is none."""
     for config in found.configs:
         if config.name == name:
             return config
     known = ", ".join(config.name for config in found.configs)
-    raise UsageError(
-        f"There is no MCP server {name!r}. " + (f"There are: {known}." if known else "None is configured.")
-    )
+    problem = f"There is no MCP server {name!r}. " + (f"There are: {known}." if known else "None is configured.")
+    raise UsageError(" ".join(filter(None, (problem, unread_settings(env)))))
+
+
+def unread_settings(env: Environment) -> str:
+    """A sentence about the project's settings if they are not read because the folder is not trusted."""
+    from agentcli.config.paths import PROJECT_FOLDER
+
+    parts = [Path(part.name) for part in env.trust_state.parts]
+    names = [str(part) for part in parts if part.parent.name == PROJECT_FOLDER and part.name.startswith("settings")]
+    if env.options.trust or env.trust_state.usable or not names:
+        return ""
+    which = plain_line(" and ".join(names), 200)
+    return f"Not read, because this folder is not trusted: {which}. Run `agentcli trust`, or use --trust."
