@@ -15,7 +15,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from agentcli.core.errors import AgentError
+from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event, NoticeRaised
 from agentcli.core.frozen import frozen
 
@@ -45,6 +45,7 @@ class Command:
     name: str
     summary: str
     argument_hint: str = ""
+    """Its arguments as help shows them. A built-in command without a hint takes none."""
     aliases: tuple[str, ...] = ()
     submits: bool = False
     """Whether its events are a whole submission, with a `Result` at the end."""
@@ -113,6 +114,8 @@ class Command:
         try:
             if self.local == ALWAYS and front_end is None:
                 raise Unavailable(NoFrontEnd.instead)
+            if arguments and not (self.argument_hint or self.source):
+                raise UsageError(f"/{self.name} takes no arguments, so nothing was done.")
             work = run(engine, arguments, *extra)
             if isinstance(work, Coroutine):
                 if text := await work:

@@ -35,7 +35,9 @@ MANUAL = Manual(
     ),
 )
 
-_USAGE = "/context takes items, or pin, unpin, drop, price or restore and the id of an item."
+_USAGE = (
+    "/context items lists the items with their ids. Use one with pin, unpin, drop, price or restore: /context pin ID"
+)
 _ALWAYS = ("system", "tools")
 """Categories that are part of every request. They cannot be changed, so they need no id."""
 _HANDLE = 6

@@ -5,7 +5,6 @@ from __future__ import annotations
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
-from agentcli.core.errors import UsageError
 
 MANUAL = Manual(
     "The key is hidden while you paste it, checked, and stored in the system keyring or in a file that only you can "
@@ -14,7 +13,5 @@ MANUAL = Manual(
 )
 
 
-async def run(_engine: Engine | None, arguments: str, front_end: FrontEnd) -> None:
-    if arguments:
-        raise UsageError("/login takes no arguments. It asks for the key without showing it.")
+async def run(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> None:
     await front_end.connect()

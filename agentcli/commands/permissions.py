@@ -168,7 +168,8 @@ def _sound(rule: str, behavior: Behavior, line: _Line) -> str:
 
 def _behavior_and(line: _Line, count: int, example: str) -> tuple[Behavior, tuple[str, ...]]:
     if len(line.words) != count + 1 or line.words[0] not in BEHAVIORS:
-        raise UsageError(f"For example: {example}")
+        rules = "one rule" if count == 1 else "the old and the new rule"
+        raise UsageError(f"Give allow, ask or deny, and {rules}. For example: {example}")
     return line.words[0], line.words[1:]
 
 

@@ -24,11 +24,11 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
     info = engine.catalog.get(engine.model)
     arguments, at_once = without_now(arguments)
     wanted = arguments.lower()
-    offered = (
-        f"{info.id} supports {', '.join(info.thinking)}." if info.thinking else f"{info.id} has no thinking modes."
-    )
+    unknown = f"No thinking mode is sent to {info.id}: agentcli does not know which ones it has."
+    offered = f"{info.id} supports {', '.join(info.thinking)}." if info.thinking else unknown
     if not wanted:
-        yield say(f"Thinking is {engine.profile.thinking.mode}. {offered}")
+        mode = engine.profile.thinking.mode
+        yield say(f"Thinking is {mode}. {offered}" if info.thinking else f"{unknown} For others it is {mode}.")
         return
     if wanted not in get_args(ThinkingMode):
         raise UsageError(f"There is no thinking mode {arguments!r}. {offered}")
@@ -41,7 +41,7 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         replace(engine.profile, thinking=thinking),
         f"Change thinking to {wanted}?",
         lambda: engine.set_thinking(thinking),
-        lambda: f"Thinking is {wanted}.",
+        lambda: f"Thinking is {wanted}." if info.thinking else f"Thinking is {wanted} for other models. {unknown}",
         f"Thinking is still {engine.profile.thinking.mode}.",
         at_once=at_once,
     )

@@ -10,7 +10,6 @@ from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.config.trust import TrustStore
-from agentcli.core.errors import UsageError
 from agentcli.core.processes.shell import shown_name
 
 MANUAL = Manual(
@@ -20,9 +19,7 @@ MANUAL = Manual(
 )
 
 
-async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str:
-    if arguments:
-        raise UsageError("/trust takes no arguments.")
+async def run(engine: Engine | None, _arguments: str, front_end: FrontEnd) -> str:
     options = await front_end.options()
     store = TrustStore.of(os.environ if options.environ is None else options.environ)
     state = await asyncio.to_thread(store.state, options.cwd or Path.cwd())

@@ -160,6 +160,22 @@ async def test_a_model_change_adapts_the_options_and_a_typing_error_is_refused(t
         assert "The model is my-own-server/llama." in await said(engine, "/model")
 
 
+async def test_a_command_without_arguments_refuses_some_instead_of_ignoring_them(tmp_path: Path) -> None:
+    async with engine_on(tmp_path) as engine:
+        for command in COMMANDS:
+            if not command.argument_hint and command.local != ALWAYS:
+                said = await refused(engine, f"/{command.name} and more")
+                assert said == f"/{command.name} takes no arguments, so nothing was done."
+        assert engine.permissions.mode is not PermissionMode.PLAN
+
+
+async def test_thinking_of_an_unknown_model_is_not_sent(tmp_path: Path) -> None:
+    unsent = "No thinking mode is sent to my-own-server/llama: agentcli does not know which ones it has."
+    async with engine_on(tmp_path, model="my-own-server/llama") as engine:
+        assert (await said(engine, "/thinking")).startswith(f"{unsent} For others it is ")
+        assert await said(engine, "/thinking disabled") == f"Thinking is disabled for other models. {unsent}"
+
+
 async def test_thinking_is_refused_for_a_model_without_it(tmp_path: Path) -> None:
     async with engine_on(tmp_path, model="claude-opus-5-5") as engine:
         assert "It always thinks." in await refused(engine, "/thinking disabled")

@@ -108,4 +108,4 @@ async def test_unknown_actions_and_items_are_refused(tmp_path: Path) -> None:
         assert await refused(engine, "/context drop x:0") == NOT_THERE
         assert await refused(engine, "/context pin x:0") == NOT_THERE
         for line in ("/context drop", "/context what", "/context items please"):
-            assert "takes items, or pin" in await refused(engine, line)
+            assert "lists the items with their ids" in await refused(engine, line)
