@@ -29,6 +29,8 @@ _INVISIBLE = re.compile(
 )
 _GAP = 3
 """Columns between label and detail."""
+_LEAST_GAP = 2
+"""The same behind a label that is too long for its column."""
 
 
 @frozen
@@ -208,7 +210,7 @@ class Popup(Widget):
         used = 2 + cell_len(label) + (1 + cell_len(hint) if hint else 0)
         column = self._detail_column(width)
         if detail and column + 12 <= width:
-            gap = " " * max(_GAP, column - used)
+            gap = " " * max(_LEAST_GAP, column - used)
             segments += (Segment(gap), Segment(detail, self._style("detail")))
         return segments
 
