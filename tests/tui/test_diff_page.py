@@ -266,6 +266,19 @@ def test_rows_are_as_many_as_were_measured_at_every_width() -> None:
                     assert len(layout._lines(layout.sides(place))) == high, (width, layout.entries[place])
 
 
+def test_the_file_that_was_jumped_to_stays_on_the_screen_when_the_window_gets_smaller() -> None:
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        await press(host, pilot, "f", "f", "f", "f")
+        assert " 2 + two" in host.shown
+        for height in (14, 10):
+            await pilot.resize_terminal(80, height)
+            await pilot.pause()
+            assert " 2 + two" in host.shown, host.shown
+            assert " A made.txt " in host.shown.splitlines()[1]
+
+    play(page(), steps)
+
+
 # ------------------------------------------------------------------------------------------------ the assembled program
 
 EDIT = "sed -i 's/end - 1/end/' parser.py; echo new > made.txt"

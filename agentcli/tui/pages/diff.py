@@ -99,7 +99,11 @@ class DiffPage(Page[None]):
         inner = max(1, width - 2 * MARGIN - 1)
         look = DiffLook(inner, self.palette, self._is_beside(inner), listed=True)
         pager = self.pager
-        pager.set_height(max(1, room - search - 1))
+        height = max(1, room - search - 1)
+        if height != pager.shown and self._jumped is not None and self._jumped[0] == self._place:
+            # In a larger window it may have been below the top, because the diff ended there.
+            self.call_after_refresh(self._jump_again)
+        pager.set_height(height)
         if look == pager.diff_layout.look and self._views is pager.diff_layout.files:
             return
         views = self._views
@@ -143,6 +147,10 @@ class DiffPage(Page[None]):
         self.pager.move_to(row)
         self._jumped = (row, self.pager.hidden[0])
         self.paint()
+
+    def _jump_again(self) -> None:
+        if self.is_open and self._jumped is not None:
+            self._go(self._jumped[0])
 
     def _step(self, rows: list[int], steps: int) -> None:
         here = self._place
