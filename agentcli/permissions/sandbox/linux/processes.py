@@ -23,6 +23,8 @@ class SandboxProcesses:
     def __init__(self) -> None:
         self._reading, self.descriptor = os.pipe()
         os.set_blocking(self._reading, False)
+        self._written = b""
+        """What bubblewrap has written so far: it writes one JSON object in several pieces."""
         self._first: int | None = None
         self._guard = threading.Lock()
 
@@ -30,8 +32,10 @@ class SandboxProcesses:
         """The first process of the sandbox; None before it starts."""
         with self._guard:
             if self._first is None and self._reading >= 0:
-                with contextlib.suppress(OSError, ValueError, KeyError):
-                    self._first = int(json.loads(os.read(self._reading, 4096))["child-pid"])
+                with contextlib.suppress(OSError):
+                    self._written += os.read(self._reading, 4096)
+                with contextlib.suppress(ValueError, KeyError):
+                    self._first = int(json.loads(self._written)["child-pid"])
             return self._first
 
     def terminate(self) -> bool:
