@@ -274,6 +274,9 @@ def _script(descriptor: int, *, sandboxed: bool) -> str:
     # own lines. At the end the function is defined again, because a command can remove or replace it. None of this is
     # shown, not even by `set -x`. After a command with an unclosed quote, bash knows `{` again from the second line on.
     trap = "trap '{ _agentcli_tell || :; } 2>/dev/null' EXIT"
+    # Asked to stop, the shell waits for its children, which are asked too and may have to clean up: they would not
+    # outlive it in a sandbox. A command may set its own trap here as well.
+    trap += "; trap '{ set +x; wait; } 2>/dev/null; exit 143' TERM"
     end = f'{{ set -- $?; {tell} || :; _agentcli_tell || :; exit "$1"; }} 2>/dev/null'
     return f'{tell}; {trap}; eval "$1"\n\n{end}'
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.abort import AbortController, AbortReason
+from agentcli.core.processes.launch import Launcher
 from agentcli.tools.base import Output
 from agentcli.tools.shell.bash import Bash
 from tests.permissions.sandbox.box import SECRET, Box
@@ -203,10 +204,25 @@ async def test_the_exit_code_is_that_of_the_command(box: Box) -> None:
     assert (await box.run("kill -KILL $$")).is_error
 
 
-async def test_an_abort_lets_a_command_clean_up(box: Box) -> None:
+SLOW_CLEANUP = "trap 'sleep 0.3; echo cleaned > cleaned; exit 1' TERM; echo ready > ready; while :; do sleep 0.01; done"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "trap 'echo cleaned > cleaned; exit 1' TERM; echo ready > ready; while :; do sleep 0.01; done",
+        "bash run.sh; touch continued",
+        "bash run.sh & wait; touch continued",
+        "trap 'sleep 0.3; echo cleaned > cleaned' EXIT; echo ready > ready; sleep 100",
+    ],
+)
+@pytest.mark.parametrize("sandboxed", [True, False])
+async def test_an_abort_lets_a_command_and_its_children_clean_up(box: Box, command: str, sandboxed: bool) -> None:
     controller = AbortController()
-    command = "trap 'echo cleaned > cleaned; exit 1' TERM; echo ready > ready; while :; do sleep 0.01; done"
+    (box.project / "run.sh").write_text(SLOW_CLEANUP)
     context = box.context()
+    if not sandboxed:
+        context = replace(context, launcher=Launcher())
 
     async def abort_when_ready() -> None:
         async with asyncio.timeout(10):
@@ -220,6 +236,7 @@ async def test_an_abort_lets_a_command_clean_up(box: Box) -> None:
     await aborting
     assert outputs[-1].is_error
     assert (box.project / "cleaned").exists()
+    assert not (box.project / "continued").exists()
 
 
 async def test_a_command_that_ignores_signals_ends_with_its_sandbox(box: Box) -> None:
