@@ -457,6 +457,9 @@ def test_always_is_not_offered_without_rules_and_the_reason_is_shown() -> None:
 def test_all_edits_can_be_allowed_from_now_on() -> None:
     assert "5 Allow all edits from now on (switches to accept edits mode)" in look(dialog(EDIT))
     assert answers("5", event=EDIT) == [Answer("allow", mode=PermissionMode.ACCEPT_EDITS)]
+    by_rule = replace(EDIT, cause="it matches a rule")
+    assert "accept edits mode): this edit would need approval then too" in " ".join(look(dialog(by_rule)).split())
+    assert answers("5", event=by_rule) == [OPEN]
 
 
 @pytest.mark.parametrize("event", [COMMAND, EDIT])

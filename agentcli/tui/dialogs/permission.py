@@ -160,7 +160,9 @@ class PermissionDialog(RequestDialog):
         ]
         if self.event.name in _EDITS:
             label = "Allow all edits from now on (switches to accept edits mode)"
-            found.append(SheetChoice("edits", label, "e", "Allow all edits", locked=locked))
+            # Another reason, such as a rule, applies in that mode too.
+            refused = "this edit would need approval then too" if self.event.cause else ""
+            found.append(SheetChoice("edits", label, "e", "Allow all edits", locked=locked, refused=refused))
         if self._is_reviewable:
             found.append(SheetChoice("hunks", "Review hunk by hunk", "h"))
         return found
