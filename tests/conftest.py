@@ -22,7 +22,9 @@ from typing import Any
 import anyio.pytest_plugin
 import pytest
 from hypothesis import settings
+from hypothesis.internal import charmap as hypothesis_characters
 from hypothesis.internal.conjecture import providers as hypothesis_providers
+from hypothesis.internal.intervalsets import IntervalSet
 
 from tests.support import compiled_tests, forked_workers, memory_folders, network_sockets, unsynced
 from tests.support.examples import EXAMPLES, UNHURRIED
@@ -34,6 +36,7 @@ for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.
         signal.signal(_number, _usual)
 
 _FEW_EXAMPLES = 30
+_find_encodable = hypothesis_characters.intervals_from_codec
 settings.register_profile("here", max_examples=EXAMPLES, deadline=None, suppress_health_check=UNHURRIED)
 settings.register_profile("thorough", settings.get_profile("here"), max_examples=1000)
 # On CI the same examples every time: a run that passed is a run that passes. New ones are looked for everywhere else,
@@ -109,6 +112,16 @@ def pytest_collection() -> None:
         # Hypothesis also tries constants of the code, and parses all of it to find them: 4.5 s of CPU in every worker.
         # Among few examples hardly any is one of these 5,700.
         hypothesis_providers._get_local_constants = lambda: hypothesis_providers._local_constants
+    hypothesis_characters.intervals_from_codec = _encodable_characters
+
+
+@functools.cache
+def _encodable_characters(codec: str) -> tuple[IntervalSet, IntervalSet]:
+    """The characters that a codec can encode, and those of them that do not decode to themselves. Hypothesis tries all
+    1.1 million, which for UTF-8 took 2.5 s of CPU in every worker of a new checkout."""
+    if codec == "utf-8":
+        return IntervalSet([(0, 0xD7FF), (0xE000, sys.maxunicode)]), IntervalSet([])
+    return _find_encodable(codec)
 
 
 def pytest_collection_finish() -> None:
