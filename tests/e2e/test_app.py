@@ -155,10 +155,10 @@ async def test_an_edit_is_shown_as_a_diff_and_accepted_hunk_by_hunk(tmp_path: Pa
 # ---------------------------------------------------------------------------------------------------- the prompt box
 
 
-async def test_pasted_lines_wait_until_enter_and_two_megabytes_are_one_chip_and_are_sent_completely(
+async def test_pasted_lines_wait_until_enter_and_half_a_megabyte_is_one_chip_and_is_sent_completely(
     tmp_path: Path,
 ) -> None:
-    pasted = "".join(f"{number:07d}\n" for number in range(2 * 1024 * 1024 // 8))
+    pasted = "".join(f"{number:07d}\n" for number in range(512 * 1024 // 8))
     async with app_with(tmp_path, reply("seen"), reply("all of it")) as (app, server):
         await app.ready()
         await app.paste("first line\nsecond line\n")
@@ -175,7 +175,7 @@ async def test_pasted_lines_wait_until_enter_and_two_megabytes_are_one_chip_and_
         await app.paste(pasted)
         await app.type("what is it?")
         await app.wait_for("what is it?")
-        assert app.processor_seconds - before < 2
+        assert app.processor_seconds - before < 0.2
         assert len(app.box) < 100
         await app.press("enter")
         await requests(app, server, 2)
@@ -186,14 +186,15 @@ async def test_pasted_lines_wait_until_enter_and_two_megabytes_are_one_chip_and_
         assert await app.leave() == 0
 
 
-async def test_a_shell_line_runs_at_once_shows_its_progress_and_is_reported_with_the_next_prompt(
+async def test_a_shell_line_runs_at_once_also_during_work_shows_its_progress_and_is_reported_with_the_next_prompt(
     tmp_path: Path,
 ) -> None:
     wait = "until [ -e {} ]; do sleep 0.02; done"
     command = (
-        f"printf 'fetch 7%%'; {wait.format('a')}; printf '\\rfetch 100%%\\n'; seq 300000; {wait.format('b')}; echo over"
+        f"printf 'fetch 7%%'; {wait.format('a')}; printf '\\rfetch 100%%\\n'; seq 30000; {wait.format('b')}; echo over"
     )
-    async with app_with(tmp_path, reply("I see")) as (app, server):
+    replies = (reply("I see"), reply(call("Bash", command=wait.format("inner/go"))), reply("I saw it"))
+    async with app_with(tmp_path, *replies, arguments=["--allowedTools", "Bash"]) as (app, server):
         await app.ready()
         await app.submit(r"!printf 'hi-%s\there\n' $((1+1))")
         await app.wait_for("│ hi-2    here")
@@ -207,8 +208,8 @@ async def test_a_shell_line_runs_at_once_shows_its_progress_and_is_reported_with
         await app.submit(f"!{command}")
         await app.wait_for("│ fetch 7%")
         (app.work / "a").touch()
-        await app.wait_for("… 299,993 more lines above")
-        assert "│ 300000" in app.text
+        await app.wait_for("… 29,993 more lines above")
+        assert "│ 30000" in app.text
         (app.work / "b").touch()
         await app.wait_for("│ over")
         await app.submit(f"!printf 'load 7%%'; {wait.format('c')}; printf '\\rload 8%%'; {wait.format('d')}")
@@ -217,23 +218,16 @@ async def test_a_shell_line_runs_at_once_shows_its_progress_and_is_reported_with
         await app.wait_for("│ load 8%")
         assert "│ load 7%" not in app.text
         (app.work / "d").touch()
-        assert await app.leave() == 0
 
-
-async def test_a_shell_line_does_not_wait_for_the_working_model_and_shows_its_own_directory(tmp_path: Path) -> None:
-    wait = call("Bash", command="while ! [ -e inner/go ]; do sleep 0.02; done")
-    arguments = ["--allowedTools", "Bash"]
-    async with app_with(tmp_path, reply(wait), reply("I saw it"), arguments=arguments) as (app, server):
-        await app.ready()
         await app.submit("wait for the file")
-        await app.wait_for("Bash while")
+        await app.wait_for("Bash until")
         await app.submit("!mkdir inner && cd inner && echo made-$((1+1))")
         await app.wait_for("made-2")
-        assert len(server.bodies) == 1, "the model still waits for its command"
+        assert len(server.bodies) == 2, "the model still waits for its command"
         await app.submit("!touch go; echo also-$((2+2))")
         await app.wait_for("(in inner)")
         await app.wait_for("I saw it")
-        said = json.dumps(server.bodies[1]["messages"])
+        said = json.dumps(server.bodies[2]["messages"])
         assert "made-2" in said
         assert await app.leave() == 0
 
