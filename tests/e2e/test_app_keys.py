@@ -218,11 +218,10 @@ async def test_a_command_shows_live_output_takes_queued_prompts_and_ctrl_b_moves
 # ----------------------------------------------------------------------------------------------------------- leaving
 
 
-@pytest.mark.parametrize("keys", ["\x04\x04", "/exit\r"])
-async def test_ctrl_d_twice_and_exit_quit_with_0_and_restore_the_terminal(tmp_path: Path, keys: str) -> None:
+async def test_exit_quits_with_0_and_restores_the_terminal(tmp_path: Path) -> None:
     async with app_with(tmp_path) as (app, _server):
         await app.ready()
-        await app.type(keys)
+        await app.submit("/exit")
         assert await app.end() == 0
         assert app.is_restored
 
