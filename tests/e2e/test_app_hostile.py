@@ -146,14 +146,18 @@ async def test_control_sequences_in_tool_output_and_file_names_are_inert(tmp_pat
         assert_inert(app)
 
 
-async def test_control_sequences_in_folder_and_branch_names_are_inert(tmp_path: Path) -> None:
-    name = EVIL.replace("/", "").replace("\x00", "")
+async def test_control_sequences_in_folder_and_branch_names_and_in_pasted_and_resumed_text_are_inert(
+    tmp_path: Path,
+) -> None:
+    name, pasted = EVIL.replace("/", "").replace("\x00", ""), EVIL.replace("\x1b[201~", "")
     branch = tmp_path / name / ".git"
     branch.mkdir(parents=True)
     (branch / "HEAD").write_text(f"ref: refs/heads/{name}\n")
     async with app_with(tmp_path, reply("an answer"), project=name, columns=160) as (app, _server):
         await app.ready()
-        await app.submit("go")
+        await app.paste(f"pasted {pasted}")
+        await app.wait_for("pasted <<")
+        await app.press("enter")
         await app.wait_for("◆ an answer")
         assert await app.leave() == 0
         assert_inert(app)
@@ -163,19 +167,7 @@ async def test_control_sequences_in_folder_and_branch_names_are_inert(tmp_path: 
         await app.ready()
         assert await app.leave() == 0
         assert_inert(app)
-
-
-async def test_control_sequences_in_pasted_and_resumed_text_are_inert(tmp_path: Path) -> None:
-    pasted = EVIL.replace("\x1b[201~", "")
-    async with app_with(tmp_path, reply("an answer")) as (app, _server):
-        await app.ready()
-        await app.paste(f"pasted {pasted}")
-        await app.wait_for("pasted <<")
-        await app.press("enter")
-        await app.wait_for("an answer")
-        assert await app.leave() == 0
-        assert_inert(app)
-    async with app_with(tmp_path, arguments=["-c"]) as (app, _server):
+    async with app_with(tmp_path, project=name, arguments=["-c"]) as (app, _server):
         await app.wait_for("an answer")
         await app.press("up")
         await app.wait_for(lambda: "pasted" in app.box)

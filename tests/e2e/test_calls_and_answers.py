@@ -13,12 +13,18 @@ from tests.support.terminal import app_with
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_denied_call_names_who_denied_it_and_the_model_gets_its_own_text(tmp_path: Path) -> None:
-    calls = [call("Bash", command="touch a"), call("Write", file_path="b.txt", content="x\n")]
-    arguments = ["--disallowedTools", "Bash(touch *)"]
+async def test_calls_name_who_denied_or_allowed_them_and_interruptions_speak_of_partial_output_if_there_is_some(
+    tmp_path: Path,
+) -> None:
+    denied = [call("Bash", command="touch a"), call("Write", file_path="b.txt", content="x\n")]
     plans = reply(call("Write", file_path="c.txt", content="x\n"))
-    replies = [reply(*calls), reply("Well then."), plans, reply("A plan it is.")]
-    async with app_with(tmp_path, *replies, arguments=arguments) as (app, server):
+    allowed = [call("Bash", command="mkdir one"), call("Bash", command="mkdir two")]
+    replies = [
+        *(reply(*denied), reply("Well then."), plans, reply("A plan it is.")),
+        *(reply(*allowed), reply("Both are there.")),
+        *(reply(pause(60), "never"), reply("A beginning.", pause(60), "never")),
+    ]
+    async with app_with(tmp_path, *replies, arguments=["--disallowedTools", "Bash(touch *)"]) as (app, server):
         await app.ready()
         await app.submit("go")
         await app.wait_for("Create this file?")
@@ -36,16 +42,9 @@ async def test_a_denied_call_names_who_denied_it_and_the_model_gets_its_own_text
         assert "⊘ Write c.txt · denied by plan mode" in app.text
         assert "Keep exploring" not in app.text
         assert "Keep exploring" in json.dumps(server.bodies[-1]["messages"][-1])
-        assert await app.leave() == 0
 
-
-async def test_a_saved_rule_is_shown_at_its_call_and_interruptions_speak_of_partial_output_if_there_is_some(
-    tmp_path: Path,
-) -> None:
-    calls = [call("Bash", command="mkdir one"), call("Bash", command="mkdir two")]
-    silent, talking = reply(pause(60), "never"), reply("A beginning.", pause(60), "never")
-    async with app_with(tmp_path, reply(*calls), reply("Both are there."), silent, talking) as (app, server):
-        await app.ready()
+        await app.submit("/mode default")
+        await app.wait_for("The mode is default: ")
         await app.submit("go")
         await app.wait_for("Run this command?")
         await app.answer("2")
@@ -58,7 +57,7 @@ async def test_a_saved_rule_is_shown_at_its_call_and_interruptions_speak_of_part
         assert app.text.count("Allowed from now on") == 1
 
         await app.submit("on")
-        await app.wait_for(lambda: len(server.bodies) == 3)
+        await app.wait_for(lambda: len(server.bodies) == 7)
         await app.press("escape")
         await app.wait_for("Interrupted. What should be done instead?")
         await app.submit("again")

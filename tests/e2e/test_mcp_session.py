@@ -82,9 +82,10 @@ async def test_a_tool_asks_the_user_and_the_answers_reach_its_server(tmp_path: P
         assert await leave(app) == 0
 
 
-async def test_esc_ends_a_hanging_call_and_notifies_its_server(tmp_path: Path) -> None:
+async def test_esc_ends_a_hanging_call_notifies_its_server_and_sigterm_ends_even_a_stubborn_one(tmp_path: Path) -> None:
     errors = tmp_path / "errors.txt"
-    arguments = [*configured(f"exec {SERVER} 2> '{errors}'"), "--allowed-tools", "mcp__small"]
+    stubborn = f"trap '' TERM; {SERVER} 2> '{errors}'; sleep 100"
+    arguments = [*configured(stubborn), "--allowed-tools", "mcp__small"]
     async with app_with(tmp_path, reply(call("mcp__small__slow", steps=1)), "never", arguments=arguments) as (
         app,
         server,
@@ -98,15 +99,6 @@ async def test_esc_ends_a_hanging_call_and_notifies_its_server(tmp_path: Path) -
         await app.wait_for("Interrupted.")
         await app.wait_for(lambda: "cancelled" in errors.read_text())
         assert len(server.bodies) == 1
-        assert await app.leave() == 0
-
-
-async def test_sigterm_leaves_no_server_not_even_a_stubborn_one(tmp_path: Path) -> None:
-    arguments = configured(f"trap '' TERM; {SERVER}; sleep 100")
-    async with app_with(tmp_path, arguments=arguments) as (app, _server):
-        await app.ready()
-        await app.submit("/mcp reconnect small")
-        await app.wait_for("small is connected, 10 tools")
         assert len(processes_in(app.work)) > 1
         app.signal(signal.SIGTERM)
         assert await app.end() == 143

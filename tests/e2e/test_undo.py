@@ -17,25 +17,6 @@ WRITE = reply(call("Edit", file_path="notes.txt", old_string="two", new_string="
 READ = reply(call("Read", file_path="notes.txt"))
 
 
-async def test_the_app_asks_with_both_versions(tmp_path: Path) -> None:
-    arguments = ["--permission-mode", "acceptEdits"]
-    async with app_with(tmp_path, READ, WRITE, reply("improved"), arguments=arguments) as (app, _server):
-        notes = app.work / "notes.txt"
-        notes.write_text("one\ntwo\nthree\n")
-        await app.ready()
-        await app.submit("improve it")
-        await app.wait_for("improved")
-        notes.write_text("one\nmine\nthree\n")
-        await app.submit("/undo")
-        await app.wait_for("Undo: you changed notes.txt too")
-        for shown in ("Line 2, as it is now", "- mine", "Before “improve it”", "+ two", "Keep my lines"):
-            assert shown in app.text
-        await app.answer("r")
-        await app.wait_for("1 file restored")
-        assert notes.read_text() == "one\ntwo\nthree\n"
-        assert await app.leave() == 0
-
-
 async def test_plain_mode_asks_with_both_versions(tmp_path: Path) -> None:
     arguments = [*PLAIN, "--allowed-tools", "Edit"]
     async with app_with(tmp_path, READ, WRITE, reply("improved"), arguments=arguments) as (app, _server):
@@ -57,7 +38,9 @@ async def test_plain_mode_asks_with_both_versions(tmp_path: Path) -> None:
         assert await leave(app) == 0
 
 
-async def test_undo_names_a_prompt_that_was_steered_in_and_takes_one_sent_later_alone(tmp_path: Path) -> None:
+async def test_the_app_names_a_prompt_that_was_steered_in_undoes_one_sent_later_alone_and_asks_with_both_versions(
+    tmp_path: Path,
+) -> None:
     def write(name: str) -> Json:
         return call("Write", file_path=name, content="x\n")
 
@@ -67,6 +50,7 @@ async def test_undo_names_a_prompt_that_was_steered_in_and_takes_one_sent_later_
         reply(say("Both are made."), pause(1), say(" Really.")),
         reply(write("three.txt")),
         reply("All three are made."),
+        *(READ, WRITE, reply("improved")),
     ]
     arguments = ["--permission-mode", "acceptEdits"]
     async with app_with(tmp_path, *replies, arguments=arguments) as (app, _server):
@@ -83,4 +67,17 @@ async def test_undo_names_a_prompt_that_was_steered_in_and_takes_one_sent_later_
         await app.submit("/undo")
         await app.wait_for("Undid the changes of “make one” and of “make two as well”, sent while it ran: 2 files")
         assert not list(app.work.glob("*.txt"))
+
+        notes = app.work / "notes.txt"
+        notes.write_text("one\ntwo\nthree\n")
+        await app.submit("improve it")
+        await app.wait_for("◆ improved")
+        notes.write_text("one\nmine\nthree\n")
+        await app.submit("/undo")
+        await app.wait_for("Undo: you changed notes.txt too")
+        for shown in ("Line 2, as it is now", "- mine", "Before “improve it”", "+ two", "Keep my lines"):
+            assert shown in app.text
+        await app.answer("r")
+        await app.wait_for("1 file restored")
+        assert notes.read_text() == "one\ntwo\nthree\n"
         assert await app.leave() == 0
