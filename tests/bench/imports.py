@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Sequence
 
 from tests.bench.loopback import Loopback
 from tests.bench.measure import Measure, Report
-from tests.bench.program import AGENTCLI, REPOSITORY, Workshop, workshop
+from tests.bench.program import AGENTCLI, Workshop, workshop
 from tests.support.scripts import reply, say
 
 _COUNT = "len(sys.modules)"
@@ -64,13 +63,5 @@ def _measure(place: Workshop, name: str, command: tuple[str, ...], runs: int) ->
 
 def _counted(place: Workshop, line: str, *counts: str) -> list[int]:
     """What these expressions are worth after a line has run in a new interpreter."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"import sys\n{line}\nprint()\nprint({', '.join(counts)})"],
-        env={**place.environ, "PYTHONPATH": str(REPOSITORY)},
-        cwd=place.project,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [int(count) for count in done.stdout.splitlines()[-1].split()]
+    ran = place.run((sys.executable, "-c", f"import sys\n{line}\nprint()\nprint({', '.join(counts)})"))
+    return [int(count) for count in ran.output.splitlines()[-1].split()]

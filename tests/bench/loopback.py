@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import Any, Self
 
 from agentcli.providers.models.catalog import DEFAULT_MODEL
 from agentcli.providers.script import Delay, Emit, Script
+from tests.support.fork_server import ForkedProcess
 
 Json = dict[str, Any]
 MODEL = DEFAULT_MODEL
@@ -35,11 +37,18 @@ def segments(reply: Json | str, number: int) -> list[tuple[float, str]]:
 
 class Loopback:
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", str(_SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        assert self._process.stdout is not None
-        self._port = int(self._process.stdout.readline())
+        its_input, self._input = os.pipe()
+        output, its_output = os.pipe()
+        try:
+            self._process = self._start(its_input, its_output)
+        finally:
+            os.close(its_input)
+            os.close(its_output)
+        with os.fdopen(output) as lines:
+            self._port = int(lines.readline())
+
+    def _start(self, its_input: int, its_output: int) -> subprocess.Popen[bytes] | ForkedProcess:
+        return subprocess.Popen([sys.executable, "-I", str(_SERVER)], stdin=its_input, stdout=its_output)
 
     @property
     def url(self) -> str:
@@ -87,8 +96,5 @@ class Loopback:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
+        os.close(self._input)
         self._process.wait()
-        self._process.stdout.close()

@@ -14,13 +14,13 @@ from tests.support.scripts import reply, say
 
 PROMPT = ("-p", "hi")
 BARE = (sys.executable, "-c", "pass")
-_INSTALLED = Path(sys.executable).with_name("agentcli")
+INSTALLED = Path(sys.executable).with_name("agentcli")
 
 
 def start(runs: int, warm_ups: int = 1) -> Report:
     commands = {"python -c pass": BARE, "least client": LEAST_CLIENT, "python -m agentcli -p hi": (*AGENTCLI, *PROMPT)}
-    if _INSTALLED.exists():
-        commands["agentcli -p hi"] = (str(_INSTALLED), *PROMPT)
+    if INSTALLED.exists():
+        commands["agentcli -p hi"] = (str(INSTALLED), *PROMPT)
     results_of = clocked(commands, runs, warm_ups)
     bare = "python -c pass: start to end"
     measures = [Measure(bare, tuple(run.wall_ms for run in results_of.pop("python -c pass")))]

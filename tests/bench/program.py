@@ -29,6 +29,7 @@ class Ran:
     memory: tuple[tuple[float, int], ...] = ()
     """Resident kilobytes over time; only when asked for, and only where there is /proc."""
     peak_kilobytes: int = 0
+    output: str = ""
 
     @property
     def wall_ms(self) -> float:
@@ -69,7 +70,9 @@ class Workshop:
             if code != 0:
                 errors.seek(0)
                 raise RuntimeError(f"{' '.join(command)} failed: {errors.read().decode(errors='replace')}")
-        return Ran(began, ended, cpu_seconds, tuple(memory.samples), memory.peak)
+            output.seek(0)
+            text = output.read().decode(errors="replace")
+        return Ran(began, ended, cpu_seconds, tuple(memory.samples), memory.peak, text)
 
     def _start(self, command: Sequence[str], output: int, errors: int) -> subprocess.Popen[bytes] | ForkedProcess:
         return subprocess.Popen(

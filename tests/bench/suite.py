@@ -18,7 +18,7 @@ from tests.bench.iteration import rounds_of
 from tests.bench.loopback import Loopback
 from tests.bench.mcp_calls import SCRIPT
 from tests.bench.measure import quantile
-from tests.bench.prepare import prepare
+from tests.bench.prepare import MESSAGES, prepare
 from tests.bench.process import BARE, PROMPT, clocked
 from tests.bench.program import AGENTCLI, LEAST_CLIENT, Workshop, workshop
 from tests.bench.ratios import Sampled
@@ -79,9 +79,9 @@ def usual(values: Sequence[float]) -> float:
     return quantile(values, 0.1)
 
 
-def headless_start(runs: int) -> list[Sampled]:
+def headless_start(runs: int, warm_ups: int = 1) -> list[Sampled]:
     found = Samples()
-    results = clocked({"bare": BARE, "ours": (*AGENTCLI, *PROMPT)}, runs)
+    results = clocked({"bare": BARE, "ours": (*AGENTCLI, *PROMPT)}, runs, warm_ups)
     for bare, ours in zip(results["bare"], results["ours"], strict=True):
         found.add("bare", bare.wall_ms)
         found.add("bare processor", bare.cpu_ms)
@@ -250,12 +250,12 @@ def iteration(runs: int) -> list[Sampled]:
     return [found.line("iteration: request to request", "ours", "least", CLIENT)]
 
 
-def preparing(runs: int) -> list[Sampled]:
+def preparing(runs: int, messages: int = MESSAGES) -> list[Sampled]:
     found = Samples()
     for _run in range(runs):
-        found.add("ours", usual(prepare(1).measures[0].values))
+        found.add("ours", usual(prepare(1, messages).measures[0].values))
         found.add("count", count())
-    return [found.line("context: preparing a request, 2,000 messages", "ours", "count", COUNTING)]
+    return [found.line(f"context: preparing a request, {messages:,} messages", "ours", "count", COUNTING)]
 
 
 def resuming(runs: int) -> list[Sampled]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -19,14 +18,15 @@ from tests.bench.hook import hook
 from tests.bench.imports import imports
 from tests.bench.index import index
 from tests.bench.iteration import iteration, memory
+from tests.bench.loopback import Loopback
 from tests.bench.mcp_calls import mcp_calls
 from tests.bench.mcp_large import mcp_large
 from tests.bench.measure import Measure, Report, quantile
 from tests.bench.output import output
 from tests.bench.permissions import permissions
 from tests.bench.prepare import prepare
-from tests.bench.process import ending, start
-from tests.bench.program import AGENTCLI, LEAST_CLIENT, Workshop, workshop
+from tests.bench.process import INSTALLED, ending, start
+from tests.bench.program import LEAST_CLIENT, REPOSITORY, Workshop, workshop
 from tests.bench.session import session
 from tests.bench.snapshot import snapshot
 from tests.bench.tools import tools
@@ -37,9 +37,6 @@ from tests.bench.tui_markdown import tui_markdown
 from tests.bench.tui_pty import AppInPty
 from tests.bench.tui_transcript import tui_transcript
 from tests.support.fork_server import ForkedProcess, forked, forked_with_streams
-
-Started = subprocess.Popen[bytes] | ForkedProcess
-start_fresh = Workshop._start
 
 SMALL: dict[str, Callable[[int], Report]] = {
     "start": partial(start, warm_ups=0),
@@ -57,7 +54,7 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "edits": partial(edits_bench, cases=(CASES[0], next(case for case in CASES if case.before is LARGE))),
     "permissions": permissions,
     "snapshot": partial(snapshot, sizes=(100,)),
-    "index": partial(index, counts=(300, 600)),
+    "index": partial(index, counts=(10, 20)),
     "tree": partial(tree, sizes=(40, 80)),
     "output": partial(output, sizes=(1, 2), kinds=("no line break",)),
     "prepare": partial(prepare, messages=200),
@@ -65,20 +62,21 @@ SMALL: dict[str, Callable[[int], Report]] = {
     "tui-memory": partial(tui_memory, turns=3),
     "tui-idle": partial(tui_idle, seconds=0.1),
     "tui-resume": partial(tui_resume, records=80),
-    "tui-markdown": partial(tui_markdown, shorter=2_000, longest=3_000),
-    "tui-transcript": partial(tui_transcript, messages=40),
+    "tui-markdown": partial(tui_markdown, shorter=700, longest=1_400),
+    "tui-transcript": partial(tui_transcript, messages=10),
     "tui-growth": partial(tui_growth, sizes=(10, 20)),
 }
 """Without those that start the app many times over: they use the same parts."""
 
 
-def start_forked(place: Workshop, command: Sequence[str], output: int, errors: int) -> Started:
-    if tuple(command[: len(AGENTCLI)]) == AGENTCLI:
+def start_forked(place: Workshop, command: Sequence[str], output: int, errors: int) -> ForkedProcess:
+    if command[0] == sys.executable and command[1] in ("-c", "-m"):
         words = command[1:]
-    elif tuple(command[: len(LEAST_CLIENT)]) == LEAST_CLIENT:
-        words = ("-m", "tests.bench.least_client", *command[len(LEAST_CLIENT) :])
+    elif command[0] == str(INSTALLED):
+        words = ("-m", "agentcli", *command[1:])
     else:
-        return start_fresh(place, command, output, errors)
+        assert tuple(command[: len(LEAST_CLIENT)]) == LEAST_CLIENT
+        words = ("-m", "tests.bench.least_client", *command[len(LEAST_CLIENT) :])
     with Path(os.devnull).open() as nothing:
         streams = (nothing.fileno(), output, errors)
         return forked_with_streams(words, place.project, place.environ, streams)
@@ -90,11 +88,21 @@ def open_forked(
     return forked(command[1:], folder, environ, terminal)
 
 
+def serve_forked(_server: Loopback, its_input: int, its_output: int) -> ForkedProcess:
+    return forked_with_streams(
+        ("-m", "tests.bench.server"),
+        REPOSITORY,
+        {"PYTHONPATH": str(REPOSITORY), "LANG": "C.UTF-8"},
+        (its_input, its_output, sys.__stderr__.fileno()),
+    )
+
+
 @pytest.mark.parametrize("name", SMALL)
 def test_a_bench_measures_something_in_every_row(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # With an interpreter that has the modules loaded; tests/bench/test_ratios.py starts new ones.
     monkeypatch.setattr(Workshop, "_start", start_forked)
     monkeypatch.setattr(AppInPty, "_start", open_forked)
+    monkeypatch.setattr(Loopback, "_start", serve_forked)
     report = SMALL[name](1)
     assert report.measures
     for measure in report.measures:

@@ -62,15 +62,16 @@ async def _measured(runs: int, blocks: int) -> dict[str, Row]:
 
 @contextmanager
 def settled_collection() -> Iterator[None]:
-    """Garbage collection as in the app."""
-    before, callbacks = gc.get_threshold(), list(gc.callbacks)
+    """Garbage collection as in the app. What a test run has frozen before stays frozen."""
+    before, callbacks, frozen = gc.get_threshold(), list(gc.callbacks), gc.get_freeze_count()
     garbage_collection.settle()
     try:
         yield
     finally:
         gc.set_threshold(*before)
         gc.callbacks[:] = callbacks
-        gc.unfreeze()
+        if not frozen:
+            gc.unfreeze()
 
 
 async def _measured_in(app: Host, pilot: Pilot[None], runs: int, blocks: int) -> dict[str, Row]:
