@@ -6,6 +6,7 @@ be run at the next PDF, search or start.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from PIL import Image
 
 from agentcli.permissions.sandbox.linux.probe import probe
 from agentcli.tools.search.ripgrep import NOT_FOUND
-from tests.e2e.program import REPOSITORY, Ended, Program
+from tests.e2e.program import REPOSITORY, Program, Running
 from tests.support.scripts import call, reply
 from tests.support.server import LoopbackServer
 from tests.tools.test_read_kinds import pdf_of
@@ -72,20 +74,54 @@ class Installed(Program):
                 found[str(path)] = path.readlink() if path.is_symlink() else path.read_bytes()
         return found
 
-    async def play(self, *replies: Any, mode: str = "acceptEdits", arguments: tuple[str, ...] = ()) -> list[str]:
+    async def play(self, *replies: Any, mode: str = "acceptEdits") -> list[str]:
         """Run a script; what the tools answered."""
-        script = self.home / "script.json"
-        script.write_text(json.dumps([*replies, {"text": "Done."}]))
-        self.environ["AGENTCLI_SCRIPT"] = str(script)
-        ended = await self.run(
-            *("-p", "go", "--output-format", "stream-json", "--verbose", "--permission-mode", mode), *arguments
-        )
+        arguments, variables = self._run_of("script", replies, mode)
+        self.environ |= variables
+        ended = await self.run(*arguments)
         assert ended.code == 0, ended
-        return _results(ended)
+        return _results(ended.frames)
+
+    async def play_in_modes(self, scripts: Mapping[str, Sequence[Any]], *more: str) -> dict[str, list[str]]:
+        """Run a script in each mode, in one process: its start takes longer than they do."""
+        runs = [self._run_of(mode, replies, mode) for mode, replies in scripts.items()]
+        process = await asyncio.create_subprocess_exec(
+            *(str(self.bin / "python"), "-c", _RUN_ALL, json.dumps([[[*words, *more], new] for words, new in runs])),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=self.work,
+            env=self.environ,
+        )
+        ended = await Running(process).finish()
+        assert ended.code == 0, ended
+        frames, results = ended.frames, {}
+        for mode in scripts:
+            end = next(at for at, frame in enumerate(frames) if frame["type"] == "result") + 1
+            results[mode] = _results(frames[:end])
+            frames = frames[end:]
+        assert frames == []
+        return results
+
+    def _run_of(self, name: str, replies: Sequence[Any], mode: str) -> tuple[list[str], dict[str, str]]:
+        """Arguments and further variables of a run."""
+        script = self.home / f"{name}.json"
+        script.write_text(json.dumps([*replies, {"text": "Done."}]))
+        arguments = ["-p", "go", "--output-format", "stream-json", "--verbose", "--permission-mode", mode]
+        return arguments, {"AGENTCLI_SCRIPT": str(script)}
 
 
-def _results(ended: Ended) -> list[str]:
-    contents = [frame["message"]["content"] for frame in ended.frames if frame["type"] == "user"]
+_RUN_ALL = """
+import json, os, sys
+from agentcli.cli.main import main
+for arguments, variables in json.loads(sys.argv[1]):
+    os.environ.update(variables)
+    assert main(arguments, os.environ) == 0
+"""
+
+
+def _results(frames: Sequence[dict[str, Any]]) -> list[str]:
+    contents = [frame["message"]["content"] for frame in frames if frame["type"] == "user"]
     blocks = [block for content in contents if isinstance(content, list) for block in content]
     return [json.dumps(block) for block in blocks if block.get("type") == "tool_result"]
 
@@ -107,8 +143,7 @@ def installed(tmp_path: Path) -> Installed:
     return Installed(tmp_path.resolve())
 
 
-@pytest.mark.parametrize("mode", ["acceptEdits", "bypassPermissions", "dontAsk"])
-async def test_no_mode_lets_a_tool_write_to_the_installation_but_beside_it(installed: Installed, mode: str) -> None:
+async def test_no_mode_lets_a_tool_write_to_the_installation_but_beside_it(installed: Installed) -> None:
     installed.work.joinpath("link").symlink_to(installed.site)
     before = installed.state()
     site = str(installed.site.relative_to(installed.work))
@@ -116,16 +151,19 @@ async def test_no_mode_lets_a_tool_write_to_the_installation_but_beside_it(insta
     targets += (".venv/bin/jq", ".venv/new/file.py")
     writes = [call("Write", file_path=name, content="import os") for name in targets]
     edit = call("Edit", file_path=".venv/pyvenv.cfg", old_string="home = ", new_string="home = /evil")
-    results = await installed.play(
-        reply(call("Read", file_path=".venv/pyvenv.cfg")),
-        reply(*writes, edit, call("Write", file_path="lib/module.py", content="x = 1\n")),
-        mode=mode,
-        arguments=("--allowedTools", "Write,Edit,Read"),
-    )
+    scripts = {
+        mode: (
+            reply(call("Read", file_path=".venv/pyvenv.cfg")),
+            reply(*writes, edit, call("Write", file_path=f"lib/{mode}.py", content="x = 1\n")),
+        )
+        for mode in ("acceptEdits", "bypassPermissions", "dontAsk")
+    }
+    results = await installed.play_in_modes(scripts, "--allowedTools", "Write,Edit,Read")
     assert installed.state() == before
-    refused = [result for result in results if "installation that runs agentcli" in result]
-    assert len(refused) == len(targets) + 1, results
-    assert (installed.work / "lib/module.py").read_text() == "x = 1\n"
+    for mode in scripts:
+        refused = [result for result in results[mode] if "installation that runs agentcli" in result]
+        assert len(refused) == len(targets) + 1, results[mode]
+        assert (installed.work / f"lib/{mode}.py").read_text() == "x = 1\n"
 
 
 async def test_a_sandboxed_command_cannot_change_the_installation(installed: Installed) -> None:
