@@ -62,7 +62,8 @@ async def test_a_glob_that_would_backtrack_for_ever_is_answered(program: Program
 @pytest.mark.parametrize("levels", [80, 600, 20_000])
 async def test_a_session_with_input_nested_very_deeply_is_resumed(program: Program, levels: int) -> None:
     deep = '{"a":' * levels + "1" + "}" * levels
-    async with LoopbackServer(reply(call_raw("Read", deep)), "Never mind.", "Here again.") as server:
+    nested = {**call_raw("Read", deep), "chunk": 10_000}
+    async with LoopbackServer(reply(nested), "Never mind.", "Here again.") as server:
         program.talk_to(server.url)
         first = await program.run("-p", "go")
         again = await program.run("-p", "-c", "and now?")

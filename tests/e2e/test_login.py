@@ -92,36 +92,34 @@ async def test_commands_cannot_see_the_key(program: Program) -> None:
     assert holders(program.home) == [kept_in(program.home)]
 
 
-async def test_a_search_through_the_home_folder_does_not_find_the_key(program: Program) -> None:
-    search = {"pattern": "sk-ant", "path": str(kept_in(program.home).parent), "output_mode": "content"}
-    async with LoopbackServer({"steps": [{"tool": "Grep", "input": search}]}, "done") as model:
-        await program.run("login", "--no-check", "--base-url", model.url, stdin=KEY.encode())
-        (kept_in(program.home).parent / "beside.txt").write_text("sk-ant-in-the-next-file")
-        done = await program.run("-p", "go", "--add-dir", str(program.home))
-        assert done.code == 0, done.err
-        assert b"in-the-next-file" in model.requests[-1].raw
-        assert KEY.encode() not in model.requests[-1].raw
-
-
-@pytest.mark.parametrize("rules", [(), ("--disallowedTools", "Read(**/*.pem)")])
-async def test_a_search_outside_of_the_project_does_not_find_the_key(program: Program, rules: tuple[str, ...]) -> None:
+async def test_searches_in_the_project_and_outside_of_it_do_not_find_the_key(program: Program) -> None:
     state = kept_in(program.home).parent
+    through_home = {"pattern": "sk-ant", "path": str(state), "output_mode": "content"}
     searches = [
         {"tool": "Grep", "input": {"pattern": "sk-ant", "path": path, "output_mode": "content"}}
         for path in (str(program.home), str(state), "link")
     ]
     searches.append({"tool": "Glob", "input": {"pattern": "*", "path": str(state)}})
-    async with LoopbackServer({"steps": searches}, "done") as model:
+    replies = [{"steps": [{"tool": "Grep", "input": through_home}]}, "done", *[{"steps": searches}, "done"] * 2]
+    async with LoopbackServer(*replies) as model:
         await program.run("login", "--no-check", "--base-url", model.url, stdin=KEY.encode())
         (state / "beside.txt").write_text("sk-ant-in-the-next-file")
         (program.work / "link").symlink_to(state)
-        done = await program.run("-p", "go", "--dangerously-skip-permissions", *rules)
+        # A session of an earlier run would be found, too.
+        run = ("-p", "go", "--no-session-persistence")
+        done = await program.run(*run, "--add-dir", str(program.home))
         assert done.code == 0, done.err
-        results = json.dumps(model.bodies[-1]["messages"][-1])
-    assert results.count("in-the-next-file") == 3, results
-    assert KEY not in results
-    assert "beside.txt" in results
-    assert kept_in(program.home).name not in results
+        assert b"in-the-next-file" in model.requests[-1].raw
+        assert KEY.encode() not in model.requests[-1].raw
+
+        for rules in ((), ("--disallowedTools", "Read(**/*.pem)")):
+            done = await program.run(*run, "--dangerously-skip-permissions", *rules)
+            assert done.code == 0, done.err
+            results = json.dumps(model.bodies[-1]["messages"][-1])
+            assert results.count("in-the-next-file") == 3, results
+            assert KEY not in results
+            assert "beside.txt" in results
+            assert kept_in(program.home).name not in results
 
 
 async def test_a_wrong_key_is_reported_and_not_saved(program: Program) -> None:

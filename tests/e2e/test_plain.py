@@ -68,15 +68,6 @@ async def test_a_reply_streams_in_block_by_block_and_nothing_printed_is_ever_cha
     assert not ADDRESSING.search(app.raw)
 
 
-async def test_text_typed_during_startup_is_sent_once_the_engine_is_ready(tmp_path: Path) -> None:
-    async with app_with(tmp_path, reply("an answer"), arguments=PLAIN) as (app, server):
-        await app.wait_for(lambda: app.raw)
-        await app.submit("a question")
-        await app.wait_for("an answer")
-        assert "a question" in last_user_text(server)
-        assert await leave(app) == 0
-
-
 async def test_the_prompt_argument_is_sent_and_then_tab_completes_and_shift_tab_changes_the_mode(
     tmp_path: Path,
 ) -> None:
@@ -102,42 +93,38 @@ async def test_the_prompt_argument_is_sent_and_then_tab_completes_and_shift_tab_
         assert await app.end() == 0
 
 
-async def test_ctrl_j_alt_enter_or_a_backslash_start_a_new_line_and_a_paste_sends_nothing(
-    tmp_path: Path,
-) -> None:
-    async with app_with(tmp_path, reply("an answer"), arguments=PLAIN) as (app, server):
+async def test_text_typed_during_startup_is_sent_later_and_new_lines_and_pastes_send_nothing(tmp_path: Path) -> None:
+    """Ctrl+J, Alt+Enter and a backslash before Enter start a new line."""
+    async with app_with(tmp_path, reply("an answer"), reply("another one"), arguments=PLAIN) as (app, server):
+        await app.wait_for(lambda: app.raw)
+        await app.submit("a question")
+        await app.wait_for("an answer")
+        assert "a question" in last_user_text(server)
         await prompted(app)
         await app.type("one\nthe second\x1b\rthree\\\r")
         await app.paste("four\nfive")
         await app.wait_for("five")
-        assert server.bodies == []
+        assert len(server.bodies) == 1
         await app.press("enter")
-        await app.wait_for("an answer")
+        await app.wait_for("another one")
         assert "one\\nthe second\\nthree\\nfour\\nfive" in last_user_text(server)
         assert await leave(app) == 0
 
 
-async def test_a_tool_is_one_line_with_the_end_of_its_output(tmp_path: Path) -> None:
+async def test_a_tool_is_one_line_with_the_end_of_its_output_and_a_limit_of_turns_one_sentence(tmp_path: Path) -> None:
     command = "seq 1 30"
     async with app_with(
         tmp_path,
-        reply(call("Bash", command=command)),
-        reply("done"),
-        arguments=[*PLAIN, "--allowed-tools", "Bash(seq *)", "--", "go"],
+        *(reply(call("Bash", command=command)), reply("done")),
+        *(reply(call("Glob", pattern="*")), reply(call("Glob", pattern="*.py"))),
+        arguments=[*PLAIN, "--max-turns", "2", "--allowed-tools", "Bash(seq *)", "--", "go"],
     ) as (app, _server):
         await app.wait_for("of the context")
         assert f"* Bash {command}" in app.text
         assert "… 22 more lines above" in app.text
         assert "\n  30\n" in app.text
-        assert await leave(app) == 0
-
-
-async def test_the_limit_of_turns_ends_the_work_with_a_sentence(tmp_path: Path) -> None:
-    async with app_with(
-        tmp_path,
-        reply(call("Glob", pattern="*")),
-        arguments=[*PLAIN, "--max-turns", "1", "go"],
-    ) as (app, _server):
+        await prompted(app)
+        await app.submit("go")
         await app.wait_for("Stopped at the turn limit.")
         assert await leave(app) == 0
 
@@ -190,11 +177,10 @@ async def test_a_command_is_asked_about_and_allowed_denied_denied_with_text_stop
         assert await leave(app) == 0
 
 
-async def test_a_change_is_shown_completely_before_it_is_made_and_not_again(tmp_path: Path) -> None:
+async def test_a_change_is_shown_completely_before_it_is_made_and_again_only_by_diff(tmp_path: Path) -> None:
     content = "".join(f"line {number}\n" for number in range(60))
-    async with app_with(
-        tmp_path, reply(call("Write", file_path="new.txt", content=content)), reply("done"), arguments=PLAIN
-    ) as (app, _server):
+    write = reply(call("Write", file_path="new.txt", content=content))
+    async with app_with(tmp_path, write, reply("done"), arguments=PLAIN, rows=200) as (app, _server):
         await prompted(app)
         await app.submit("go")
         await asked(app)
@@ -205,6 +191,14 @@ async def test_a_change_is_shown_completely_before_it_is_made_and_not_again(tmp_
         await app.wait_for("of the context")
         assert (app.work / "new.txt").read_text() == content
         assert app.raw.count(b"+line 30\x1b") == 1
+        await prompted(app)
+        await app.submit("/diff")
+        await app.wait_for("1 file changed in this session, +60 −0:")
+        await app.wait_for("@@ -0,0 +1,60 @@")
+        # In the terminal's colours.
+        await app.wait_for(lambda: re.search(rb"\x1b\[[\d;]*m\+line 30", app.raw[app.raw.rindex(b"/dev/null") :]))
+        await app.submit("/diff all")
+        await app.wait_for("not in a git repository")
         assert await leave(app) == 0
 
 
@@ -486,33 +480,25 @@ async def test_a_startup_failure_before_the_first_prompt_ends_the_session_too(tm
 # ------------------------------------------------------------------------------------------------- other terminals
 
 
-async def test_forty_columns_are_enough(tmp_path: Path) -> None:
+async def test_forty_columns_are_enough_and_no_color_means_no_colours(tmp_path: Path) -> None:
     async with app_with(
         tmp_path,
         reply("Some words that are longer than the line is wide, so they are wrapped between words."),
-        arguments=PLAIN,
-        columns=40,
-        rows=20,
-    ) as (app, _server):
-        await prompted(app)
-        await app.submit("what is longer than forty columns is wrapped")
-        await app.wait_for("Some words that are longer than the line\n")
-        assert await leave(app) == 0
-
-
-async def test_no_color_means_no_colours(tmp_path: Path) -> None:
-    async with app_with(
-        tmp_path,
         reply("`code` and **bold**", call("Bash", command="touch it")),
         reply("x"),
         arguments=PLAIN,
         environ={"NO_COLOR": "1"},
+        columns=40,
+        rows=40,
     ) as (app, _server):
+        await prompted(app)
+        await app.submit("what is longer than forty columns is wrapped")
+        await app.wait_for("Some words that are longer than the line\n")
         await prompted(app)
         await app.submit("go")
         await asked(app)
         await app.submit("y")
-        await app.wait_for("of the context")
+        await app.wait_for((app.work / "it").exists)
         assert await leave(app) == 0
     codes = {
         int(code) for found in re.findall(rb"\x1b\[([\d;]*)m", bytes(app.raw)) for code in found.split(b";") if code
@@ -539,14 +525,13 @@ async def test_hostile_text_of_model_and_tools_reaches_the_terminal_without_its_
         assert sequence not in app.raw.replace("❯".encode(), b""), sequence
 
 
-@pytest.mark.parametrize("term", ["dumb", ""])
-async def test_a_dumb_terminal_gets_plain_mode_without_escape_bytes(tmp_path: Path, term: str) -> None:
+async def test_a_dumb_terminal_gets_plain_mode_without_escape_bytes(tmp_path: Path) -> None:
     async with app_with(
         tmp_path,
         reply(think("hm"), say(f"# A heading\n\n{HOSTILE}\n"), call("Bash", command="touch it")),
         reply("all done"),
         reply(say("It begins."), pause(60)),
-        environ={"TERM": term},
+        environ={"TERM": "dumb"},
     ) as (app, server):
         await prompted(app)
         await app.submit("one \\")
@@ -572,12 +557,12 @@ async def test_a_dumb_terminal_gets_plain_mode_without_escape_bytes(tmp_path: Pa
     assert b"\x9b" not in app.raw
 
 
-async def test_lines_that_were_sent_before_a_question_do_not_answer_it_on_a_dumb_terminal(tmp_path: Path) -> None:
+async def test_lines_sent_before_a_question_do_not_answer_it_on_a_terminal_without_a_name(tmp_path: Path) -> None:
     async with app_with(
         tmp_path,
         reply(pause(0.5), call("Bash", command="touch it")),
         reply("done"),
-        environ={"TERM": "dumb"},
+        environ={"TERM": ""},
     ) as (app, server):
         await prompted(app)
         await app.submit("go")
@@ -589,6 +574,8 @@ async def test_lines_that_were_sent_before_a_question_do_not_answer_it_on_a_dumb
         await app.wait_for("of the context")
         assert not (app.work / "it").exists()
         assert await leave(app) == 0
+        assert app.is_restored
+    assert b"\x1b" not in app.raw
 
 
 async def test_the_setting_selects_plain_mode_or_the_app_which_share_one_history(tmp_path: Path) -> None:
@@ -607,19 +594,3 @@ async def test_the_setting_selects_plain_mode_or_the_app_which_share_one_history
         await app.press("up")
         await app.wait_for(lambda: app.box == "said in lines")
         assert await app.leave() == 0
-
-
-async def test_diff_prints_the_changes_in_the_terminals_colours(tmp_path: Path) -> None:
-    write = reply(call("Write", file_path="new.txt", content="first line\n"))
-    async with app_with(tmp_path, write, "Done.", arguments=[*PLAIN, "--allowedTools", "Write"]) as (app, _):
-        await prompted(app)
-        await app.submit("write it")
-        await app.wait_for("Done.")
-        await prompted(app)
-        await app.submit("/diff")
-        await app.wait_for("1 file changed in this session, +1 −0:")
-        await app.wait_for("@@ -0,0 +1 @@")
-        await app.wait_for(lambda: re.search(rb"\x1b\[[\d;]*m\+first line", app.raw[app.raw.rindex(b"/dev/null") :]))
-        await app.submit("/diff all")
-        await app.wait_for("not in a git repository")
-        assert await leave(app) == 0
