@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import PATH_WITH_PYTHON
-from tests.support.fork_server import PipedProcess, forked_with_pipes, forking_command
+from tests.support.fork_server import forked_with_pipes, forking_command
 from tests.support.scripts import call, reply, say
 from tests.support.server import LoopbackServer
-from tests.support.terminal import REPOSITORY, TerminalProgram, earlier_session
+from tests.support.terminal import REPOSITORY, TerminalProgram
 
 pytestmark = pytest.mark.anyio
 
@@ -34,11 +34,14 @@ CODES = {
     # There is no server of that name; tests/e2e/test_mcp_login.py signs in.
     "mcp login": (2,),
 }
-WORDS = {"demo --auto --speed 4": "--speed 100", "trust": "--yes"}
-"""Words added to a command so that it ends without a user, and soon."""
+WORDS = {"trust": "--yes"}
+"""Words added to a command so that it ends without a user."""
 
 FOR_THE_SHELL = {"|", "<", ">", ">>"}
 """Words of a line that make it more than one command with its arguments."""
+
+CONTINUING = {"-c", "-r"}
+"""Flags that need an earlier session."""
 
 
 def lines() -> list[str]:
@@ -49,39 +52,28 @@ def lines() -> list[str]:
 
 def opens_the_app(line: str) -> bool:
     words = shlex.split(line)
-    flags = {"-c", "-r"}
-    return words[0] == "agentcli" and (len(words) == 1 or words[1] in flags or " " in words[1])
+    return words[0] == "agentcli" and (len(words) == 1 or words[1] in CONTINUING or " " in words[1])
 
 
-TOUR = "agentcli demo"
-"""Needs a terminal and a user: tests/e2e/test_demo.py plays it."""
-RUNNABLE = [line for line in lines() if line != TOUR and not line.startswith("python3 -m venv")]
-IN_A_SHELL = [line for line in RUNNABLE if not opens_the_app(line)]
-IN_A_TERMINAL = [line for line in RUNNABLE if opens_the_app(line)]
-
-
-def test_only_the_tour_and_the_install_commands_that_ci_runs_are_skipped() -> None:
-    others = [line for line in lines() if line not in (*RUNNABLE, TOUR)]
-    assert [line for line in others if not line.startswith(INSTALL)] == []
-    assert len(IN_A_SHELL) > 25
-    assert len(IN_A_TERMINAL) >= 3
-
-
-async def start(line: str, work: Path, environ: dict[str, str]) -> asyncio.subprocess.Process | PipedProcess:
-    """Run the line in bash, or fork the program when the line is nothing but `agentcli` and its arguments."""
+def needs_a_shell(line: str) -> bool:
     command, *arguments = shlex.split(line)
-    if command == "agentcli" and FOR_THE_SHELL.isdisjoint(arguments):
-        words = ["-m", "agentcli", *arguments]
-        return await forked_with_pipes(words, work, environ, asyncio.subprocess.PIPE, 1 << 20)
-    return await asyncio.create_subprocess_exec(
-        # zsh's list of folders is a variable of our own here: in bash its second one.
-        *("bash", "-c", f'fpath=("" "$HOME"); {line}'),
-        cwd=work,
-        env=environ,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    return command != "agentcli" or not FOR_THE_SHELL.isdisjoint(arguments)
+
+
+TOURS = ("agentcli demo", "agentcli demo --auto --speed 4")
+"""tests/e2e/test_demo.py plays both, with a user and without."""
+RUNNABLE = [line for line in lines() if line not in TOURS and not line.startswith("python3 -m venv")]
+IN_A_TERMINAL = [line for line in RUNNABLE if opens_the_app(line)]
+IN_A_SHELL = [line for line in RUNNABLE if line not in IN_A_TERMINAL and needs_a_shell(line)]
+ALONE = [line for line in RUNNABLE if line not in (*IN_A_TERMINAL, *IN_A_SHELL)]
+
+
+def test_only_the_tours_and_the_install_commands_that_ci_runs_are_skipped() -> None:
+    others = [line for line in lines() if line not in (*RUNNABLE, *TOURS)]
+    assert [line for line in others if not line.startswith(INSTALL)] == []
+    assert len(IN_A_SHELL) > 5
+    assert len(ALONE) > 20
+    assert len(IN_A_TERMINAL) >= 3
 
 
 @pytest.fixture(scope="module")
@@ -94,57 +86,120 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return work
 
 
-@pytest.mark.parametrize("line", IN_A_SHELL)
-async def test_the_command_works_in_a_shell(line: str, tmp_path: Path, repository: Path) -> None:
-    home, work = tmp_path / "home", tmp_path / "work"
-    shutil.copytree(repository, work)
-    for folder in (home / ".config/fish/completions", home / "bin", work / "tests/data", tmp_path / "other"):
-        folder.mkdir(parents=True)
-    (home / "bin/agentcli").write_text(f'#!/bin/sh\nexec {shlex.join(forking_command("-m", "agentcli"))} "$@"\n')
-    (home / "bin/agentcli").chmod(0o755)
-    (work / "key.txt").write_text("sk-ant-0123456789abcdefghijklmnop\n")
-    (work / "tests/data/hello.json").write_text((REPOSITORY / "tests/data/hello.json").read_text())
-    (work / "pyproject.toml").write_text("")
-    if line.startswith("agentcli mcp") and " add " not in line:
-        files = {"command": sys.executable, "args": ["-S", str(REPOSITORY / "tests/support/mcp_server.py")]}
-        (home / ".config/agentcli").mkdir(parents=True)
-        (home / ".config/agentcli/settings.json").write_text(json.dumps({"mcpServers": {"files": files}}))
-    answer = reply(call("StructuredOutput", names=["a"])) if "--json-schema" in line else reply(say("an answer"))
-    async with LoopbackServer({**answer, "repeat": 5}) as server:
-        environ = {
+class Place:
+    """Folders and variables of one line, with what it reads, and what it has written."""
+
+    def __init__(self, line: str, folder: Path, repository: Path, url: str) -> None:
+        self.folder, home, self.work = folder, folder / "home", folder / "work"
+        shutil.copytree(repository, self.work)
+        for made in (home / ".config/fish/completions", home / "bin", self.work / "tests/data", folder / "other"):
+            made.mkdir(parents=True)
+        (home / "bin/agentcli").write_text(f'#!/bin/sh\nexec {shlex.join(forking_command("-m", "agentcli"))} "$@"\n')
+        (home / "bin/agentcli").chmod(0o755)
+        (self.work / "key.txt").write_text("sk-ant-0123456789abcdefghijklmnop\n")
+        (self.work / "tests/data/hello.json").write_text((REPOSITORY / "tests/data/hello.json").read_text())
+        (self.work / "pyproject.toml").write_text("")
+        if line.startswith("agentcli mcp") and " add " not in line:
+            files = {"command": sys.executable, "args": ["-S", str(REPOSITORY / "tests/support/mcp_server.py")]}
+            (home / ".config/agentcli").mkdir(parents=True)
+            (home / ".config/agentcli/settings.json").write_text(json.dumps({"mcpServers": {"files": files}}))
+        self.environ = {
             "HOME": str(home),
             "PATH": f"{home / 'bin'}:{PATH_WITH_PYTHON}",
             "PYTHONPATH": str(REPOSITORY),
             "LANG": "C.UTF-8",
-            "ANTHROPIC_BASE_URL": server.url,
+            "ANTHROPIC_BASE_URL": url,
             **({} if "login" in line else {"ANTHROPIC_API_KEY": "sk-test"}),
         }
         for shown in ("http://localhost:11434", "https://models.example.com"):
-            line = line.replace(shown, server.url)
+            line = line.replace(shown, url)
         words = line.removeprefix("agentcli ")
-        more = next((more for name, more in WORDS.items() if words == name), "")
-        process = await start(f"{line} {more}", work, environ)
-        key = b"sk-ant-0123456789abcdefghijklmnop\n" if words.startswith("login") else b""
+        self.line = f"{line} {WORDS.get(words, '')}"
+        self.codes = next((codes for name, codes in CODES.items() if words.startswith(name)), (0,))
+        (folder / "in").write_text("sk-ant-0123456789abcdefghijklmnop\n" if words.startswith("login") else "")
+
+    def problem(self, code: int | None) -> str:
+        shown = (self.folder / "out").read_text() + (self.folder / "err").read_text()
+        return "" if code in self.codes and "Traceback" not in shown else f"ended with {code}: {shown}"
+
+
+@pytest.mark.parametrize("line", IN_A_SHELL)
+async def test_the_command_works_in_a_shell(line: str, tmp_path: Path, repository: Path) -> None:
+    async with LoopbackServer({**reply(say("an answer")), "repeat": 5}) as server:
+        place = Place(line, tmp_path, repository, server.url)
+        with (
+            (tmp_path / "in").open() as given,
+            (tmp_path / "out").open("w") as out,
+            (tmp_path / "err").open("w") as err,
+        ):
+            process = await asyncio.create_subprocess_exec(
+                # zsh's list of folders is a variable of our own here: in bash its second one.
+                *("bash", "-c", f'fpath=("" "$HOME"); {place.line}'),
+                cwd=place.work,
+                env=place.environ,
+                stdin=given,
+                stdout=out,
+                stderr=err,
+            )
+            code = await process.wait()
+    assert place.problem(code) == ""
+
+
+_RUN_ALL = """
+import json, os, sys
+from pathlib import Path
+from agentcli.cli.main import main
+
+for folder, words, environ in json.loads(sys.stdin.read()):
+    os.chdir(f"{folder}/work")
+    os.environ.clear()
+    os.environ.update(environ)
+    for number, name in enumerate(("in", "out", "err")):
+        file = os.open(f"{folder}/{name}", os.O_RDWR | os.O_CREAT)
+        os.dup2(file, number)
+        os.close(file)
+    code = main(words, os.environ)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    Path(folder, "code").write_text(str(code))
+"""
+
+
+async def test_every_command_that_needs_no_shell_works(tmp_path: Path, repository: Path) -> None:
+    """Each in folders of its own, all in one process: its start took longer than most of the commands."""
+    names = reply(call("StructuredOutput", names=["a"]))
+    async with (
+        LoopbackServer({**reply(say("an answer")), "repeat": 100}) as server,
+        LoopbackServer({**names, "repeat": 5}) as structured,
+    ):
+        places = [
+            Place(line, tmp_path / str(number), repository, (structured if "--json-schema" in line else server).url)
+            for number, line in enumerate(ALONE)
+        ]
+        runs = [(str(place.folder), shlex.split(place.line)[1:], place.environ) for place in places]
+        environ = {"PYTHONPATH": str(REPOSITORY), "LANG": "C.UTF-8"}
+        process = await forked_with_pipes(["-c", _RUN_ALL], tmp_path, environ, asyncio.subprocess.PIPE, 1 << 20)
         assert process.stdin is not None
-        process.stdin.write(key)
+        process.stdin.write(json.dumps(runs).encode())
         process.stdin.close()
         out, err = await process.communicate()
-    expected = next((codes for name, codes in CODES.items() if words.startswith(name)), (0,))
-    assert process.returncode in expected, (out + err).decode()
-    assert b"Traceback" not in out + err
+    assert (process.returncode, out, err) == (0, b"", b"")
+    problems = {place.line: place.problem(int((place.folder / "code").read_text())) for place in places}
+    assert {line: problem for line, problem in problems.items() if problem} == {}
 
 
-@pytest.mark.parametrize("line", IN_A_TERMINAL)
-async def test_the_command_opens_the_app(line: str, tmp_path: Path) -> None:
+async def test_every_command_that_opens_the_app_does(tmp_path: Path) -> None:
+    """All in one project: first those that leave a session for the others to continue."""
     async with LoopbackServer({**reply(say("an answer")), "repeat": 5}) as server:
-        if "-c" in shlex.split(line) or "-r" in shlex.split(line):
-            await earlier_session(tmp_path, "the first one", reply(say("an answer")))
-        async with TerminalProgram(tmp_path, *shlex.split(line)[1:], url=server.url) as app:
-            if "-r" in shlex.split(line):
-                await app.wait_for("Resume a session")
-                await app.press("escape")
-                await app.wait_for("Resume a session", gone=True)
-            await app.ready()
-            if len(shlex.split(line)) > 1 and "-r" not in shlex.split(line):
-                await app.wait_for("an answer")
-            assert await app.leave() == 0
+        for arguments in sorted(
+            (shlex.split(line)[1:] for line in IN_A_TERMINAL), key=lambda words: not CONTINUING.isdisjoint(words)
+        ):
+            async with TerminalProgram(tmp_path, *arguments, url=server.url) as app:
+                if "-r" in arguments:
+                    await app.wait_for("Resume a session")
+                    await app.press("escape")
+                    await app.wait_for("Resume a session", gone=True)
+                await app.ready()
+                if arguments and "-r" not in arguments:
+                    await app.wait_for("an answer")
+                assert await app.leave() == 0
