@@ -426,9 +426,10 @@ async def _use_app_once() -> None:
     from agentcli.tui.start import Start
     from agentcli.tui.startup.preferences import load_preferences
     from agentcli.tui.terminal.translation import BackgroundColour
-    from tests.support import stylesheet_cache
+    from tests.support import quick_lookups, stylesheet_cache
     from tests.support.scripts import call, provider_for, reply
 
+    quick_lookups.install()
     stylesheet_cache.install()
     with tempfile.TemporaryDirectory() as folder:
         environ = {"PATH": os.environ["PATH"], "HOME": folder, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
