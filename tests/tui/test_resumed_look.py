@@ -24,7 +24,7 @@ from agentcli.tui.resume import replayed
 from tests.support.scripts import call, fails, pause, reply, say, think
 from tests.tui.test_app import PARSER, Desk, idle, until
 
-SIZE = (100, 500)
+SIZE = (100, 200)
 PLAN = "# Plan\n\n1. Look\n2. Change"
 QUESTIONS = [
     {
