@@ -101,9 +101,9 @@ def shown(app: AgentApp) -> str:
     return "\n".join(rows(app)).replace(str(app.preferences.cwd), "~/project")
 
 
-def test_a_conversation_is_on_the_screen_at_every_size(tmp_path: Path) -> None:
+def test_a_conversation_reads_like_this_and_is_on_the_screen_at_every_size(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        for size in ((120, 40), (80, 24), (40, 10)):
+        for size in ((80, 24), (120, 40), (40, 10)):
             await pilot.resize_terminal(*size)
             await sends(pilot, app, "look around")
             await idle(pilot, app)
@@ -112,40 +112,32 @@ def test_a_conversation_is_on_the_screen_at_every_size(tmp_path: Path) -> None:
             assert rows(app)[-1].strip().startswith("sonnet-5-5"), size
             assert "❯" in text, size
             assert not app._exception
+            if size == (80, 24):
+                reads_like_this(rows(app))
+
+    def reads_like_this(whole: list[str]) -> None:
+        begin = whole.index("❯ look around")
+        assert whole[begin : begin + 7] == [
+            "❯ look around",
+            "",
+            "▸ Thought for 1 s",
+            "",
+            "◆ I look.",
+            "",
+            "✓ Glob * · 1 file",
+        ]
+        assert "◆ All is well in 80 columns." in whole
+        rule = "─" * 80
+        assert whole[-4] == rule
+        assert whole[-3].startswith("❯ Ask anything")
+        assert whole[-2] == rule
 
     look = reply(think("hm"), "I look.", call("Glob", pattern="*"))
-    answers = [f"All is **well** in {width} columns." for width in (120, 80, 40)]
-    Desk(tmp_path, look, answers[0], look, answers[1], look, answers[2]).play(script, (120, 40))
+    answers = [f"All is **well** in {width} columns." for width in (80, 120, 40)]
+    Desk(tmp_path, look, answers[0], look, answers[1], look, answers[2]).play(script)
 
 
-def test_esc_folds_what_the_search_opened_unless_enter_chose_it(tmp_path: Path) -> None:
-    async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        await sends(pilot, app, "look around")
-        await idle(pilot, app)
-        for keys, stays in (((), False), (("down",), False), (("enter",), True)):
-            await pilot.press("ctrl+f", "ctrl+u", *"needle")
-            await until(pilot, lambda: "a needle" in shown(app))
-            await pilot.press(*keys, "escape")
-            await until(pilot, lambda: "Find" not in shown(app))
-            app.chat.transcript.frame()
-            await pilot.pause()
-            assert ("a needle" in shown(app)) is stays, keys
-
-    Desk(tmp_path, reply(think("first this\nthen a needle"), "Well.")).play(script)
-
-
-def test_the_hint_of_the_key_that_quits_ends_with_a_paste(tmp_path: Path) -> None:
-    async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        app.chat._leave("ctrl+c", "Ctrl+C")
-        await until(pilot, lambda: "Ctrl+C again quits" in shown(app))
-        app.chat.prompt.pasted("some text")
-        assert app.chat.activity._hint == ""
-        await until(pilot, lambda: "again quits" not in shown(app))
-
-    Desk(tmp_path).play(script)
-
-
-def test_a_search_that_was_closed_is_made_again_with_enter_or_by_the_command(tmp_path: Path) -> None:
+def test_a_closed_search_is_made_again_and_esc_folds_what_it_opened_unless_enter_chose_it(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "look around")
         await idle(pilot, app)
@@ -163,32 +155,28 @@ def test_a_search_that_was_closed_is_made_again_with_enter_or_by_the_command(tmp
         await pilot.press("escape")
         app.chat.finder.open("well")
         await until(pilot, lambda: "1 of 1" in shown(app))
+        await pilot.press("escape")
+        for keys, stays in (((), False), (("down",), False), (("enter",), True)):
+            await pilot.press("ctrl+f", "ctrl+u", *"needle")
+            await until(pilot, lambda: "a needle" in shown(app))
+            await pilot.press(*keys, "escape")
+            await until(pilot, lambda: "Find" not in shown(app))
+            app.chat.transcript.frame()
+            await pilot.pause()
+            assert ("a needle" in shown(app)) is stays, keys
 
-    Desk(tmp_path, "All is well.").play(script)
+    Desk(tmp_path, reply(think("first this\nthen a needle"), "All is well.")).play(script)
 
 
-def test_the_screen_reads_like_this(tmp_path: Path) -> None:
+def test_the_hint_of_the_key_that_quits_ends_with_a_paste(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        await sends(pilot, app, "look around")
-        await idle(pilot, app)
-        whole = rows(app)
-        begin = whole.index("❯ look around")
-        assert whole[begin : begin + 7] == [
-            "❯ look around",
-            "",
-            "▸ Thought for 1 s",
-            "",
-            "◆ I look.",
-            "",
-            "✓ Glob * · 1 file",
-        ]
-        assert "◆ Well." in whole
-        rule = "─" * 80
-        assert whole[-4] == rule
-        assert whole[-3].startswith("❯ Ask anything")
-        assert whole[-2] == rule
+        app.chat._leave("ctrl+c", "Ctrl+C")
+        await until(pilot, lambda: "Ctrl+C again quits" in shown(app))
+        app.chat.prompt.pasted("some text")
+        assert app.chat.activity._hint == ""
+        await until(pilot, lambda: "again quits" not in shown(app))
 
-    Desk(tmp_path, reply(think("hm"), "I look.", call("Glob", pattern="*")), "Well.").play(script)
+    Desk(tmp_path).play(script)
 
 
 def test_an_edit_is_asked_about_shown_and_made(tmp_path: Path) -> None:
@@ -206,89 +194,67 @@ def test_an_edit_is_asked_about_shown_and_made(tmp_path: Path) -> None:
     assert "text[0 : end]" in (desk.project / "parser.py").read_text()
 
 
-def test_esc_in_a_question_interrupts_and_the_next_prompt_works(tmp_path: Path) -> None:
+def test_esc_in_a_question_interrupts_gives_its_room_back_at_every_size_and_the_next_prompt_works(
+    tmp_path: Path,
+) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        await sends(pilot, app, "fix it")
-        await until(pilot, lambda: len(app.screen_stack) > 2)
-        await pilot.press("escape")
-        assert "Interrupted" in shown(app)
+        for size in ((40, 10), (120, 40)):
+            await pilot.resize_terminal(80, 24)
+            await sends(pilot, app, "fix it")
+            await until(pilot, lambda: app.chat.transcript.styles.padding.bottom > 0)
+            await pilot.resize_terminal(*size)
+            await until(pilot, lambda size=size: app.screen.size == size)
+            await pilot.press("escape")
+            assert "Interrupted" in shown(app), size
+            await idle(pilot, app)
+            assert app.chat.transcript.styles.padding.bottom == 0, size
+            assert "Interrupted" in shown(app), size
         await sends(pilot, app, "never mind")
         await idle(pilot, app)
         assert "Fine." in shown(app)
 
-    desk = Desk(tmp_path, reply(call("Read", file_path="parser.py"), call("Edit", **EDIT)), "Fine.")
+    edit = call("Edit", **EDIT)
+    desk = Desk(tmp_path, reply(call("Read", file_path="parser.py"), edit), reply(edit), "Fine.")
     desk.play(script)
     assert (desk.project / "parser.py").read_text() == PARSER
 
 
-def test_esc_during_a_stream_is_confirmed_before_the_next_frame(tmp_path: Path) -> None:
+def test_during_a_stream_prompts_queue_above_the_box_up_withdraws_one_and_esc_is_confirmed_at_once(
+    tmp_path: Path,
+) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "go")
         await until(pilot, lambda: "on and" in app.chat.transcript.source_text())
-        await pilot.press("escape")
-        assert "Interrupted" in shown(app)
-        await idle(pilot, app)
-
-    Desk(tmp_path, reply(say("on and on and on", chunk=3), pause(30))).play(script)
-
-
-def test_prompts_queue_above_the_box_and_up_withdraws_one(tmp_path: Path) -> None:
-    async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        await sends(pilot, app, "go")
-        await until(pilot, lambda: app.chat.session.busy)
+        assert app.chat.session.busy
         await sends(pilot, app, "and this")
         assert "and this" in shown(app)
         await pilot.press("up")
         assert app.chat.prompt.draft.text == "and this"
         await pilot.press("escape")
+        assert "Interrupted" in shown(app), "before the next frame"
         await idle(pilot, app)
 
-    Desk(tmp_path, reply(pause(30))).play(script)
+    Desk(tmp_path, reply(say("on and on and on", chunk=3), pause(30))).play(script)
 
 
-DIALOGS = {
-    "/model": "claude-haiku-5-5",
-    "/effort": "xhigh",
-    "/mode": "edits",
-    "/context": "system prompt",
-    "/cost": "Cost",
-    "/help": "/undo",
-    "/theme": "gruvbox-dark",
-    "/config": "sandbox.mode",
-    "/resume": "Resume",
-    "/tasks": "background",
-    "?": "Shift+Tab",
-}
-"""Words in the dialog that a line opens."""
-
-
-def test_every_dialog_opens_and_closes_with_esc_without_a_trace(tmp_path: Path) -> None:
-    async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        await until(pilot, lambda: "Esc interrupts" in shown(app) and "sonnet" in shown(app))
-        before = shown(app)
-        for line, words in DIALOGS.items():
-            if line == "?":
-                await pilot.press("?")
-            else:
-                await sends(pilot, app, line)
-            await until(pilot, lambda words=words: len(app.screen_stack) > 2 and words.lower() in shown(app).lower())
-            await pilot.press("escape")
-            await until(pilot, lambda: len(app.screen_stack) == 2)
-            assert shown(app) == before, line
-
-    desk = Desk(tmp_path)
-    desk.play(script)
-    assert not (tmp_path / ".config").exists()
-
-
-def test_a_theme_is_applied_and_saved(tmp_path: Path) -> None:
+def test_a_theme_is_applied_and_saved_and_esc_in_the_list_of_themes_returns_to_it(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "/theme nord")
         await until(pilot, lambda: app.theme == "nord")
         await until(pilot, lambda: "saved in" in shown(app))
+        assert '"nord"' in settings.read_text()
+        await sends(pilot, app, "/theme auto")
+        await until(pilot, lambda: app.themes.active.setting == "auto")
+        await until(pilot, lambda: shown(app).count("saved in") == 2)
+        await sends(pilot, app, "/theme")
+        await until(pilot, lambda: "● auto" in shown(app))
+        await pilot.press("down")
+        await until(pilot, lambda: app.themes.active.setting != "auto")
+        await pilot.press("escape")
+        await until(pilot, lambda: app.themes.active.setting == "auto")
 
+    settings = tmp_path / ".config/agentcli/settings.json"
     Desk(tmp_path).play(script)
-    assert '"nord"' in (tmp_path / ".config/agentcli/settings.json").read_text()
 
 
 def test_open_questions_take_the_colours_of_another_theme(tmp_path: Path) -> None:
@@ -327,33 +293,7 @@ def test_open_questions_take_the_colours_of_another_theme(tmp_path: Path) -> Non
     desk.play(script)
 
 
-def test_esc_in_the_list_of_themes_returns_to_auto(tmp_path: Path) -> None:
-    async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        await sends(pilot, app, "/theme auto")
-        await until(pilot, lambda: "saved in" in shown(app))
-        await sends(pilot, app, "/theme")
-        await until(pilot, lambda: "● auto" in shown(app))
-        await pilot.press("down")
-        await until(pilot, lambda: app.themes.active.setting != "auto")
-        await pilot.press("escape")
-        await until(pilot, lambda: app.themes.active.setting == "auto")
-
-    Desk(tmp_path).play(script)
-
-
-def test_a_session_with_a_name_is_continued_by_it(tmp_path: Path) -> None:
-    async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        await sends(pilot, app, "go")
-        await idle(pilot, app)
-        await sends(pilot, app, "/rename parser")
-        await until(pilot, lambda: "is now called parser" in shown(app))
-        app.leave()
-        await until(pilot, lambda: app.farewell.endswith("To continue this session: agentcli -r parser"))
-
-    Desk(tmp_path, "One.").play(script)
-
-
-def test_clear_starts_a_new_session_and_resume_finds_the_old_one(tmp_path: Path) -> None:
+def test_clear_starts_a_new_session_and_resume_finds_the_old_one_which_is_continued_by_its_name(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "first words")
         await idle(pilot, app)
@@ -365,6 +305,10 @@ def test_clear_starts_a_new_session_and_resume_finds_the_old_one(tmp_path: Path)
         await sends(pilot, app, f"/resume {old}")
         await until(pilot, lambda: session.engine is not None and session.engine.session_id == old)
         await until(pilot, lambda: "first words" in shown(app))
+        await sends(pilot, app, "/rename parser")
+        await until(pilot, lambda: "is now called parser" in shown(app))
+        app.leave()
+        await until(pilot, lambda: app.farewell.endswith("To continue this session: agentcli -r parser"))
 
     Desk(tmp_path, "An answer.").play(script)
 
@@ -418,10 +362,7 @@ def test_a_long_session_is_shown_searched_and_left_on_the_terminal_whole_althoug
     Desk(tmp_path, "One.", "Two.", "Three.").play(script)
 
 
-@pytest.mark.parametrize(
-    ("line", "words"), [("/resume", "Resume"), ("/config", "sandbox.mode"), ("/clear", "New session.")]
-)
-def test_commands_work_while_the_app_is_still_starting(tmp_path: Path, line: str, words: str) -> None:
+def test_commands_work_while_the_app_is_still_starting(tmp_path: Path) -> None:
     desk, checked = Desk(tmp_path, "Done."), threading.Event()
     make_options = desk.app._start_with.make_options
 
@@ -438,10 +379,16 @@ def test_commands_work_while_the_app_is_still_starting(tmp_path: Path, line: str
                 await sends(pilot, app, "/help")
                 await until(pilot, lambda: "type to search" in shown(app))
                 await pilot.press("escape")
-                await sends(pilot, app, line)
+                await sends(pilot, app, "/resume")
+                await until(pilot, lambda: app.screen is not app.chat and "Resume" in shown(app))
+                await pilot.press("escape")
+                await sends(pilot, app, "/clear")
+                await sends(pilot, app, "/config")
             finally:
                 checked.set()
-            await until(pilot, lambda: words in shown(app) and app.chat.session.engine is not None)
+            await until(pilot, lambda: "sandbox.mode" in shown(app) and app.chat.session.engine is not None)
+            await pilot.press("escape")
+            await until(pilot, lambda: "New session." in shown(app))
             assert "✗" not in shown(app)
             await app.chat.session.close()
 
@@ -486,20 +433,3 @@ def test_the_text_of_a_command_is_visible_wherever_the_view_was(tmp_path: Path) 
         await until(pilot, lambda: "no nope.toml" in shown(app))
 
     Desk(tmp_path, reply(say("\n\n".join(f"Paragraph {number}" for number in range(40))))).play(script)
-
-
-def test_a_question_answered_after_a_resize_gives_its_room_back(tmp_path: Path) -> None:
-    async def script(pilot: Pilot[int], app: AgentApp) -> None:
-        for size in ((40, 10), (120, 40)):
-            await pilot.resize_terminal(80, 24)
-            await sends(pilot, app, "fix it")
-            await until(pilot, lambda: app.chat.transcript.styles.padding.bottom > 0)
-            await pilot.resize_terminal(*size)
-            await until(pilot, lambda size=size: app.screen.size == size)
-            await pilot.press("escape")
-            await idle(pilot, app)
-            assert app.chat.transcript.styles.padding.bottom == 0, size
-            assert "Interrupted" in shown(app), size
-
-    edit = call("Edit", **EDIT)
-    Desk(tmp_path, reply(call("Read", file_path="parser.py"), edit), reply(edit)).play(script)
