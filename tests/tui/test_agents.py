@@ -270,7 +270,7 @@ def test_ended_agents_give_their_memory_back() -> None:
         for number in range(first, first + count):
             agent, call = f"explore-{number}", f"t{number}"
             session.show(task_call(call), agent_start(agent, call))
-            session.show(agent_work(agent, turns=3, text="The quick brown fox. " * 600, size=1_000))
+            session.show(agent_work(agent, turns=3, text="The quick brown fox. " * 300, size=1_000))
             gone.append(weakref.ref(session.presenter.agents._runs[agent].presenter))
             session.show(agent_end(agent, call), task_end(call), result())
         gc.collect()
@@ -278,12 +278,12 @@ def test_ended_agents_give_their_memory_back() -> None:
 
     tracemalloc.start()
     try:
-        before = run_agents(0, 2 * ENDED_KEPT)
-        after = run_agents(100, 3 * ENDED_KEPT)
+        before = run_agents(0, ENDED_KEPT)
+        after = run_agents(100, 2 * ENDED_KEPT)
     finally:
         tracemalloc.stop()
     # A row and a report each; what the last ones keep was there before, too.
-    assert (after - before) / (3 * ENDED_KEPT) < 4_000
+    assert (after - before) / (2 * ENDED_KEPT) < 4_000
     assert not any(reference() for reference in gone)
     kept = [item.progress for item in session.shown.of(AgentItem) if item.progress.items()]
     assert kept == [item.progress for item in session.shown.of(AgentItem)[-ENDED_KEPT:]]

@@ -27,7 +27,7 @@ def part() -> int:
 ```
 
 """
-LONG = "".join(PART.format(number=number) for number in range(120))
+LONG = "".join(PART.format(number=number) for number in range(60))
 PALETTE = Palette()
 
 
@@ -90,7 +90,7 @@ def test_the_transcript_continues_until_everything_is_shown() -> None:
                 await pilot.pause()
             assert not transcript.blocks()[0].behind
             rows = transcript.shown_rows()
-            assert any("return 119" in row for row in rows)
+            assert any("return 59" in row for row in rows)
             assert any("behind it" in row for row in rows)
 
     asyncio.run(run())

@@ -228,8 +228,8 @@ def test_without_colours_signs_show_the_changes() -> None:
     assert " 3 +     return text[0:end]" in seen
 
 
-def test_only_visible_rows_of_ten_thousand_lines_are_painted() -> None:
-    count = 10_000
+def test_only_visible_rows_of_thousands_of_lines_are_painted() -> None:
+    count = 2_000
     old = "".join(f"-old line {number}\n" for number in range(count))
     new = "".join(f"+new line {number}\n" for number in range(count))
     text = f"diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,{count} +1,{count} @@\n{old}{new}"
@@ -243,7 +243,7 @@ def test_only_visible_rows_of_ten_thousand_lines_are_painted() -> None:
             await pilot.pause(0.01)
         assert sheet.pager.row_count == 2 * count + 3
         await press(host, pilot, "end", PAUSE)
-        assert "10000 + new line 9999" in host.shown
+        assert "2000 + new line 1999" in host.shown
         await press(host, pilot, "home", PAUSE)
         assert len(sheet.pager.diff_layout._kept) < 100, "only rows that were on the screen"
 
@@ -289,11 +289,6 @@ def test_the_app_shows_the_agents_changes_and_with_a_those_since_head(tmp_path: 
         await sends(pilot, app, "change it")
         await idle(pilot, app)
         (desk.project / "mine.txt").write_text("mine\n")
-        for size in ((120, 40), (80, 24), (40, 10)):
-            await pilot.resize_terminal(*size)
-            await opens_and_closes(pilot, app)
-
-    async def opens_and_closes(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "/diff")
         await until(pilot, lambda: "2 files changed in this session" in "\n".join(rows(app)))
         assert "mine.txt" not in "\n".join(rows(app))
@@ -313,7 +308,7 @@ def test_the_app_shows_the_agents_changes_and_with_a_those_since_head(tmp_path: 
         tmp_path, reply(call("Bash", command=EDIT)), "Done.", permission_mode=PermissionMode.BYPASS
     )  # fmt: skip
     committed(desk.project)
-    desk.play(script, (120, 40))
+    desk.play(script)
 
 
 def test_diffs_in_the_output_of_commands_and_shell_lines_are_rendered_and_open_whole(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def some_script(number: int) -> tuple[list[str], list[int]]:
         lambda: chance.choice(OTHER),
         lambda: PASTE + "".join(chance.choices("xy\n日", k=chance.randint(1, 4))),
     )
-    script = [chance.choice(kinds)() for _step in range(chance.randint(1, 16))]
+    script = [chance.choice(kinds)() for _step in range(chance.randint(1, 10))]
     return script, [chance.randint(1, 6) for _chunk in range(chance.randint(0, 6))]
 
 

@@ -76,7 +76,7 @@ def test_a_box_that_shrinks_while_text_arrives_does_not_end_following() -> None:
     with_host(test)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_following_survives_any_order_of_resizes_and_new_text(seed: int) -> None:
     rng = random.Random(seed)
 
@@ -104,7 +104,7 @@ def test_following_survives_any_order_of_resizes_and_new_text(seed: int) -> None
     with_host(test)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_top_row_stays_while_heights_change(seed: int) -> None:
     rng = random.Random(seed)
 

@@ -136,16 +136,16 @@ def test_hostile_text_in_a_page_is_inert() -> None:
     play(TextPage("\x1b[2J", lines), steps, (40, 24))
 
 
-def test_a_hundred_thousand_lines_open_quickly_and_are_wrapped_once() -> None:
-    page = TextPage("Huge", [f"line {number} of a long log that is not too wide" for number in range(100_000)])
+def test_thirty_thousand_lines_open_quickly_and_are_wrapped_once() -> None:
+    page = TextPage("Huge", [f"line {number} of a long log that is not too wide" for number in range(30_000)])
 
     async def steps(host: Host, pilot: Pilot[None]) -> None:
-        assert time.process_time() - began < 2
+        assert time.process_time() - began < 1
         rows = page.pager._rows  # type: ignore[attr-defined]
         page.settle()
         assert page.pager._rows is rows  # type: ignore[attr-defined]
         await press(host, pilot, "end")
-        assert "line 99999" in host.shown
+        assert "line 29999" in host.shown
 
     began = time.process_time()
     play(page, steps)
@@ -632,7 +632,6 @@ def test_the_page_of_an_agent_is_live_and_follows_its_end() -> None:
         lambda: ContextPage(ITEMS, 20_000, 16_000),
         lambda: HelpPage(COMMANDS, KEYS_TABLE, lambda _usage: []),
         lambda: SettingsPage(settings(), FILES),
-        lambda: TasksPage(TASKS, lambda _id: ["x"]),
     ],
 )
 def test_every_page_works_at_every_size(page: Callable[[], Sheet[Any]]) -> None:

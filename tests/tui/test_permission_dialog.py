@@ -371,12 +371,14 @@ def test_a_truncated_diff_is_followed_by_the_complete_new_text() -> None:
     assert "3 last line" in text
 
 
-def test_a_very_long_text_is_laid_out_off_the_event_loop() -> None:
-    event = asked("mcp__x__y", {"text": "\n".join(f"row {number}" for number in range(12_000))})
+def test_a_very_long_text_is_laid_out_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("sheets.dialog", "dialogs.permission"):
+        monkeypatch.setattr(f"agentcli.tui.{module}.LONG", 4_000)
+    event = asked("mcp__x__y", {"text": "\n".join(f"row {number}" for number in range(600))})
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "end")
-        assert any("row 11999" in row for row in shown(host))
+        assert any("row 599" in row for row in shown(host))
 
     play(dialog(event), script)
 

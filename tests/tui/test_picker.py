@@ -89,9 +89,10 @@ def test_a_capital_letter_makes_a_query_exact() -> None:
     assert labels(find(entries_of(rows), "Rea")) == ["Read file"]
 
 
-def test_a_sliced_search_finds_the_same_as_a_complete_one() -> None:
+def test_a_sliced_search_finds_the_same_as_a_complete_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RowSearch, "SLICE", 200)
     random.seed(7)
-    entries = entries_of(Row(n, " ".join(random.choices(["alpha", "beta", "gamma"], k=4))) for n in range(5000))
+    entries = entries_of(Row(n, " ".join(random.choices(["alpha", "beta", "gamma"], k=4))) for n in range(500))
     search = RowSearch(entries, "alp gam")
     steps = 1
     while not search.step():
@@ -326,21 +327,22 @@ def test_without_colours_found_letters_and_the_cursor_can_still_be_seen() -> Non
     play(picker, steps)
 
 
-def test_ten_thousand_rows_are_searched_without_delaying_keys() -> None:
+def test_many_rows_are_searched_without_delaying_keys() -> None:
     random.seed(1)
     words = ["fix", "the", "parser", "bug", "in", "session", "loading", "tests", "for", "width", "of", "tables"]
-    rows = [Row(number, " ".join(random.choices(words, k=8)), "2 h ago") for number in range(10_000)]
-    rows.append(Row(10_000, "the needle"))
-    assert answer(Picker("Many", rows), *"needle", "enter") == 10_000
+    rows = [Row(number, " ".join(random.choices(words, k=8)), "2 h ago") for number in range(5_000)]
+    rows.append(Row(5_000, "the needle"))
+    assert answer(Picker("Many", rows), *"needle", "enter") == 5_000
     began = time.process_time()
     assert RowSearch(entries_of(rows[:2000]), "needle").step() is True
     assert time.process_time() - began < 0.5
 
 
-def test_keys_count_in_the_order_in_which_they_were_pressed_however_fast() -> None:
-    rows = [Row(number, f"row number {number}") for number in range(6000)]
-    assert answer(Picker("Many", rows), *"5999", "enter") == 5999
-    assert answer(Picker("Many", rows), *"5999", "backspace", "down", "enter") == 5990
+def test_keys_count_in_the_order_in_which_they_were_pressed_however_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RowSearch, "SLICE", 100)
+    rows = [Row(number, f"row number {number}") for number in range(300)]
+    assert answer(Picker("Many", rows), *"299", "enter") == 299
+    assert answer(Picker("Many", rows), *"299", "backspace", "down", "enter") == 290
     assert answer(Picker("Many", rows), "down", *"row", "enter") == 0
 
 

@@ -124,7 +124,7 @@ def check(host: Host) -> None:
         assert not any(ord(character) < 32 for character in strip.text)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_any_order_of_keys_is_handled(seed: int) -> None:
     chance = random.Random(seed)
     table = key_table()

@@ -258,14 +258,14 @@ def test_requesting_everything_loads_everything() -> None:
         app = Host()
         async with app.run_test(size=(40, 10)) as pilot:
             transcript = app.transcript
-            transcript.apply([Above(notices(0, 2_000))])
+            transcript.apply([Above(notices(0, 500))])
             transcript.find("notice 3")
             finish(transcript)
             assert transcript.match_count == 1 + 10 + 100, "3, 30 to 39, 300 to 399"
             transcript.home()
             await pilot.pause()
             assert "notice 0" in transcript.shown_rows()[0]
-            transcript.apply([Above(notices(5_000, 1_000)), Clear()])
+            transcript.apply([Above(notices(5_000, 200)), Clear()])
             assert transcript.items() == [], "what is cleared does not come back"
 
     asyncio.run(run())

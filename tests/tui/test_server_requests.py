@@ -111,7 +111,7 @@ def test_without_a_known_price_a_server_cannot_be_allowed_for_the_session() -> N
     assert "in this session" not in seen
 
 
-@pytest.mark.parametrize("size", [(40, 10), (80, 24), (120, 40)])
+@pytest.mark.parametrize("size", [(40, 10), (80, 24)])
 def test_nothing_of_a_server_is_obeyed_by_the_terminal(size: tuple[int, int]) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J[red]bold[/]\u202e"
     for seen in (look(address(message=evil), size), look(sampling(evil), size, "end")):

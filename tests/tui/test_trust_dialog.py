@@ -110,13 +110,12 @@ def test_hostile_content_is_only_text() -> None:
         TrustedContent(".mcp.json", "2", "{not json \x9b31m\r\nsecond\ttab 日本語🎉"),
         TrustedContent(".agentcli/deep.json", "3", "[" * 100_000),
     )
-    for size in ((100, 60), (40, 10)):
+    for size in ((40, 10), (100, 60)):
         text = look(dialog(state(parts[:2])), size)
         assert "\x1b" not in text
         assert "\x9b" not in text
         assert "\x07" not in text
         assert "\u202e" not in text
-    text = look(dialog(state(parts[:2])), (100, 60))
     assert "a<U+202E>b<U+200B>" in text
     assert "[red]rm" in text
     assert "<U+202E>settings.json" in text

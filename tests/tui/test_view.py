@@ -66,11 +66,11 @@ def operation(rng: random.Random, ids: list[str], number: int) -> Operation:
     return Remove(rng.choice(ids)) if kind < 0.995 else Clear()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_the_view_is_a_window_on_all_rows_whatever_happens(seed: int) -> None:
     rng = random.Random(seed)
     conversation = TranscriptItems(RowsBlock, Palette())  # type: ignore[arg-type]
-    conversation.layouts.most_rows = rng.choice((10, 3000))
+    conversation.layouts.most_rows = (10, 3000)[seed % 2]
     view = Viewport(conversation)
     view.height = 8
     conversation.set_width(80)
