@@ -190,6 +190,20 @@ def look(dialog: ModalScreen[Any], size: tuple[int, int] = (80, 24), keys: str =
     return "\n".join(seen)
 
 
+def looks(dialog: ModalScreen[Any], *scripts: str, size: tuple[int, int] = (80, 24)) -> list[str]:
+    """What the dialog looks like after each of these keys, pressed one after the other."""
+    seen: list[str] = []
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        for keys in scripts:
+            if keys:
+                await press(pilot, keys)
+            seen.append("\n".join(shown(host)))
+
+    play(dialog, script, size)
+    return seen
+
+
 def asked(name: str, input: Json, **more: Any) -> PermissionRequested:
     facts: dict[str, Any] = {"title": name, "reason": "No rule allows it", **more}
     return PermissionRequested(request_id="r1", tool_use_id="t1", name=name, input=input, **facts)

@@ -13,7 +13,7 @@ from agentcli.tui.app import AgentApp
 from agentcli.tui.pages.context import ContextPage
 from tests.support.scripts import reply
 from tests.tui import test_app
-from tests.tui.sheet_host import PAUSE, UNANSWERED, answer, look
+from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, after_each, look, play, press
 
 ITEMS = [
     ContextItem(id="system", category="system", label="System prompt", tokens=3000, cached=True),
@@ -75,13 +75,17 @@ def page(context: Context) -> ContextPage:
 
 def test_p_pins_and_unpins_and_a_sign_shows_it() -> None:
     context = Context()
-    seen = look(page(context), "p", PAUSE)
-    assert context.pinned == {"r:0"}
-    assert " ❯ R◆ Read parser.py" in seen
-    assert "p unpin" in seen
-    seen = look(page(context), "p", PAUSE)
-    assert context.pinned == set()
-    assert "◆" not in seen
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        await press(host, pilot, "p", PAUSE)
+        assert context.pinned == {"r:0"}
+        assert " ❯ R◆ Read parser.py" in host.shown
+        assert "p unpin" in host.shown
+        await press(host, pilot, "p", PAUSE)
+        assert context.pinned == set()
+        assert "◆" not in host.shown
+
+    play(page(context), steps)
 
 
 def test_with_a_pinned_item_every_row_still_shows_its_cache_state() -> None:
@@ -100,17 +104,22 @@ def test_pinning_twice_quickly_has_the_same_effect_as_slowly() -> None:
 
 def test_d_shows_the_price_in_one_line_and_enter_confirms() -> None:
     context = Context()
-    asked = look(page(context), "d", size=(120, 30))
-    assert f"Drop it with its call? That {SAVES}." in asked
-    assert asked.splitlines()[-1].endswith("Enter drop it")
-    assert context.done == []
-    seen = look(page(context), "d", "enter", PAUSE, size=(120, 30))
-    assert context.done == ["drop r:0"]
-    assert f"Dropped: {SAVES}." in seen
-    assert "Dropped from the context" in seen
-    assert "dropped, 6k tokens" in seen
-    assert "u restore" in seen
-    assert "3k of 20k tokens" in seen
+
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        await press(host, pilot, "d")
+        assert f"Drop it with its call? That {SAVES}." in host.shown
+        assert host.shown.splitlines()[-1].endswith("Enter drop it")
+        assert context.done == []
+        await press(host, pilot, "enter", PAUSE)
+        assert context.done == ["drop r:0"]
+        seen = host.shown
+        assert f"Dropped: {SAVES}." in seen
+        assert "Dropped from the context" in seen
+        assert "dropped, 6k tokens" in seen
+        assert "u restore" in seen
+        assert "3k of 20k tokens" in seen
+
+    play(page(context), steps, (120, 30))
 
 
 def test_on_a_small_screen_the_question_and_its_price_are_visible_before_enter() -> None:
@@ -121,19 +130,26 @@ def test_on_a_small_screen_the_question_and_its_price_are_visible_before_enter()
 
 def test_esc_or_moving_on_keeps_the_item_and_the_page() -> None:
     context = Context()
-    assert answer(page(context), "d", "escape") is UNANSWERED
-    assert answer(page(context), "d", "escape", "escape") is None
-    seen = look(page(context), "d", "down", "enter", PAUSE)
+    kept, moved_up, moved_on, closed = after_each(
+        page(context),
+        ("d", "escape"),
+        ("d", "up"),
+        ("home", "d", "down", "enter", PAUSE),
+        ("escape", PAUSE, "d", "escape", "escape"),
+    )
+    assert kept[0] is UNANSWERED
+    assert moved_up[0] is UNANSWERED
+    assert "All of system" in moved_on[1]
+    assert closed[0] is None
     assert context.done == []
-    assert "All of system" in seen
-    assert answer(page(context), "d", "up") is UNANSWERED
 
 
 def test_an_item_that_cannot_be_dropped_shows_the_reason_below_the_list() -> None:
     context = Context()
     context.pinned.add("r:0")
-    assert "It is pinned. Unpin it first." in look(page(context), "d")
-    assert SYSTEM in look(page(context), "down", "d")
+    pinned, system = after_each(page(context), ("d",), ("down", "d"))
+    assert "It is pinned. Unpin it first." in pinned[1]
+    assert SYSTEM in system[1]
 
 
 def test_u_restores_a_dropped_item() -> None:
@@ -148,10 +164,10 @@ def test_u_restores_a_dropped_item() -> None:
 def test_enter_shows_the_escaped_text_of_an_item_even_of_a_dropped_one() -> None:
     context = Context()
     context.left_out |= {"r:0", "c:0"}
-    for keys, what in ((("enter",), "All of system"), (("end", "enter"), "All of r:0")):
-        seen = look(page(context), *keys, PAUSE)
-        assert what in seen
-        assert "\x1b" not in seen
+    first, last = after_each(page(context), ("enter", PAUSE), ("escape", PAUSE, "end", "enter", PAUSE))
+    assert "All of system" in first[1]
+    assert "All of r:0" in last[1]
+    assert "\x1b" not in first[1] + last[1]
 
 
 def test_without_a_handler_the_page_is_read_only() -> None:

@@ -279,28 +279,29 @@ def test_items_are_sorted_by_size_or_by_position() -> None:
             if "this prompt" in line or "ago" in line or "always" in line
         ]
 
-    by_size = look(ContextPage(ITEMS, 20_000, 0))
+    (_, by_size), (_, by_position) = after_each(ContextPage(ITEMS, 20_000, 0), (), ("s",))
     assert order(by_size) == ["Read parser.py", "System prompt", "Tool Read", "find the bug"]
     assert " ❯ R Read parser.py      6k    30%     this prompt\n" in by_size
     assert "   P find the bug        20   0.1%    1 prompt ago  not cached\n" in by_size
-    assert order(look(ContextPage(ITEMS, 20_000, 0), "s")) == [item.label for item in ITEMS]
+    assert order(by_position) == [item.label for item in ITEMS]
 
 
 def test_the_number_in_the_title_equals_the_number_of_items() -> None:
     items = [ContextItem(f"i{number}", "answers", f"answer {number}", 100) for number in range(12)]
-    assert "─ 12 items ─" in look(ContextPage(items, 20_000, 0)).splitlines()[0]
-    assert "─ 1 of 12 items ─" in look(ContextPage(items, 20_000, 0), "/", *"11").splitlines()[0]
+    everything, found = after_each(ContextPage(items, 20_000, 0), (), ("/", *"11"))
+    assert "─ 12 items ─" in everything[1].splitlines()[0]
+    assert "─ 1 of 12 items ─" in found[1].splitlines()[0]
 
 
 def test_while_context_items_are_searched_letters_are_no_keys() -> None:
-    found, searched, closed = after_each(
-        ContextPage(ITEMS, 20_000, 0), ("/", *"syst"), ("escape",), ("escape",)
+    chosen, found, searched, closed = after_each(
+        ContextPage(ITEMS, 20_000, 0), ("enter",), ("/", *"syst"), ("escape",), ("escape",)
     )  # fmt: skip
+    assert chosen[0] is UNANSWERED
     assert "1 of 4" in found[1]
     assert " ❯ S System prompt" in found[1]
     assert searched[0] is UNANSWERED
     assert closed[0] is None
-    assert answer(ContextPage(ITEMS, 20_000, 0), "enter") is UNANSWERED
 
 
 def test_every_kind_of_item_has_its_own_letter() -> None:
@@ -415,14 +416,7 @@ def test_settings_show_value_and_source_with_changed_ones_first() -> None:
     assert "│ From      settings.json" in "\n".join(seen)
 
 
-def test_choosing_an_option_changes_the_setting() -> None:
-    page = SettingsPage(settings(), FILES)
-    assert answer(page, *"sandbox.mode", "enter", PAUSE, *"strict", "enter") == SettingChange(
-        "sandbox.mode", "strict", "user"
-    )
-
-
-def test_text_typed_before_the_next_screen_opens_goes_to_it() -> None:
+def test_choosing_an_option_changes_the_setting_also_when_it_is_typed_before_the_list_opens() -> None:
     keys = (*"sandbox.mode", "enter", *"strict", PAUSE, "enter")
     assert answer(SettingsPage(settings(), FILES), *keys) == SettingChange("sandbox.mode", "strict", "user")
 
@@ -435,11 +429,12 @@ def test_tab_changes_where_a_value_is_saved() -> None:
 
 
 def test_a_typed_value_must_be_valid() -> None:
-    assert answer(SettingsPage(settings(), FILES), *"maxRetries", "enter", PAUSE, "7", "enter") == SettingChange(
-        "maxRetries", 7, "user"
-    )
-    wrong = SettingsPage(settings(), FILES)
-    assert "it must be at most 100" in look(wrong, *"maxRetries", "enter", PAUSE, *"700", "enter")
+    number = SettingsPage(settings(), FILES)
+    wrong, right = after_each(
+        number, (*"maxRetries", "enter", PAUSE, *"700", "enter"), ("backspace", "backspace", "enter")
+    )  # fmt: skip
+    assert "it must be at most 100" in wrong[1]
+    assert right[0] == SettingChange("maxRetries", 7, "user")
     text = SettingsPage(settings(), FILES)
     assert answer(text, *"smallModel", "enter", PAUSE, *"my model", "enter") == SettingChange(
         "smallModel", "my model", "user"
@@ -524,10 +519,10 @@ def test_hooks_are_listed_by_event_found_by_typing_and_shown_whole() -> None:
         "   run-tests  ~/.claude/settings.json\n"
         " type search · ↑↓ move · Enter show · Esc back"
     )
-    found = look(HooksPage(hooks), *"tests")
+    (_, found), (_, whole) = after_each(HooksPage(hooks), (*"tests",), (*["backspace"] * 5, "home", "enter"))
     assert "run-tests" in found
     assert "check.sh" not in found
-    assert "Last run: denied, 0.1 s" in look(HooksPage(hooks), "enter")
+    assert "Last run: denied, 0.1 s" in whole
     play(HooksPage(hooks), through_all_sizes)
 
 
@@ -544,8 +539,9 @@ def test_enter_shows_the_output_and_escape_goes_back_to_the_list() -> None:
     def output(id: str) -> list[str]:
         return [f"output of {id}"]
 
-    assert " output of bash_2\n" in look(TasksPage(TASKS, output), "down", "enter")
-    assert "─── Background commands" in look(TasksPage(TASKS, output), "down", "enter", PAUSE, "escape")
+    opened, back = after_each(TasksPage(TASKS, output), ("down", "enter"), (PAUSE, "escape"))
+    assert " output of bash_2\n" in opened[1]
+    assert "─── Background commands" in back[1]
 
 
 def test_tasks_that_change_keep_the_cursor() -> None:
@@ -581,16 +577,21 @@ def test_agents_stand_beside_background_commands() -> None:
 
 
 def test_an_agent_is_found_by_its_id_opened_and_stopped() -> None:
-    found = look(TasksPage(TASKS, no_output, agents=agents()), "/", *"explore")
+    (_, found), (_, ended), (_, opened), (stopped, _) = after_each(
+        TasksPage(TASKS, no_output, agents=agents()),
+        ("/", *"explore"),
+        ("escape", "home", "down", "k"),
+        ("enter", PAUSE),
+        ("escape", PAUSE, "up", "k"),
+    )
     assert "explore-1" in found
     assert "bash_1" not in found
-    opened = look(TasksPage(TASKS, no_output, agents=agents()), "down", "enter")
+    assert "explore-1 has ended already." in ended
     assert "─── explore-1: Find the callers" in opened
     assert "│ ❯ Find all callers." in opened
     assert "✓ Grep head · 2 matches" in opened
-    assert answer(TasksPage(TASKS, no_output, agents=agents()), "k") == ("stop", "general-1")
+    assert stopped == ("stop", "general-1")
     assert answer(TasksPage(TASKS, no_output, agents=agents()), "enter", PAUSE, "s") == ("stop", "general-1")
-    assert "explore-1 has ended already." in look(TasksPage(TASKS, no_output, agents=agents()), "down", "k")
 
 
 def test_an_id_that_comes_again_in_a_resumed_session_is_the_newest_agent_s() -> None:

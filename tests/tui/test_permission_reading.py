@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.sheets.scroller import LineScroller
-from tests.tui.dialog_host import OPEN, Host, asked, look, play, press, replies, settled, shown, stays_open
+from tests.tui.dialog_host import OPEN, Host, asked, look, looks, play, press, replies, settled, shown, stays_open
 from tests.tui.test_permission_dialog import EDIT, dialog
 
 LONG = asked(
@@ -52,13 +52,13 @@ def test_a_long_command_can_always_be_denied() -> None:
 
 
 def test_unread_lines_are_counted_and_a_refused_answer_says_what_to_do_first() -> None:
-    before, after = look(dialog(LONG)), look(dialog(LONG), keys="y")
+    before, after, read = looks(dialog(LONG), "", "y", "end")
     assert "more lines: scroll to the end to allow" in before
     assert "Read to the end first: ↓ " in after
     assert before.splitlines()[1:10] == after.splitlines()[1:10]
     assert "Read first: ↓ 44 · PgDn, End" in look(dialog(LONG), (40, 10), keys="enter")
     assert " PgDn Space ↓ scroll · n deny · End go to the end · Esc stop" in before
-    assert "scroll to the end to allow" not in look(dialog(LONG), keys="end")
+    assert "scroll to the end to allow" not in read
 
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 10), (20, 5)])
@@ -176,18 +176,28 @@ def test_a_broader_rule_has_to_be_on_the_screen_before_it_can_be_saved() -> None
 
 def test_a_rule_can_be_edited_and_is_described_again() -> None:
     keys = "r | " + " ".join(["backspace"] * 3) + " | * ) enter"
-    assert answers(PYTEST, f"{keys} | a") == [Answer("allow", rules=("Bash(pytest *)",))]
-    text = look(dialog(PYTEST), keys=keys)
-    assert "covers pytest with any arguments" in text
-    assert "3\u00a0of\u00a03" in text
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, keys)
+        text = "\n".join(shown(host))
+        assert "covers pytest with any arguments" in text
+        assert "3\u00a0of\u00a03" in text
+        await press(pilot, "a")
+        assert host.answer == Answer("allow", rules=("Bash(pytest *)",))
+
+    play(dialog(PYTEST), script)
     elsewhere = look(dialog(PYTEST), keys="r | ctrl+u | B a s h ( l s ) enter")
     assert "It does not match this call" in elsewhere
 
 
 def test_an_invalid_rule_is_explained_and_nothing_is_saved() -> None:
-    text = look(dialog(PYTEST), keys="r | backspace | enter")
-    assert "Not a permission rule" in text
-    assert answers(PYTEST, "r | backspace | enter | escape | a") == [Answer("allow", rules=("Bash(pytest -q)",))]
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "r | backspace | enter")
+        assert any("Not a permission rule" in row for row in shown(host))
+        await press(pilot, "escape | a")
+        assert host.answer == Answer("allow", rules=("Bash(pytest -q)",))
+
+    play(dialog(PYTEST), script)
 
 
 @pytest.mark.parametrize("typed", ["B a s h", "B a s h ( p y t h o n 3 space * )", "B a s h ( s h )"])

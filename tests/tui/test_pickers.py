@@ -24,7 +24,7 @@ from agentcli.tui.pickers.theme import ThemePicker
 from agentcli.tui.sheets.picker import Picker
 from agentcli.tui.sheets.rows import Row
 from agentcli.tui.theme.palette import Palette
-from tests.tui.sheet_host import UNANSWERED, Host, answer, look, play, press, through_all_sizes
+from tests.tui.sheet_host import UNANSWERED, Host, after_each, answer, look, play, press, through_all_sizes
 
 # -------------------------------------------------------------------------------------------------------------- models
 
@@ -60,8 +60,9 @@ def test_the_model_picker_returns_an_id() -> None:
 
 
 def test_any_name_can_be_typed_and_is_marked_as_unknown() -> None:
-    assert answer(ModelPicker(Catalog(), "opus"), *"my-llama", "enter") == "my-llama"
-    assert "its context window and price are unknown" in look(ModelPicker(Catalog(), "opus"), *"my-llama")
+    typed, chosen = after_each(ModelPicker(Catalog(), "opus"), (*"my-llama",), ("enter",))
+    assert "its context window and price are unknown" in typed[1]
+    assert chosen[0] == "my-llama"
 
 
 def test_a_short_name_finds_its_model_and_not_itself() -> None:
@@ -112,8 +113,9 @@ def test_the_effort_picker_returns_a_level_or_auto() -> None:
 
 def test_a_level_that_the_model_lacks_cannot_be_chosen() -> None:
     info = Catalog().get("claude-haiku-4-5")
-    assert answer(EffortPicker(info, "auto"), "down", "enter") is UNANSWERED
-    assert "claude-haiku-4-5 does not support effort levels" in look(EffortPicker(info, "auto"))
+    first, chosen = after_each(EffortPicker(info, "auto"), (), ("down", "enter"))
+    assert "claude-haiku-4-5 does not support effort levels" in first[1]
+    assert chosen[0] is UNANSWERED
 
 
 def test_an_unknown_price_is_shown_and_not_called_free() -> None:
@@ -126,12 +128,14 @@ def test_an_unknown_price_is_shown_and_not_called_free() -> None:
 
 
 def test_the_mode_picker_explains_every_mode_and_marks_the_dangerous_one() -> None:
-    seen = look(ModePicker(PermissionMode.PLAN), size=(80, 24))
+    (_, seen), (_, last), (chosen, _) = after_each(
+        ModePicker(PermissionMode.PLAN), (), ("end",), (*"accept", "enter")
+    )  # fmt: skip
     assert " ❯ ● plan mode             changes nothing until you approve a plan\n" in seen
     assert "     ! bypass permissions  dangerous: allows almost everything\n" in seen
     assert "In settings: plan. " in seen
-    assert "! Commands and edits run without review" in look(ModePicker(PermissionMode.PLAN), "end")
-    assert answer(ModePicker(PermissionMode.PLAN), *"accept", "enter") is PermissionMode.ACCEPT_EDITS
+    assert "! Commands and edits run without review" in last
+    assert chosen is PermissionMode.ACCEPT_EDITS
 
 
 # -------------------------------------------------------------------------------------------------------------- themes
