@@ -258,7 +258,7 @@ def test_requesting_everything_loads_everything() -> None:
         app = Host()
         async with app.run_test(size=(40, 10)) as pilot:
             transcript = app.transcript
-            transcript.apply([Above(notices(0, 500))])
+            transcript.apply([Above(notices(0, 2_000))])
             transcript.find("notice 3")
             finish(transcript)
             assert transcript.match_count == 1 + 10 + 100, "3, 30 to 39, 300 to 399"
