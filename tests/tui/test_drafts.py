@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from textual.pilot import Pilot
 
 from agentcli.interactive.drafts.draft import Draft, ImagePiece, PastedPiece, image_chip, pasted_chip
 from agentcli.interactive.drafts.saved import DraftStore, drafts_folder
+from tests.support.fork_server import forked_with_streams
 from tests.tui.prompt_host import Host, paste, play, press, write
 
 CHIP = "[Pasted #1: 20 lines]"
@@ -37,7 +36,8 @@ def crashed(folder: Path, text: str) -> None:
         "    os.kill(os.getpid(), 9)\n"
         "asyncio.run(main())\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(folder), text], check=False)
+    with Path(os.devnull).open("r+b") as nothing:
+        forked_with_streams(["-c", code, str(folder), text], Path.cwd(), os.environ, [nothing.fileno()] * 3).wait()
 
 
 def test_a_draft_has_a_form_that_json_can_hold_and_comes_back_whole() -> None:
