@@ -254,7 +254,7 @@ def test_rows_are_as_many_as_were_measured_at_every_width() -> None:
     text = (
         "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,5 @@\n"
         "-\tif x:\n+\tif \u4e2d\u6587 and x == 'long enough':\n"
-        " same   \n+" + "word " * 60 + "\n+" + "x" * 4_000 + "\n \n\\ No newline at end of file\n"
+        " same   \n+" + "word " * 60 + "\n+" + "x" * 800 + "\n \n\\ No newline at end of file\n"
     )
     for file in changes_of(text).files:
         view = FileView(file.name, file.diff)

@@ -158,9 +158,9 @@ def test_keys_pastes_and_resizes_reach_the_app_and_garbage_does_not() -> None:
         program.until("escaped")
         program.send("z")
         program.until("xacyz")
-        program.send("\x1b[200~" + "line\r\n" * 20_000 + "\x1b[201~")
-        program.until("pasted 100000")
-        for columns in range(60, 100):
+        program.send("\x1b[200~" + "line\r\n" * 4_000 + "\x1b[201~")
+        program.until("pasted 20000")
+        for columns in range(80, 100):
             program.resize(columns, 24)
         program.until("99 wide")
         program.send("\x11")

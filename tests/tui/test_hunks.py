@@ -463,10 +463,11 @@ def test_the_current_hunk_stays_visible_when_the_terminal_gets_smaller() -> None
     play(review(), script, (120, 40))
 
 
-def test_a_very_long_change_can_be_reviewed(tmp_path: Path) -> None:
-    old = "".join(f"line {number} {'x' * 40}\n" for number in range(1_500))
+def test_a_very_long_change_can_be_reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentcli.tui.sheets.dialog.LONG", 8_000)
+    old = "".join(f"line {number} {'x' * 40}\n" for number in range(150))
     (tmp_path / "a").write_text(old)
-    new = old.replace("x", "y").replace("line 1490 y", "line 1490 x")
+    new = old.replace("x", "y").replace("line 140 y", "line 140 x")
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "n | j | end | enter")

@@ -173,11 +173,10 @@ def test_hostile_questions_are_only_text() -> None:
             {"label": "日本語🎉" * 20},
         ],
     }
-    for size in ((80, 24), (40, 10), (20, 6)):
+    for size in ((20, 6), (40, 10), (80, 40)):
         text = look(dialog({"questions": [evil]}), size)
         assert "\x1b" not in text
         assert "\x9b" not in text
-    text = look(dialog({"questions": [evil]}), (80, 40))
     assert "[red]Which?\n second line" in text
     assert "[bold]a[/bold]" in text
     # The tool finds the answer by the question as the model wrote it.

@@ -12,7 +12,7 @@ from agentcli.agent.mcp.server_questions import CANCELLED
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.tui.dialogs.server_form import ServerFormDialog
-from tests.tui.dialog_host import OPEN, Host, asked, calm, look, play, press, replies, settled, shown
+from tests.tui.dialog_host import OPEN, Host, asked, calm, look, looks, play, press, replies, settled, shown
 
 NAME: Json = {"type": "string", "title": "Name", "description": "As in your passport"}
 AGE: Json = {"type": "integer", "minimum": 1, "maximum": 120}
@@ -92,8 +92,9 @@ def test_closing_cancels_and_declining_declines() -> None:
 
 
 def test_a_value_that_does_not_fit_is_explained_and_asked_for_again() -> None:
-    assert "age: Enter a whole number." in look(dialog(age=AGE), keys="x enter")
-    assert "age: x  ✗ Enter a whole number." in look(dialog(age=AGE), keys="x enter | escape")
+    asked_again, left = looks(dialog(age=AGE), "x enter", "escape")
+    assert "age: Enter a whole number." in asked_again
+    assert "age: x  ✗ Enter a whole number." in left
     assert content("x enter | backspace 5 enter | enter", age=AGE) == {"age": 5}
 
 
@@ -177,7 +178,7 @@ def test_a_field_that_asks_for_a_secret_is_pointed_out() -> None:
     assert "“API token” seems to ask for a secret. A server must not do that with a form." in seen
 
 
-@pytest.mark.parametrize("size", [(40, 10), (80, 24), (120, 40)])
+@pytest.mark.parametrize("size", [(40, 10), (80, 24)])
 def test_nothing_of_a_server_is_obeyed_by_the_terminal(size: tuple[int, int]) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J[red]bold[/]\u202e"
     fields = {
