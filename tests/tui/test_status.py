@@ -56,7 +56,7 @@ def style_of(facts: Facts, text: str) -> object:
     [
         (160, f"  claude-sonnet-5 · high effort · accept edits · {LONG}{' ' * 29}~/projects/agentcli (main)"),
         (120, f"  claude-sonnet-5 · high · accept edits · {LONG}     …/agentcli (main)"),
-        (80, "  claude-sonnet-5 · high · accept edits · 17% of 1M ▕█▍     ╎▏ · $0.42    main"),
+        (80, "  sonnet-5 · high · accept edits · 17% ▕▉   ╎▏ · $0.42 next ~$0.012       main"),
         (60, "  sonnet-5 · high · accept edits · 17% of 1M · $0.42  main"),
         (40, " sonnet-5 · high · edits · 17% · $0.42"),
         (20, "sonnet-5 · edits"),
