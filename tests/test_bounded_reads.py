@@ -30,7 +30,7 @@ ALLOWED = {
     "cli/flags/invocation.py": "a file that the user names on the command line, which may be a pipe",
     "cli/reference.py": "a file that the developer names on the command line",
     "providers/script.py": "a file that the user names in AGENTCLI_SCRIPT",
-    "permissions/sandbox/filtered.py": "opens without following links, regular files only, with a limit of its own",
+    "permissions/sandbox/filtered_files.py": "opens without following links, regular files only, with its own limit",
     "permissions/sandbox/limits.py": "/proc of our own children, and the machine's memory",
     "permissions/sandbox/planted/quarantine.py": "our own state folder",
     "tools/builtin.py": "files of the package itself",

@@ -20,7 +20,7 @@ from agentcli.core.permission import PermissionMode
 from agentcli.session.base import Store
 
 if TYPE_CHECKING:
-    from agentcli.session.recent import EarlierPart, Pace
+    from agentcli.session.recent_messages import EarlierPart, Pace
 
 
 class _LogClosed(Exception):

@@ -21,7 +21,7 @@ from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.shell_line import UserShell
 from agentcli.agent.subagents.agents import AgentHost, Agents
-from agentcli.agent.subagents.earlier import lost_agents
+from agentcli.agent.subagents.earlier_agents import lost_agents
 from agentcli.agent.subagents.specs import TASK
 from agentcli.agent.subagents.updates import AgentList, AgentReports
 from agentcli.agent.updates.attachments import Composite, UserNotes
@@ -205,7 +205,7 @@ class ConversationState:
         setup = self.setup
         if setup.agents is None or setup.registry.get(TASK) is None:
             return ()
-        listed = AgentList(self.agents.defined, setup.ids, setup.view.in_sight)
+        listed = AgentList(self.agents.defined, setup.ids, setup.view.shown_messages)
         # A sub-agent may have a copy of its parent's log; the parent's agents are not its own.
         lost = lost_agents(setup.log) if setup.link is None else ()
         return (listed, AgentReports(lambda: self.agents.background_runs, setup.ids, lost))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from agentcli.agent.context.compaction import Shortening
+from agentcli.agent.context.compaction import CompactArguments
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.plugins.session_plugins import SessionPlugins
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from agentcli.agent.tool_host import SessionToolHost
     from agentcli.mcp.servers import McpServers
     from agentcli.session.details import SessionDetails
-    from agentcli.session.recent import EarlierPart
+    from agentcli.session.recent_messages import EarlierPart
 
 
 class Engine:
@@ -407,7 +407,7 @@ class Engine:
     def compact(self, focus: str = "", review: bool = False) -> AsyncGenerator[ev.Event, None]:
         """Shorten the conversation now (`/compact`). Also ends with one `Result`. `review`: in an interactive session a
         `CompactionProposed` waits for an `answer` before anything changes."""
-        return self._submission(SubmissionWork(compaction=Shortening(focus, review)))
+        return self._submission(SubmissionWork(compaction=CompactArguments(focus, review)))
 
     def perform(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
         """Run a command's own work as a submission. Its notices (code `command`) are the text of the `Result`."""

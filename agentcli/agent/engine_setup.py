@@ -36,7 +36,7 @@ from agentcli.tools.registry import Registry
 if TYPE_CHECKING:
     from agentcli.agent.mcp.offer import OfferLimits
     from agentcli.mcp.servers import McpServers
-    from agentcli.session.recent import EarlierPart
+    from agentcli.session.recent_messages import EarlierPart
 
 LateSystem = Callable[[], Callable[[], tuple[str, ...]]]
 """Gathers the data of a system prompt (blocking, for a thread); the returned function builds and records the prompt."""

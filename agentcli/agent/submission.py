@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 
-from agentcli.agent.context.compaction import Compaction, Shortening
+from agentcli.agent.context.compaction import CompactArguments, Compaction
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.costs.account import Account
 from agentcli.agent.definition_rights import lend_rights
@@ -91,7 +91,7 @@ class SubmissionWork:
     """A prompt of an MCP server, requested when the submission has begun."""
     mentions: str | None = None
     """The text whose `@path` mentions are attached; None: the prompt's own."""
-    compaction: Shortening | None = None
+    compaction: CompactArguments | None = None
     command: AsyncGenerator[ev.Event, None] | None = None
 
 
@@ -235,7 +235,7 @@ class Submission:
             return self._run_command(work.command)
         if self._prompt is not None:
             return self._answer_prompt(self._prompt)
-        return self._compact(work.compaction or Shortening())
+        return self._compact(work.compaction or CompactArguments())
 
     async def _expand_definition(self, defined: DefinedPrompt) -> AsyncGenerator[ev.Event, None]:
         """Make the prompt from a command file; yields `LoopEnded` if that fails."""
@@ -392,7 +392,7 @@ class Submission:
             yield ev.MessageAppended(message=message)
         yield ev.LoopEnded(terminal=COMMAND_FAILED if problem else EndReason.COMPLETED.value, turns=0, text=problem)
 
-    async def _compact(self, shortening: Shortening) -> AsyncGenerator[ev.Event, None]:
+    async def _compact(self, shortening: CompactArguments) -> AsyncGenerator[ev.Event, None]:
         state = self._state
         review = state.questions if shortening.review and state.interactive else None
         dependencies = loop_dependencies(state, self._controller)

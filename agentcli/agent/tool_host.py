@@ -24,7 +24,7 @@ from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_text
 from agentcli.core.tool_errors import unwrapped
 from agentcli.mcp.offers import McpContent, McpResult
-from agentcli.mcp.serving import ServedClient, ServedTool
+from agentcli.mcp.tool_server import ServedClient, ServedTool
 from agentcli.tools.base import Tool
 
 NOT_SERVED = frozenset(

@@ -10,12 +10,12 @@ from agentcli.agent.updates.attachments import (
     BackgroundReports,
     Composite,
     PlanModeNotice,
+    ResumedFolders,
     TaskListReminder,
-    Whereabouts,
 )
 from agentcli.agent.updates.changed_files import ChangedFiles
-from agentcli.agent.updates.instructions import Instructing
-from agentcli.agent.updates.memory_notes import Remembering
+from agentcli.agent.updates.instructions import ConversationInstructions
+from agentcli.agent.updates.memory_notes import MemorySearch
 from agentcli.agent.updates.skills import SkillListing
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.sessions import OpenedSession
@@ -37,7 +37,7 @@ def skill_listing(
     unwanted = permissions.policy.refuses_always(SKILL) or (tools is not None and SKILL not in tools)
     if not has_tool and (unwanted or registry.get("Read") is None or env.settings.get("systemPrompt") == ""):
         return None
-    return SkillListing(library, permissions, env.options.ids, session.view.in_sight, has_tool)
+    return SkillListing(library, permissions, env.options.ids, session.view.shown_messages, has_tool)
 
 
 class AttachmentsBuilder:
@@ -76,13 +76,13 @@ class AttachmentsBuilder:
         folders = folder_lines(env.cwd, env.working_dirs, env.memory_dir)
         recorded = folders if self._session.system_context is None else self._session.folders
         parts: tuple[Attachments | None, ...] = (
-            Whereabouts(recorded if system else (), folders, ids, view.in_sight),
+            ResumedFolders(recorded if system else (), folders, ids, view.shown_messages),
             BackgroundReports(shells, ids),
             self.changed,
             self._instructing,
-            None if self.notes is None else Remembering(self.notes, ids, view.messages),
+            None if self.notes is None else MemorySearch(self.notes, ids, view.messages),
             skills,
-            PlanModeNotice(lambda: permissions.mode, ids, view.in_sight, env.can_ask),
+            PlanModeNotice(lambda: permissions.mode, ids, view.shown_messages, env.can_ask),
             TaskListReminder(ids, view.messages),
             others,
         )
@@ -97,8 +97,8 @@ class AttachmentsBuilder:
             self._instructing,
             None
             if skills is None
-            else SkillListing(skills, permissions, ids, view.in_sight, has_tool=True, refreshes=False),
-            PlanModeNotice(lambda: permissions.mode, ids, view.in_sight, can_ask=False),
+            else SkillListing(skills, permissions, ids, view.shown_messages, has_tool=True, refreshes=False),
+            PlanModeNotice(lambda: permissions.mode, ids, view.shown_messages, can_ask=False),
             TaskListReminder(ids, view.messages),
         )
         return Composite(*(part for part in parts if part is not None))
@@ -113,7 +113,7 @@ class AttachmentsBuilder:
         index, folder = (None, None) if self.notes is None else (self.notes.index, self.notes.folder)
         return InstructionFiles(places, hides=hides, memory_index=index, only_memory=not wanted, memory_folder=folder)
 
-    def _instructed(self) -> Instructing | None:
+    def _instructed(self) -> ConversationInstructions | None:
         env, session, files = self._env, self._session, self.files
         fronts = {boundary: UserContext(*context) for boundary, context in session.user_contexts.items()}
         if files is not None and not fronts and not session.log:
@@ -127,7 +127,7 @@ class AttachmentsBuilder:
             session.view.set_user_context(context.text, boundary)
         if files is None:
             return None
-        return Instructing(files, fronts, env.options.ids, session.view, self._renew, self.news.append)
+        return ConversationInstructions(files, fronts, env.options.ids, session.view, self._renew, self.news.append)
 
     def _renew(self, context: UserContext, boundary: str) -> None:
         self._session.view.set_user_context(context.text, boundary)

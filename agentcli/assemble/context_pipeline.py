@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from agentcli.agent.context.collapse import Collapsing
+from agentcli.agent.context.collapse import ConversationCollapse
 from agentcli.agent.plugins.session_plugins import SessionPlugins
 from agentcli.agent.plugins.steps import plugin_steps
 from agentcli.agent.ports import Collapser
@@ -29,7 +29,7 @@ def pipeline_for(
 ) -> Pipeline:
     off = frozenset(name for name in STEPS if not settings.boolean(f"context.{name}"))
     steps: list[ContextStep] = [ToolResultBudget(_saving_in(results_dir)), Snip(), Microcompact()]
-    if isinstance(collapser, Collapsing):
+    if isinstance(collapser, ConversationCollapse):
         steps.append(collapser.step)
     return Pipeline(steps, off) if plugins is None else Pipeline(steps, off, plugin_steps(plugins))
 
@@ -39,7 +39,7 @@ def collapser_for(settings: Settings, view: ContextView) -> Collapser:
     if not settings.boolean("context.collapse"):
         return Collapser()
     compacted_at = settings.number("autoCompactThreshold") or 0.9
-    return Collapsing(view, Collapse(Thresholds().before(compacted_at)))
+    return ConversationCollapse(view, Collapse(Thresholds().before(compacted_at)))
 
 
 def _saving_in(folder: Path | None) -> Callable[[str, str], str | None]:

@@ -33,7 +33,7 @@ def hooks_for(env: Environment, further: Iterable[HookRule] = ()) -> Hooks:
     inner, rules = env.options.extensions.hooks, [*_rules(env), *further]
     if not rules:
         return inner
-    from agentcli.agent.hooks.configured import ConfiguredHooks
+    from agentcli.agent.hooks.configured_hooks import ConfiguredHooks
     from agentcli.core.processes.own_programs import user_environment
     from agentcli.hooks.runner import HookPlace, HookRunner
     from agentcli.tools.shell.environment import PassedVariables, child_environment

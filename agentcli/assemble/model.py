@@ -149,7 +149,7 @@ class ModelBuilder:
     def _late_provider(self) -> Provider:
         """The provider that a plugin adds under the name in the settings; plugins load with the first request."""
         from agentcli.assemble.plugins import plugins_for
-        from agentcli.providers.late import LateProvider
+        from agentcli.providers.lazy_provider import LateProvider
 
         name = str(self._env.settings.text("provider"))
         plugins = self._plugins or plugins_for(self._env)

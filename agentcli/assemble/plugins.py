@@ -9,7 +9,7 @@ from agentcli.agent.plugins.active_parts import check_plugin
 from agentcli.agent.plugins.session_plugins import SessionPlugins
 from agentcli.assemble.environment import Environment
 from agentcli.plugins.collection import PluginCollection
-from agentcli.plugins.loading import Loading, has_entry_points
+from agentcli.plugins.loader import Loading, has_entry_points
 from agentcli.plugins.places import PluginPlaces
 from agentcli.plugins.traceback_log import TracebackLog
 

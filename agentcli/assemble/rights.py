@@ -25,7 +25,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.permission import PermissionMode
 from agentcli.core.processes.installation import installation_paths
 from agentcli.core.processes.launch import Launcher
-from agentcli.permissions.granting import CREDENTIALS, NETWORK, known_credentials
+from agentcli.permissions.command_grant import CREDENTIALS, NETWORK, known_credentials
 from agentcli.permissions.late_policy import LatePolicy
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, RuleScope, parse_rule, parse_rules
 from agentcli.tools.base import ToolContext

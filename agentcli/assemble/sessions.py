@@ -41,7 +41,7 @@ from agentcli.workspace.lazy_history import LazyHistory
 
 if TYPE_CHECKING:
     from agentcli.session.load import LoadedSession
-    from agentcli.session.recent import EarlierPart
+    from agentcli.session.recent_messages import EarlierPart
 
 
 STATE_CALLS = ("TodoWrite", "Write", "BashOutput", "KillShell", "ExitPlanMode")
@@ -147,7 +147,7 @@ class SessionBuilder:
     def _resumed(self, workplace: SessionContext, path: Path, new_id: str) -> OpenedSession:
         from agentcli.session.find import results_along
         from agentcli.session.load import load_session
-        from agentcli.session.recent import load_recent
+        from agentcli.session.recent_messages import load_recent
         from agentcli.session.store import SessionStore
 
         options = self._env.options

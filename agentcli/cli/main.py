@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.cli.flags.early import restore_terminal, terminal_restored
+from agentcli.cli.flags.early_prompt import restore_terminal, terminal_restored
 from agentcli.cli.flags.parse import Parsed, parse
 from agentcli.cli.flags.table import COMPLETE_VARIABLE
 from agentcli.cli.output import complain, write_bytes

@@ -7,8 +7,8 @@ from contextlib import aclosing
 from dataclasses import replace
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.agreeing import NOW_HELP, change_if_agreed, without_now
 from agentcli.commands.base import Manual, say
+from agentcli.commands.confirmed_change import NOW_HELP, change_if_confirmed, without_now
 from agentcli.commands.front_end import FrontEnd
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
@@ -38,7 +38,7 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         level, message = nearest_effort(info, wanted)
     elif wanted != "auto":
         raise UsageError(f"There is no effort level {arguments!r}. {_offered(engine)}")
-    change = change_if_agreed(
+    change = change_if_confirmed(
         engine,
         replace(engine.profile, effort=level),
         f"Change the effort to {level or 'auto'}?",

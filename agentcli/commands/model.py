@@ -8,8 +8,8 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.agreeing import NOW_HELP, change_if_agreed, without_now
 from agentcli.commands.base import Manual, say
+from agentcli.commands.confirmed_change import NOW_HELP, change_if_confirmed, without_now
 from agentcli.commands.front_end import FrontEnd
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
@@ -59,7 +59,7 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         engine.set_effort(level)
 
     unchanged = f"The model is still {engine.model}."
-    work = change_if_agreed(engine, profile, question, change, lambda: " ".join(parts), unchanged, at_once=at_once)
+    work = change_if_confirmed(engine, profile, question, change, lambda: " ".join(parts), unchanged, at_once=at_once)
     async with aclosing(work) as events:
         async for event in events:
             yield event

@@ -11,7 +11,7 @@ from agentcli.commands.registry import find
 from agentcli.core.errors import UsageError
 from agentcli.core.text.plaintext import plain_line
 from agentcli.plugins.collection import LoadedPlugin
-from agentcli.plugins.loading import PluginProblem
+from agentcli.plugins.loader import PluginProblem
 
 MANUAL = Manual(
     "Plugins are Python files in .agentcli/plugins and ~/.config/agentcli/plugins, or installed packages. A saved file "

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import cast, get_args
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.agreeing import NOW_HELP, change_if_agreed, without_now
 from agentcli.commands.base import Manual, say
+from agentcli.commands.confirmed_change import NOW_HELP, change_if_confirmed, without_now
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
 from agentcli.providers.base import ThinkingMode
@@ -36,7 +36,7 @@ async def run(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
         always = " It always thinks." if info.always_thinks else ""
         raise UsageError(f"{info.id} does not support thinking {wanted}.{always} {offered}")
     thinking = replace(engine.profile.thinking, mode=cast(ThinkingMode, wanted))
-    change = change_if_agreed(
+    change = change_if_confirmed(
         engine,
         replace(engine.profile, thinking=thinking),
         f"Change thinking to {wanted}?",

@@ -191,7 +191,7 @@ class ContextView:
         self._last_shown = _Shown(active, front, len(self._repairs), shown)
         return shown
 
-    def in_sight(self, log: Sequence[Message]) -> Growing[Message]:
+    def shown_messages(self, log: Sequence[Message]) -> Growing[Message]:
         """The messages that requests show individually, as they are in the log: for data that edits do not change, such
         as their `meta`. Only compactions and collapses replace the sequence."""
         return self.edits.uncollapsed(log)

@@ -12,7 +12,7 @@ from agentcli.core.messages import Json
 from agentcli.headless.output import Notices
 
 if TYPE_CHECKING:
-    from agentcli.session.recent import EarlierPart, Pace
+    from agentcli.session.recent_messages import EarlierPart, Pace
 
 _AT_ONCE = 50
 """Records read between two pauses."""

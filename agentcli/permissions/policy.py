@@ -21,17 +21,17 @@ from agentcli.core.processes.shell import has_control_characters, shown_command
 from agentcli.core.text.plaintext import plain_line
 from agentcli.permissions import auto_mode
 from agentcli.permissions.call import PartVerdict, PermissionCall, is_wild, origin
-from agentcli.permissions.command_verdicts import ACCEPTED, SCRATCH, CommandJudge
-from agentcli.permissions.commands.inert_words import counted_text
-from agentcli.permissions.commands.rebuildable import Rebuildable
-from agentcli.permissions.commands.removal import removed_essential
-from agentcli.permissions.granting import (
+from agentcli.permissions.command_grant import (
     CREDENTIALS,
     credential_variables,
     grant_for,
     names_git_settings,
     written_paths,
 )
+from agentcli.permissions.command_verdicts import ACCEPTED, SCRATCH, CommandJudge
+from agentcli.permissions.commands.inert_words import counted_text
+from agentcli.permissions.commands.rebuildable import Rebuildable
+from agentcli.permissions.commands.removal import removed_essential
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.late_policy import LatePolicy
 from agentcli.permissions.paths import has_other_names, is_below, is_inside, real_path

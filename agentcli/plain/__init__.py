@@ -9,5 +9,5 @@ prompt/           the interface to the prompt, its two implementations (prompt_t
 questions/        questions of agentcli and of MCP servers, and the parsing of answers
 front_end         what slash commands can ask for
 terminal          capabilities, modes and signals
-welcoming         connecting a model
+model_connection  connecting a model
 """

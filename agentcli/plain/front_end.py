@@ -106,10 +106,10 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"
         await self._plain.open(another_session(await self.options(), resume))
 
     async def connect(self) -> None:
-        await self._plain.welcoming.open(await self.options())
+        await self._plain.model_connection.open(await self.options())
 
     async def disconnect(self) -> str:
-        return await self._plain.welcoming.forget_key(await self.options())
+        return await self._plain.model_connection.forget_key(await self.options())
 
     def leave(self) -> None:
         raise QuitRequested

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from agentcli.assemble import Options
     from agentcli.commands.base import Command
     from agentcli.interactive.drafts.history import History
-    from agentcli.interactive.drafts.saved import DraftStore
+    from agentcli.interactive.drafts.saved_draft import DraftStore
     from agentcli.mcp.servers import McpServers
     from agentcli.plain.front_end import PlainFrontEnd
     from agentcli.plain.session import PlainSession
@@ -78,10 +78,10 @@ def run(start: PlainStart) -> int:
 class Plain:
     def __init__(self, start: PlainStart, keyboard: Keyboard, *, bare: bool) -> None:
         from agentcli.interactive.drafts.history import History, history_path
-        from agentcli.interactive.drafts.saved import DraftStore, drafts_folder
+        from agentcli.interactive.drafts.saved_draft import DraftStore, drafts_folder
         from agentcli.plain.front_end import PlainFrontEnd
+        from agentcli.plain.model_connection import PlainModelConnection
         from agentcli.plain.session import PlainSession
-        from agentcli.plain.welcoming import Welcoming
 
         self._start = start
         self._keyboard = keyboard
@@ -100,7 +100,7 @@ class Plain:
         self._greet()
         self._reader = self._make_reader()
         self.session: PlainSession = PlainSession(self._reader, self._writer, verbose=start.verbose)
-        self.welcoming = Welcoming(self.session)
+        self.model_connection = PlainModelConnection(self.session)
         self._front_end: PlainFrontEnd = PlainFrontEnd(self)
         self._task: asyncio.Task[int] | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -114,7 +114,7 @@ class Plain:
             reader = LineReader(self._sink, self._writer.taken, self._mode)
             reader.remember_with(lambda text: self._history.add(Draft(text)))
             return reader
-        from agentcli.interactive.completion.late import LateCompletions
+        from agentcli.interactive.completion.server_completions import LateCompletions
         from agentcli.plain.prompt.prompt_reader import PromptReader
         from agentcli.plain.prompt.recall import PromptCompleter, SharedHistory
 
@@ -228,9 +228,9 @@ class Plain:
         state = store.state(self.cwd)
         if not state.needs_answer:
             return
-        from agentcli.plain.questions.by_kind import may_go_on
+        from agentcli.plain.questions.by_kind import may_continue
 
-        if not await may_go_on(state, self.session, store.trust):
+        if not await may_continue(state, self.session, store.trust):
             raise QuitRequested
 
     # --------------------------------------------------------------------------------------------------- prompting
@@ -275,14 +275,14 @@ class Plain:
         prompt."""
         from agentcli.interactive.submission import needs_model
 
-        if not self.welcoming.nobody_answers or not needs_model(Draft(text), self.session.engine):
+        if not self.model_connection.is_unreachable or not needs_model(Draft(text), self.session.engine):
             return True
         assert self.options is not None
         try:
-            await self.welcoming.open(self.options, waiting=True)
+            await self.model_connection.open(self.options, waiting=True)
         except AgentError as error:
             self.session.note(str(error), "error")
-        if self.welcoming.nobody_answers:
+        if self.model_connection.is_unreachable:
             self.session.draft = text
             return False
         return True
@@ -301,16 +301,16 @@ class Plain:
                     options = another_session(options, wanted)
             except AgentError as error:
                 self.session.note(str(error))
-        await self._use(await self.welcoming.new_engine(options))
+        await self._use(await self.model_connection.new_engine(options))
 
     async def open(self, options: Options) -> None:
-        engine = await self.welcoming.new_engine(options)
+        engine = await self.model_connection.new_engine(options)
         await self.session.close("resume" if engine.message_count else "clear")
         await self._use(engine)
 
     async def _use(self, engine: Engine) -> None:
         from agentcli.interactive.completion.sources import IndexedFiles
-        from agentcli.plain.welcoming import NOBODY
+        from agentcli.plain.model_connection import NOBODY
 
         await self._mentions.use(IndexedFiles(engine.files.index))
 
@@ -320,8 +320,8 @@ class Plain:
 
             past = await past_of(engine, verbose=self._start.verbose)
         self.session.open(engine, past)
-        self.welcoming.engine_changed()
-        if self.welcoming.nobody_answers:
+        self.model_connection.engine_changed()
+        if self.model_connection.is_unreachable:
             self.session.show_above([prose(NOBODY, "warning", "! ", "warning")])
         await self.session.printed()
         warming = asyncio.get_running_loop().create_task(self._warm(engine))

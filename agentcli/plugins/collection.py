@@ -11,7 +11,7 @@ from typing import Any
 
 from agentcli.core.files.bounded_read import Unread, read_bounded
 from agentcli.core.frozen import frozen
-from agentcli.plugins.loading import Loading, Outcome, PluginProblem, entry_points, load_entry_point, load_file
+from agentcli.plugins.loader import Loading, Outcome, PluginProblem, entry_points, load_entry_point, load_file
 from agentcli.plugins.places import PluginPlaces, PluginSource
 from agentcli.plugins.plugin import Plugin
 

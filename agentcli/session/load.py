@@ -44,7 +44,7 @@ from agentcli.session.line_format import FORMAT, decode_line, whole_message
 from agentcli.session.old_records import completed_results, folder_lines, started_shells
 
 if TYPE_CHECKING:
-    from agentcli.session.recent import EarlierPart
+    from agentcli.session.recent_messages import EarlierPart
 
 LINE_LIMIT = 64 * 1024 * 1024
 """Bytes. A longer line is junk, because no request may be that large; a file of zeros must not fill the memory."""

@@ -119,7 +119,7 @@ class SessionStore(Store):
     ) -> tuple[SessionStore, LoadedSession]:
         """Resume a session. Raises `SessionBusy`, `SessionTooNew` or `OSError`. Other parameters as for
         `load_recent`."""
-        from agentcli.session.recent import load_recent
+        from agentcli.session.recent_messages import load_recent
 
         journal = SessionJournal(path, workplace.clock)
         # The lock comes first: a process that is just ending may still write its last lines.

@@ -38,15 +38,15 @@ class Actions:
 
         if is_lone_key(draft.text):
             # An API key pasted into the prompt: it must neither be sent nor shown.
-            self.start(self._app.welcoming.open(key=draft.text))
+            self.start(self._app.model_connection.open(key=draft.text))
             return True
         engine = self._chat.session.engine
         line = parse_line(draft.text, engine)
         if needs_model(draft, engine):
             # While no model is reachable, connect one first.
-            if self._app.welcoming.nobody_answers:
-                self.start(self._app.welcoming.open(draft))
-            return self._app.welcoming.nobody_answers
+            if self._app.model_connection.is_unreachable:
+                self.start(self._app.model_connection.open(draft))
+            return self._app.model_connection.is_unreachable
         if not isinstance(line, CommandLine) or line.command is None:
             return False
         if not line.command.is_local(line.arguments, self.front_end):

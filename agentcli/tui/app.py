@@ -22,11 +22,11 @@ from textual.worker import WorkerError
 from agentcli import __version__
 from agentcli.core import events as ev
 from agentcli.core.terminal import Terminal
-from agentcli.interactive.completion.late import LateCompletions
 from agentcli.interactive.completion.resources import MentionSource
+from agentcli.interactive.completion.server_completions import LateCompletions
 from agentcli.interactive.drafts.history import History, history_path
-from agentcli.interactive.drafts.saved import DraftStore, drafts_folder
-from agentcli.tui.at_work import KnowsItsWork
+from agentcli.interactive.drafts.saved_draft import DraftStore, drafts_folder
+from agentcli.tui.busy_pumps import KnowsItsWork
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.cursor_cell import cursor_cell
 from agentcli.tui.direct_keys import DirectKeys
@@ -39,8 +39,8 @@ from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.startup.session_opener import SessionOpener
 from agentcli.tui.status.data import shown_path
 from agentcli.tui.terminal.driver import AgentDriver, TakenOver
-from agentcli.tui.terminal.freeing import Freed
-from agentcli.tui.terminal.lookkeeping import keep_look
+from agentcli.tui.terminal.saved_look import keep_look
+from agentcli.tui.terminal.stuck_handlers import Freed
 from agentcli.tui.terminal.surroundings import Surroundings
 from agentcli.tui.terminal.translation import BackgroundColour
 from agentcli.tui.textual_internals import driver_of, may_display, strips_of
@@ -93,7 +93,7 @@ class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
             environ=preferences.environ,
         )
         self.chat = ChatScreen(self, self.themes.active.palette, PromptBox(parts))
-        self.welcoming = ModelConnection(self)
+        self.model_connection = ModelConnection(self)
         self._guide: Guide | None = None
         self.direct_keys = DirectKeys(self)
         self.opener = SessionOpener(self, start)

@@ -100,10 +100,10 @@ class AppFrontEnd(FrontEnd):
 
     async def connect(self) -> None:
         await self._app.opener.engine_ready.wait()
-        await self._app.welcoming.open()
+        await self._app.model_connection.open()
 
     async def disconnect(self) -> str:
-        return await self._app.welcoming.forget_key(await self.options())
+        return await self._app.model_connection.forget_key(await self.options())
 
     async def review_trust(self, state: TrustState) -> bool:
         from agentcli.tui.dialogs.trust import TrustReview

@@ -32,7 +32,7 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
         "_handle_exception": "a frame that cannot be painted ends the app, as in Textual's own `_display`",
         "_sync_available": "whether the terminal can hold a frame back until it is whole",
     },
-    "at_work": {
+    "busy_pumps": {
         "_dispatch_message": "whether a pump is at work, so that keys can skip its queue",
     },
     "chat": {
@@ -62,7 +62,7 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
         "_auto_restart _must_signal_resume _sigcont_application _sigtstp_application": "suspend and resume",
         "_enable_mouse_support _in_band_window_resize _get_terminal_size": "modes of the terminal, set together",
     },
-    "terminal.freeing": {
+    "terminal.stuck_handlers": {
         "_handle_exception _dispatch_message": "a handler that hung and was stopped must not end the app",
     },
     "terminal.translation": {

@@ -35,7 +35,7 @@ from agentcli.workspace.diff.head_diff import diff_against_head
 from agentcli.workspace.folders import Roots, SnapshotFolders, SnapshotLocation, distinct, home_of, make_private
 from agentcli.workspace.head_commit import head_commit
 from agentcli.workspace.journal import SubmissionRecord, UndoJournal, UndoOutcome
-from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, Pruning
+from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, PruneSchedule
 from agentcli.workspace.trees import Difference, TreeEntry
 from agentcli.workspace.uncovered import lost, why_uncovered
 from agentcli.workspace.undo.attribution import NamedFiles, UserCommand, authors_beside_call, users_changes
@@ -582,7 +582,7 @@ class WorkspaceHistory:
     def _start_pruning(self) -> None:
         """Prune old snapshots in the background, once per process."""
         if self._pruning is None:
-            pruning = Pruning(self._place.folder, PRUNE_EVERY_SECONDS)
+            pruning = PruneSchedule(self._place.folder, PRUNE_EVERY_SECONDS)
             self._pruning = asyncio.get_running_loop().create_task(
                 pruning.run(self._folders.shadows), name="prune snapshots"
             )

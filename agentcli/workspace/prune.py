@@ -30,7 +30,7 @@ _MANY_LOOSE_OBJECTS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Pruning:
+class PruneSchedule:
     folder: Path
     """Parent of all snapshots."""
     every: float

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.context.collapse import Collapsing
+from agentcli.agent.context.collapse import ConversationCollapse
 from agentcli.agent.ports import Extensions
 from agentcli.agent.profile import Profile
 from agentcli.context.budget import ToolResultBudget
@@ -51,7 +51,7 @@ class Anything:
         steps += [Microcompact(keep=1, threshold=0.1), self.step]
         summary = reply("1. Intent: to go on.", match=HANDOVER, repeat=True)
         looks = [reply(call("Look", what=str(number)), match=f"look {number}$") for number in range(12)]
-        self.collapsing = Collapsing(view, self.step)
+        self.collapsing = ConversationCollapse(view, self.step)
         self.bench = bench(
             summary,
             *looks,

@@ -10,7 +10,7 @@ import pytest
 
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, Lookup
-from agentcli.agent.updates.attachments import Composite, PlanModeNotice, TaskListReminder, Whereabouts
+from agentcli.agent.updates.attachments import Composite, PlanModeNotice, ResumedFolders, TaskListReminder
 from agentcli.context.edits import ContextEdit
 from agentcli.context.prompt import folder_lines
 from agentcli.context.view import ContextView
@@ -90,7 +90,7 @@ async def test_the_working_directory_is_sent_again_after_a_compaction_but_not_af
     view = ContextView()
     began, now = Path("/began/here"), Path("/work")
     told, folders = folder_lines(began, (began,)), folder_lines(now, (now,))
-    whereabouts = Whereabouts(told, folders, SequentialIds(), view.messages)
+    whereabouts = ResumedFolders(told, folders, SequentialIds(), view.messages)
     (first,) = await whereabouts.collect(state(prompt()))
     assert "Working directory: /work" in first.text
     log: tuple[Message, ...] = (prompt(), first, *turn())
@@ -105,7 +105,7 @@ async def test_the_working_directory_is_sent_again_when_its_message_is_collapsed
     view = ContextView()
     began, now = Path("/began/here"), Path("/work")
     told, folders = folder_lines(began, (began,)), folder_lines(now, (now,))
-    whereabouts = Whereabouts(told, folders, SequentialIds(), view.messages)
+    whereabouts = ResumedFolders(told, folders, SequentialIds(), view.messages)
     (first,) = await whereabouts.collect(state(prompt()))
     view.edit([ContextEdit(kind="collapse", target="p", through=first.id, text="we began")])
     assert len(await whereabouts.collect(state(prompt(), first, *turn()))) == 1

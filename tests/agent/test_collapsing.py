@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentcli.agent.context import collapse
-from agentcli.agent.context.collapse import MOST_FAILURES, MOST_TRIES, Collapsing
+from agentcli.agent.context.collapse import MOST_FAILURES, MOST_TRIES, ConversationCollapse
 from agentcli.agent.ports import Extensions, Staging
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.assemble import Options, build_engine
@@ -76,7 +76,7 @@ class Stage:
 
     def __init__(self, *replies: Json | str, most: int = 10**9, transport: Any = None, **rest: Any) -> None:
         self.view = rest.pop("view", None) or ContextView()
-        self.collapsing = Collapsing(self.view, Collapse())
+        self.collapsing = ConversationCollapse(self.view, Collapse())
         self.refused: list[str] = []
         if transport is None:
             transport = ScriptedTransport(script(*replies), self._check)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentcli.agent.cache.watch import UNKNOWN
-from agentcli.agent.context.collapse import Collapsing
+from agentcli.agent.context.collapse import ConversationCollapse
 from agentcli.agent.ports import Extensions, Hooks
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.context.collapse import Collapse, find_spans
@@ -76,7 +76,7 @@ class Ladder:
         summary = reply("1. Intent: a fence.", match=HANDOVER, repeat=True)
         replies = script(summary, reply(call("Look", what="fence")), reply("Done.", repeat=True))
         transport.player = self.player = Refusing(replies, refuse)
-        extensions = Extensions(collapser=Collapsing(view, step), hooks=rest.pop("hooks", Hooks()))
+        extensions = Extensions(collapser=ConversationCollapse(view, step), hooks=rest.pop("hooks", Hooks()))
         pins = {found} if pinned else set()
         given = {"log": self.log, "view": view, "extensions": extensions, "pins": pins, "tools": [FakeTool()], **rest}
         self.bench: Bench = bench(transport=transport, **given)

@@ -20,9 +20,9 @@ from agentcli.core.messages import Message
 from agentcli.core.permission import PermissionMode
 from agentcli.headless.output import Notices
 from agentcli.headless.unread_lines import report_unread_lines
-from agentcli.session import recent
+from agentcli.session import recent_messages
 from agentcli.session.load import load_session
-from agentcli.session.recent import EarlierPart
+from agentcli.session.recent_messages import EarlierPart
 from tests.commands.test_front_end import Recorder, reported
 from tests.support.fakes import collect, result_of
 from tests.support.scripts import call, provider_on, reply, transport_for
@@ -70,8 +70,8 @@ async def sessions(tmp_path: Path) -> Sessions:
 
 @pytest.fixture
 def cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "LEAST_EARLIER", 1)
-    monkeypatch.setattr(recent, "BEFORE_COMPACTION", 0)
+    monkeypatch.setattr(recent_messages, "LEAST_EARLIER", 1)
+    monkeypatch.setattr(recent_messages, "BEFORE_COMPACTION", 0)
 
 
 def is_cut_off(engine: Engine) -> bool:
@@ -86,7 +86,7 @@ async def resumed_request(sessions: Sessions) -> dict[str, Any]:
 
 async def whole_log(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> tuple[Message, ...]:
     with monkeypatch.context() as patch:
-        patch.setattr(recent, "LEAST_EARLIER", 1 << 40)
+        patch.setattr(recent_messages, "LEAST_EARLIER", 1 << 40)
         async with sessions.engine(persist=False) as engine:
             assert not is_cut_off(engine)
             return engine.messages
@@ -94,8 +94,8 @@ async def whole_log(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> tupl
 
 async def test_the_request_is_the_same(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = await resumed_request(sessions)
-    monkeypatch.setattr(recent, "LEAST_EARLIER", 1)
-    monkeypatch.setattr(recent, "BEFORE_COMPACTION", 0)
+    monkeypatch.setattr(recent_messages, "LEAST_EARLIER", 1)
+    monkeypatch.setattr(recent_messages, "BEFORE_COMPACTION", 0)
     assert await resumed_request(sessions) == whole
 
 

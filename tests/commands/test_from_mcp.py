@@ -14,7 +14,7 @@ from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import ImageBlock, Message, Origin
-from agentcli.interactive.completion.late import LateCompletions
+from agentcli.interactive.completion.server_completions import LateCompletions
 from agentcli.interactive.wording import expansion_line
 from agentcli.mcp.offers import McpContent, PromptArgument, PromptMessage, PromptOffer, ServerOffers
 from tests.support.fakes import Bench, bench, collect, only, result_of

@@ -120,14 +120,14 @@ async def test_esc_twice_names_the_prompt_whose_changes_it_undoes(tmp_path: Path
 
 SLOW_START = """
 from pathlib import Path
-from agentcli.interactive.login import reaching
-build = reaching._built
+from agentcli.interactive.login import model_access
+build = model_access._built
 def slowly(options):
     import time
     while not Path("go").exists():
         time.sleep(0.01)
     return build(options)
-reaching._built = slowly
+model_access._built = slowly
 from agentcli.__main__ import main
 main()
 """

@@ -22,10 +22,10 @@ def program(
     """The app without a key, with a server of ours as the public one, and one port to look for servers on."""
     code = (
         "from agentcli.assemble import login\n"
-        "from agentcli.interactive.login import connecting, welcome\n"
+        "from agentcli.interactive.login import welcome, welcome_actions\n"
         "from agentcli.providers import credentials\n"
         "from agentcli.providers.models import local\n"
-        f"for module in (credentials, connecting, login): module.PUBLIC_BASE_URL = {public!r}\n"
+        f"for module in (credentials, welcome_actions, login): module.PUBLIC_BASE_URL = {public!r}\n"
         f"local.PROGRAMS, welcome._PORTS = (local.Program('Ollama', {port}),), '{port}'\n"
         "local.find_local_servers.__defaults__ = (local.PROGRAMS, 5.0)\n"
         "from agentcli.__main__ import main\n"

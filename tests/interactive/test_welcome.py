@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from agentcli.assemble import Options, build_engine
 from agentcli.assemble.login import EndpointAddress
 from agentcli.assemble.model import reconnect
-from agentcli.interactive.login.connecting import Connecting
 from agentcli.interactive.login.welcome import CheckKey, KeepKey, TryServer, UsePublic, UseServer, Welcome
+from agentcli.interactive.login.welcome_actions import WelcomeActions
 from agentcli.providers import credentials
 from agentcli.providers.check import KeyCheck
 from agentcli.providers.connection import Connection
@@ -180,7 +180,7 @@ async def test_a_pasted_key_is_confirmed_saved_and_used_by_the_running_conversat
     async with Listener(models=(401, b"{}")) as server:
         public = EndpointAddress(server.url, "default")
         engine = build_engine(replace(place.options, connection=connection))
-        connecting = Connecting(place.options)
+        connecting = WelcomeActions(place.options)
         welcome = replace(connecting.begin(demo=True), address=public, public=public)
         assert welcome.connected == ""
         refused = await connecting.do(*welcome.ask_key().entered(KEY))
@@ -203,7 +203,7 @@ async def test_a_pasted_key_is_confirmed_saved_and_used_by_the_running_conversat
 async def test_a_key_that_is_pasted_while_a_bad_one_is_set_is_used_in_this_session(tmp_path: Path) -> None:
     place, connection = Place(tmp_path, ANTHROPIC_API_KEY="sk-bad"), Connection()
     engine = build_engine(replace(place.options, connection=connection))
-    connecting = Connecting(place.options)
+    connecting = WelcomeActions(place.options)
     welcome = connecting.begin(demo=False)
     assert "key from ANTHROPIC_API_KEY" in welcome.connected
     checking, _work = welcome.ask_key().entered(KEY)
@@ -222,7 +222,7 @@ async def test_a_server_is_found_tested_and_used_for_the_session_without_saving(
     body = json.dumps({"data": [{"id": "llama"}]}).encode()
     async with Listener(models=(200, body), messages=(400, b"{}")) as server:
         engine = build_engine(replace(place.options, connection=connection))
-        connecting = Connecting(place.options, [Program("Ollama", server.port)])
+        connecting = WelcomeActions(place.options, [Program("Ollama", server.port)])
         # On a machine that is busy one look may be over before the answer is there.
         looks = [await connecting.servers()]
         while not looks[-1] and len(looks) < 100:
@@ -244,7 +244,7 @@ async def test_a_permanent_server_is_saved_in_the_user_settings_and_can_be_remov
     place, connection = Place(tmp_path, ANTHROPIC_API_KEY=KEY), Connection()
     async with Listener(models=(200, b"{}"), messages=(400, b"{}")) as server:
         engine = build_engine(replace(place.options, connection=connection))
-        connecting = Connecting(place.options)
+        connecting = WelcomeActions(place.options)
         found = connecting.begin(demo=False).found((LocalServer("Ollama", server.url, ("llama",)),))
         keep = await connecting.do(*found.choose("server 0"))
         done = await connecting.do(*keep.choose("always"))
@@ -266,7 +266,7 @@ async def test_a_permanent_server_is_saved_in_the_user_settings_and_can_be_remov
 
 async def test_a_disk_error_is_reported_and_returns_to_the_choice(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    connecting = Connecting(place.options)
+    connecting = WelcomeActions(place.options)
     state = tmp_path / ".local/state/agentcli"
     state.mkdir(parents=True)
     (state / "credentials.json").symlink_to(tmp_path / "elsewhere")

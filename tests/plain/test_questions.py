@@ -13,7 +13,7 @@ from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.plain.questions.by_kind import answer_to, may_go_on
+from agentcli.plain.questions.by_kind import answer_to, may_continue
 from tests.plain.asked import ESC, Paper
 from tests.support.tables import each_row
 
@@ -319,7 +319,7 @@ def trust_state(*further: TrustedContent) -> TrustState:
 def test_a_folder_is_trusted_only_by_typing_the_word(typed: str, goes_on: bool, trusted: bool) -> None:
     kept: list[TrustState] = []
     paper = Paper(typed)
-    assert asyncio.run(may_go_on(trust_state(), paper, kept.append)) == goes_on
+    assert asyncio.run(may_continue(trust_state(), paper, kept.append)) == goes_on
     assert bool(kept) == trusted
     assert '  | {"hooks": "rm<U+202E>"}\n  | end\n' in paper.text
 
@@ -328,7 +328,7 @@ def test_a_folder_with_a_file_that_cannot_be_shown_cannot_be_trusted() -> None:
     kept: list[TrustState] = []
     paper = Paper("t", "r")
     state = trust_state(TrustedContent(".mcp\n? Trust this folder?\x1b[2J.json", UNREADABLE))
-    assert asyncio.run(may_go_on(state, paper, kept.append))
+    assert asyncio.run(may_continue(state, paper, kept.append))
     assert not kept
     assert "cannot be shown" in paper.text
     assert "\x1b" not in paper.text

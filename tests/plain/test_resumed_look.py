@@ -23,10 +23,10 @@ from agentcli.core.permission import PermissionMode
 from agentcli.plain.output import replay
 from agentcli.plain.output.writer import BareWriter
 from agentcli.plain.session import PlainSession
-from agentcli.session import recent
+from agentcli.session import recent_messages
 from agentcli.session.history import NOT_KEPT
 from agentcli.session.load import LoadedSession
-from agentcli.session.recent import EarlierPart
+from agentcli.session.recent_messages import EarlierPart
 from tests.plain.asked import ScriptedReader
 from tests.support.fakes import collect
 from tests.support.scripts import call, fails, provider_on, reply, think, transport_for
@@ -248,7 +248,7 @@ def test_a_long_session_is_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.
         return printed
 
     for name, value in (("LEAST_EARLIER", 1), ("BEFORE_COMPACTION", 0)):
-        monkeypatch.setattr(recent, name, value)
+        monkeypatch.setattr(recent_messages, name, value)
     monkeypatch.setattr(EarlierPart, "sections", reading)
     monkeypatch.setattr(replay, "PROMPTS_SHOWN", 100)
     printed = "".join(asyncio.run(run()))

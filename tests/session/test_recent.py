@@ -14,9 +14,9 @@ from agentcli.assemble.sessions import STATE_CALLS
 from agentcli.core import events as ev
 from agentcli.core.messages import Message, Origin, TextBlock, ToolUseBlock
 from agentcli.core.usage import Usage
-from agentcli.session import recent
+from agentcli.session import recent_messages
 from agentcli.session.load import LoadedSession, load_session
-from agentcli.session.recent import EarlierPart, load_recent
+from agentcli.session.recent_messages import EarlierPart, load_recent
 from agentcli.tools.registry import BUILTIN_NAMES
 from tests.session.conversations import Conversation, conversation
 from tests.session.test_roundtrip import write
@@ -27,9 +27,9 @@ GENERATED = settings(suppress_health_check=UNHURRIED_IN_ONE_FOLDER, derandomize=
 
 @pytest.fixture(autouse=True)
 def every_session_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "LEAST_EARLIER", 1)
-    monkeypatch.setattr(recent, "BEFORE_COMPACTION", 0)
-    monkeypatch.setattr(recent, "SECTION", 3_000)
+    monkeypatch.setattr(recent_messages, "LEAST_EARLIER", 1)
+    monkeypatch.setattr(recent_messages, "BEFORE_COMPACTION", 0)
+    monkeypatch.setattr(recent_messages, "SECTION", 3_000)
 
 
 def compacted_conversation(seed: int) -> Conversation:

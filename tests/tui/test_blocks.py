@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.tui.blocks import live, rows
+from agentcli.tui.blocks import growing_text, rows
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import (
@@ -212,7 +212,7 @@ def test_endless_output_uses_bounded_memory() -> None:
     chunk = "y\n" * 50_000
     for _ in range(100):
         block.grow(chunk)
-    assert len(block.source) < 3 * live.KEPT
+    assert len(block.source) < 3 * growing_text.KEPT
     assert "… 4,999,992 more lines above" in screen(block)
 
 
@@ -579,7 +579,7 @@ def test_folded_blocks_process_only_the_visible_part(make: Any, name: str, monke
         read += sum(len(text) for text, _style in runs)
         return real(runs, *rest)
 
-    for module in ("rows", "live", "displays", "diff", "notice", "user", "tool", "thinking", "welcome"):
+    for module in ("rows", "growing_text", "displays", "diff", "notice", "user", "tool", "thinking", "welcome"):
         monkeypatch.setattr(f"agentcli.tui.blocks.{module}.wrap", counting, raising=False)
     lines = make_block(make(LONG[name])).layout(100, PALETTE)
     assert 0 < len(lines) <= 60

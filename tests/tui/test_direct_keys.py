@@ -18,7 +18,7 @@ from agentcli.tui.app import AgentApp
 from agentcli.tui.keys import interrupting_keys
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.repaint.screen import ScreenMemory
-from agentcli.tui.terminal.pacing import MOST_AT_ONCE, KeyOrder
+from agentcli.tui.terminal.key_order import MOST_AT_ONCE, KeyOrder
 from agentcli.tui.textual_internals import key_of, repaint
 from tests.support.emulator import Emulator, QuickStream
 from tests.support.examples import points

@@ -16,7 +16,9 @@ from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.model import Add, AnswerItem, NoticeItem
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.copying import cut, select, selected_text, snap, word_at
-from agentcli.tui.transcript.finding import (
+from agentcli.tui.transcript.items import TranscriptItems
+from agentcli.tui.transcript.painting import paint
+from agentcli.tui.transcript.search import (
     Finder,
     Query,
     Spot,
@@ -25,8 +27,6 @@ from agentcli.tui.transcript.finding import (
     matches_in,
     parse_query,
 )
-from agentcli.tui.transcript.items import TranscriptItems
-from agentcli.tui.transcript.painting import paint
 from agentcli.tui.transcript.stack import Stack, StackEntry, place
 from agentcli.tui.transcript.view import Viewport
 

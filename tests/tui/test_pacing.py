@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Button, TextArea
 
-from agentcli.tui.terminal.pacing import PATIENCE_SECONDS, KeyOrder
+from agentcli.tui.terminal.key_order import PATIENCE_SECONDS, KeyOrder
 
 
 class Host(App[None]):

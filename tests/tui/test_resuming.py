@@ -29,7 +29,7 @@ from agentcli.core.events import (
 from agentcli.core.ids import SequentialIds, SystemClock
 from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
-from agentcli.session import recent as recent_part
+from agentcli.session import recent_messages as recent_part
 from agentcli.session.base import SessionContext
 from agentcli.session.find import describe_session
 from agentcli.session.load import load_end_of_history, load_session
@@ -444,12 +444,12 @@ def test_reading_ends_when_nobody_waits_for_it(tmp_path: Path, monkeypatch: pyte
     for name, value in (("LEAST_EARLIER", 1), ("BEFORE_COMPACTION", 0)):
         monkeypatch.setattr(recent_part, name, value)
     pauses: list[float] = []
-    has_begun, may_go_on = threading.Event(), threading.Event()
+    has_begun, may_continue = threading.Event(), threading.Event()
 
     def pause(seconds: float) -> None:
         pauses.append(seconds)
         has_begun.set()
-        may_go_on.wait()
+        may_continue.wait()
 
     async def main() -> None:
         environ = {"HOME": str(tmp_path), "AGENTCLI_STATE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
@@ -462,7 +462,7 @@ def test_reading_ends_when_nobody_waits_for_it(tmp_path: Path, monkeypatch: pyte
             await asyncio.to_thread(has_begun.wait)
             reading.cancel()
             await asyncio.wait([reading])
-            may_go_on.set()
+            may_continue.set()
 
     asyncio.run(main())
     assert len(pauses) == 1

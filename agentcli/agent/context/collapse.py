@@ -45,7 +45,7 @@ LOOKED_THROUGH_EVERY = 50
 """Search all messages again when their number has grown by a fiftieth."""
 
 
-class Collapsing(Collapser):
+class ConversationCollapse(Collapser):
     """Collapse of one conversation; `step` belongs to its pipeline."""
 
     def __init__(self, view: ContextView, step: Collapse) -> None:

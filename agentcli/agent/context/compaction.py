@@ -29,7 +29,7 @@ from agentcli.core.permission import Answer
 from agentcli.core.usage import Usage
 from agentcli.providers.base import FailureKind
 
-__all__ = ["INTERRUPTED", "Compaction", "CompactionDependencies", "Shortening"]
+__all__ = ["INTERRUPTED", "CompactArguments", "Compaction", "CompactionDependencies"]
 
 MAX_SUMMARY_TOKENS = 16_000
 RAISED_SUMMARY_TOKENS = 48_000
@@ -45,7 +45,7 @@ PINNED_TOO_MUCH = "With the pinned items, compacting would free nothing. Unpin s
 
 
 @frozen
-class Shortening:
+class CompactArguments:
     """Arguments of a user's `/compact`."""
 
     focus: str = ""

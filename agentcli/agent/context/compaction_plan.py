@@ -96,8 +96,8 @@ async def drafted(
     budget -= sum(map(block_tokens, pictures))
     paths = _paths(old, (*exchange, *pending), parts.restore_from.canonical)
     await asyncio.sleep(0)
-    in_sight = used_skills((*exchange, *pending))
-    skills = [name for name in used_skills(old) if name not in in_sight]
+    shown_messages = used_skills((*exchange, *pending))
+    skills = [name for name in used_skills(old) if name not in shown_messages]
     back = await restored(log, paths, parts.restore_from, max(0, budget), signal, skills)
     pieces = words.CompactionParts(
         summary=summary,

@@ -22,13 +22,13 @@ UNREADABLE = "Cannot undo the compaction: the session file cannot be read any mo
 
 
 @frozen
-class Undoing:
+class CompactionUndo:
     edit: ContextEdit
     tokens_now: int
     tokens_then: int
 
 
-def planned_undo(view: ContextView, log: Sequence[Message], limits: ContextLimits) -> Undoing | str:
+def planned_undo(view: ContextView, log: Sequence[Message], limits: ContextLimits) -> CompactionUndo | str:
     """The edit that undoes the last active compaction, or the reason why that is impossible."""
     boundary = view.edits.boundary(log)
     if boundary is None:
@@ -50,7 +50,7 @@ def planned_undo(view: ContextView, log: Sequence[Message], limits: ContextLimit
             "The conversation is unchanged."
         )
     edit = ContextEdit(kind="undo_compaction", target=boundary.id, through=through, step="compact", freed=now - then)
-    return Undoing(edit, now, then)
+    return CompactionUndo(edit, now, then)
 
 
 async def undo_compaction(
@@ -69,7 +69,7 @@ async def undo_compaction(
     yield ev.NoticeRaised(text=_undo_text(undoing, limits), code="command")
 
 
-def _undo_text(undoing: Undoing, limits: ContextLimits) -> str:
+def _undo_text(undoing: CompactionUndo, limits: ContextLimits) -> str:
     restored = undoing.tokens_then - undoing.tokens_now
     text = (
         f"The compaction is undone: about {token_count(restored)} tokens are back, "

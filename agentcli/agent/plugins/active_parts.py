@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from agentcli.core.frozen import frozen
 from agentcli.plugins.collection import LoadedPlugin
-from agentcli.plugins.loading import PluginError, PluginProblem
+from agentcli.plugins.loader import PluginError, PluginProblem
 from agentcli.plugins.places import PluginSource
 from agentcli.plugins.plugin import (
     HookPart,

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentcli.agent.hooks.configured import ConfiguredHooks
+from agentcli.agent.hooks.configured_hooks import ConfiguredHooks
 from agentcli.agent.plugins.active_parts import Owned
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json
 from agentcli.hooks.rules import HookRule
 from agentcli.hooks.runner import HookPlace, HookRun, HookRunner
-from agentcli.plugins.loading import problem_of
+from agentcli.plugins.loader import problem_of
 from agentcli.plugins.traceback_log import TracebackLog
 
 

@@ -16,7 +16,7 @@ from agentcli.core.aio import cancel_and_wait, in_thread
 from agentcli.core.events import NoticeRaised
 from agentcli.core.text.plaintext import plain_line
 from agentcli.plugins.collection import LoadedPlugin, PluginCollection
-from agentcli.plugins.loading import PluginProblem, problem_of
+from agentcli.plugins.loader import PluginProblem, problem_of
 from agentcli.plugins.places import PluginSource
 
 CODE = "plugins"

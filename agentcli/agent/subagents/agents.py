@@ -13,7 +13,7 @@ from agentcli.agent.costs.costs import Costs
 from agentcli.agent.ports import EmitEvent, Hooks
 from agentcli.agent.profile import Profile
 from agentcli.agent.questions import Questions
-from agentcli.agent.subagents.earlier import AGENT, BACKGROUND, highest_numbers
+from agentcli.agent.subagents.earlier_agents import AGENT, BACKGROUND, highest_numbers
 from agentcli.agent.subagents.setup import AgentGroup, AgentOrder, AgentSetup, AgentWorktree, ParentLink
 from agentcli.agent.subagents.specs import BUILTIN, DEEPEST, AgentSpec
 from agentcli.context.view import ContextView

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from dataclasses import field, replace
 
 from agentcli.agent.ports import EmitEvent
-from agentcli.agent.subagents.earlier import AGENT
+from agentcli.agent.subagents.earlier_agents import AGENT
 from agentcli.agent.subagents.setup import AgentWorktree, ChildEngine
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal

@@ -9,7 +9,7 @@ from dataclasses import replace
 from agentcli.agent.toolcalls.refusals import declined_result
 from agentcli.core.permission import RuleChoice
 from agentcli.core.text.plaintext import plain_line
-from agentcli.permissions.granting import NETWORK
+from agentcli.permissions.command_grant import NETWORK
 from agentcli.permissions.rules.rule import rule_text
 from agentcli.tools.base import Output
 

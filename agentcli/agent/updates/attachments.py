@@ -115,7 +115,7 @@ class UserNotes(Attachments):
         return self.take()
 
 
-class Whereabouts(Attachments):
+class ResumedFolders(Attachments):
     """Reports the working directories when a session is resumed with others. The system prompt keeps the original ones,
     for the cache."""
 

@@ -58,7 +58,7 @@ Renew = Callable[[UserContext, str], None]
 """Set another user context as the front from the boundary with this id on, and record it."""
 
 
-class Instructing(Attachments):
+class ConversationInstructions(Attachments):
     """The instruction files of one conversation."""
 
     def __init__(
@@ -134,7 +134,7 @@ class Instructing(Attachments):
         return always, self._files.near(folders, always), gone
 
     def _announced(self, state: LoopState) -> dict[str, str]:
-        return {**self._front(state).sources, **self._in_sight.of(self._view.in_sight(state.messages))}
+        return {**self._front(state).sources, **self._in_sight.of(self._view.shown_messages(state.messages))}
 
     def _front(self, state: LoopState) -> UserContext:
         return self._fronts[self._view.front_boundary(state.messages)]
@@ -227,13 +227,13 @@ def known_anyway(
     whole = {file.real for file in due if (known := seen[file.real]) and known.whole and known.digest == file.digest}
     if not whole:
         return ()
-    in_sight = {
+    shown_messages = {
         os.path.realpath(absolute_path(use.input.get(PATH_ARGUMENTS[use.name]), context))
         for message in shown
         for use in message.tool_uses
         if use.name in PATH_ARGUMENTS
     }
-    return whole & in_sight
+    return whole & shown_messages
 
 
 def _at_once(files: Sequence[InstructionFile]) -> list[InstructionFile]:

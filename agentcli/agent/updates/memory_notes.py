@@ -28,7 +28,7 @@ def _own_prompt(message: Message) -> Message | None:
     return message if message.origin in (Origin.PROMPT, Origin.QUEUED) and not message.is_copy else None
 
 
-class Remembering(Attachments):
+class MemorySearch(Attachments):
     """The memory search of one conversation."""
 
     def __init__(self, notes: Notes, ids: Ids, shown: Callable[[Sequence[Message]], Sequence[Message]]) -> None:

@@ -42,7 +42,7 @@ def serve(
     options = replace(options, interactive=False, persist=False, key_needed=False, strict_mcp_config=True)
 
     async def main() -> None:
-        from agentcli.mcp.serving import serve_stdio
+        from agentcli.mcp.tool_server import serve_stdio
 
         async with build_engine(options) as engine:
             await serve_stdio(engine.tool_host())

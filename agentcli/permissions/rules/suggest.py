@@ -18,9 +18,9 @@ from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need, RuleChoice
 from agentcli.core.text.globs import escape_glob
 from agentcli.permissions.call import PermissionCall
+from agentcli.permissions.command_grant import written_paths
 from agentcli.permissions.command_verdicts import CommandJudge
 from agentcli.permissions.commands.command_parts import CommandPart
-from agentcli.permissions.granting import written_paths
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.rules.rule import rule_text
 from agentcli.permissions.sandbox.secrets import holds_credentials

@@ -15,7 +15,7 @@ from pathlib import Path
 from agentcli.core.files.listed_names import ListedNames
 from agentcli.core.frozen import frozen
 from agentcli.permissions.paths import Resolved, is_below
-from agentcli.permissions.sandbox.filtered import FILTERS, Filter
+from agentcli.permissions.sandbox.filtered_files import FILTERS, Filter
 from agentcli.permissions.sandbox.limits import ResourceLimits
 from agentcli.permissions.sandbox.network.upstream import Upstream
 from agentcli.permissions.sandbox.secrets import EMPTY, FILTERED_ONLY, SYSTEM, UNREADABLE

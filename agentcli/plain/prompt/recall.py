@@ -9,7 +9,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import History as ToolkitHistory
 
 from agentcli.core.processes.shell import shown_command
-from agentcli.interactive.completion.late import LateArguments, no_late_arguments
+from agentcli.interactive.completion.server_completions import LateArguments, no_late_arguments
 from agentcli.interactive.completion.sources import ArgumentSource, CommandSource, FileSource, all_files
 from agentcli.interactive.completion.targets import Menu, argument_menu, command_menu, file_menu, target_at
 from agentcli.interactive.drafts.draft import Draft

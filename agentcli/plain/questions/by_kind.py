@@ -302,7 +302,7 @@ def _effects(event: ev.CompactionProposed) -> list[Piece]:
 # --------------------------------------------------------------------------------------------------------- trust
 
 
-async def may_go_on(state: TrustState, asking: Asking, trust: Callable[[TrustState], None]) -> bool:
+async def may_continue(state: TrustState, asking: Asking, trust: Callable[[TrustState], None]) -> bool:
     """Ask whether to trust a folder with settings of its own, all of which are shown; False: the user wants to quit."""
     letter = await ask_about_trust(state, asking, may_leave=True)
     if letter == "t":

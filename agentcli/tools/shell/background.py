@@ -17,7 +17,7 @@ from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.process import exit_text
 from agentcli.tools.shell.orphan_processes import Watch, end_marked, new_mark
 from agentcli.tools.shell.running_command import ShellCommand, refused_hosts_note
-from agentcli.tools.shell.spare import SpareShells
+from agentcli.tools.shell.spare_shell import SpareShells
 
 MOST_RUNNING = 20
 _MOST_KEPT = 40

@@ -28,7 +28,7 @@ from agentcli.tools.shell.orphan_processes import (
     new_mark,
 )
 from agentcli.tools.shell.output import CollectedOutput
-from agentcli.tools.shell.spare import ShellSetup, SpareShell
+from agentcli.tools.shell.spare_shell import ShellSetup, SpareShell
 
 _DRAIN = 0.2
 """Seconds to wait for output after the command has ended: another process may hold the pipe open."""

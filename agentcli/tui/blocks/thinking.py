@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agentcli.core.text.format import elapsed
 from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.blocks.live import LiveText
+from agentcli.tui.blocks.growing_text import LiveText
 from agentcli.tui.blocks.rows import MOST_ROWS, head, joined, margin
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.model import Item, ThinkingItem

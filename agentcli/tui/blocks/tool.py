@@ -14,7 +14,7 @@ from agentcli.core.text.plaintext import plain_text
 from agentcli.core.text.unified_diff import is_unified_diff
 from agentcli.core.tool_errors import unwrapped
 from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.blocks.live import LiveText
+from agentcli.tui.blocks.growing_text import LiveText
 from agentcli.tui.blocks.rows import MOST_ROWS, Rows, gutter, head, joined, shortened
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import Item, ToolItem, ToolStatus

@@ -25,7 +25,7 @@ from agentcli.tui.sheets.runs import Runs, cut, cut_runs, width_of
 from agentcli.tui.sheets.scroller import Scroller, TextIndex
 from agentcli.tui.sheets.sheet import MARGIN, Keys, StyledRows
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.finding import Query, matches_in
+from agentcli.tui.transcript.search import Query, matches_in
 from agentcli.workspace.base import DiffScope
 
 _TITLES: Mapping[DiffScope, str] = {

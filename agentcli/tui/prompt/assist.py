@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.core.aio import cancel_and_wait
-from agentcli.interactive.completion.late import LateArguments, no_late_arguments
+from agentcli.interactive.completion.server_completions import LateArguments, no_late_arguments
 from agentcli.interactive.completion.sources import ArgumentSource, CommandSource, FileSource, FoundFiles
 from agentcli.interactive.completion.targets import (
     Candidate,

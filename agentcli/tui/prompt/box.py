@@ -20,7 +20,7 @@ from textual.widget import Widget
 
 from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import plain_line
-from agentcli.interactive.completion.late import LateArguments, no_late_arguments
+from agentcli.interactive.completion.server_completions import LateArguments, no_late_arguments
 from agentcli.interactive.completion.sources import (
     ArgumentSource,
     CommandSource,
@@ -32,7 +32,7 @@ from agentcli.interactive.completion.sources import (
 from agentcli.interactive.completion.targets import Candidate
 from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.drafts.history import History, HistoryWalk
-from agentcli.interactive.drafts.saved import DraftStore
+from agentcli.interactive.drafts.saved_draft import DraftStore
 from agentcli.tui.keys import interrupting_keys
 from agentcli.tui.prompt.assist import Assist
 from agentcli.tui.prompt.editor import PromptEditor

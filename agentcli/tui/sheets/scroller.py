@@ -24,8 +24,8 @@ from agentcli.tui.sheets.runs import Runs
 from agentcli.tui.textual_internals import repaint_soon
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.copying import cut
-from agentcli.tui.transcript.finding import MOST, FoundSpots, Query, matches_in, parse_query
 from agentcli.tui.transcript.painting import StyledCells, paint
+from agentcli.tui.transcript.search import MOST, FoundSpots, Query, matches_in, parse_query
 
 _UNITS: Mapping[str, tuple[int, int, int]] = {
     "up": (-1, 0, 0),

@@ -10,17 +10,17 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from agentcli.core.errors import AgentError
-from agentcli.interactive.login.reaching import Reaching
+from agentcli.interactive.login.model_access import ModelAccess
 from agentcli.tui.start import DEMO_WANTED
 
 if TYPE_CHECKING:
     from agentcli.interactive.drafts.draft import Draft
-    from agentcli.interactive.login.connecting import Connecting
     from agentcli.interactive.login.welcome import Welcome
+    from agentcli.interactive.login.welcome_actions import WelcomeActions
     from agentcli.tui.app import AgentApp
 
 
-class ModelConnection(Reaching):
+class ModelConnection(ModelAccess):
     def __init__(self, app: AgentApp) -> None:
         super().__init__()
         self._app = app
@@ -49,7 +49,7 @@ class ModelConnection(Reaching):
         finally:
             self._is_open, self._sent = False, None
 
-    async def _asked(self, connecting: Connecting, key: str, *, is_automatic: bool) -> Welcome | None:
+    async def _asked(self, connecting: WelcomeActions, key: str, *, is_automatic: bool) -> Welcome | None:
         from agentcli.tui.dialogs.welcome import WelcomeDialog
 
         app, chat = self._app, self._app.chat
@@ -62,13 +62,13 @@ class ModelConnection(Reaching):
         answer: Welcome | None = await app.ask_on_screen(dialog)
         return answer
 
-    async def _after(self, connecting: Connecting, welcome: Welcome) -> None:
+    async def _after(self, connecting: WelcomeActions, welcome: Welcome) -> None:
         chat, engine = self._app.chat, self._app.chat.session.engine
         if welcome.outcome == "demo":
             self._app.leave(DEMO_WANTED)
             return
         if welcome.outcome == "later" or engine is None:
-            if self.nobody_answers:
+            if self.is_unreachable:
                 chat.hint("No model is connected: /login connects one")
             return
         try:
@@ -80,6 +80,6 @@ class ModelConnection(Reaching):
         chat.session.refresh_facts()
         self._app.run_worker(engine.warm(), exit_on_error=False, group="warm")
         sent = self._sent
-        if sent is not None and not self.nobody_answers and chat.prompt.draft == sent:
+        if sent is not None and not self.is_unreachable and chat.prompt.draft == sent:
             chat.prompt.clear()
             chat.send(sent)

@@ -117,9 +117,9 @@ class SessionOpener:
         from agentcli.interactive.completion.sources import IndexedFiles
         from agentcli.tui.resume import past_of
 
-        app, chat, welcoming = self._app, self._app.chat, self._app.welcoming
+        app, chat, model_connection = self._app, self._app.chat, self._app.model_connection
         try:
-            engine = await welcoming.new_engine(options)
+            engine = await model_connection.new_engine(options)
         except AgentError as error:
             if chat.session.engine is not None:
                 raise
@@ -132,12 +132,12 @@ class SessionOpener:
             garbage_collection.stays()
         if past:
             chat.apply([Remove(WELCOME)])
-        welcoming.engine_changed()
+        model_connection.engine_changed()
         if chat.session.engine is None:
-            due = chat.session.withdraw_due() if welcoming.nobody_answers else []
+            due = chat.session.withdraw_due() if model_connection.is_unreachable else []
             chat.session.open(engine, past)
-            if welcoming.nobody_answers:
-                welcoming.begin(due)
+            if model_connection.is_unreachable:
+                model_connection.begin(due)
         else:
             await chat.session.replace(engine, past)
             garbage_collection.session_left()

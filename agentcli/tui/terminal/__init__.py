@@ -2,9 +2,9 @@
 
 instant      the prompt before Textual is loaded            driver        bytes to events, frames to bytes
 input        bytes -> tokens (pure)                         translation   tokens -> Textual's messages
-pacing       keys act in the order they were pressed        writer        never holds up the event loop
+key_order    keys act in the order they were pressed        writer        never holds up the event loop
 restore      the terminal as it was, whatever happens       ending        signals that end the process
 watchdog     what blocks the loop, and Esc all the same     freeing       the app survives that
 capabilities what the terminal can do                       surroundings  title, progress, notifications, clipboard
-lookkeeping  keeps how the app looks for the next start
+saved_look   keeps how the app looks for the next start
 """

@@ -34,10 +34,10 @@ from agentcli.core.terminal import Terminal
 from agentcli.tui.repaint.screen import ScreenMemory
 from agentcli.tui.terminal import input as tokens
 from agentcli.tui.terminal.ending import SIGNALS, OrderedExit
-from agentcli.tui.terminal.freeing import survive_stuck_handlers
 from agentcli.tui.terminal.instant import Instant, make_raw
-from agentcli.tui.terminal.pacing import KeyOrder
+from agentcli.tui.terminal.key_order import KeyOrder
 from agentcli.tui.terminal.restore import TerminalRestore
+from agentcli.tui.terminal.stuck_handlers import survive_stuck_handlers
 from agentcli.tui.terminal.translation import Translation
 from agentcli.tui.terminal.watchdog import EscapeWatch
 from agentcli.tui.terminal.writer import SYNC_BEGIN, SYNC_END, TerminalWriter, is_frame, open_unblocked

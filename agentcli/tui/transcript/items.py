@@ -12,8 +12,8 @@ from time import perf_counter
 from agentcli.tui.blocks.base import Block
 from agentcli.tui.model import Add, Clear, CountLines, Grow, Item, Operation, Remove, Replace, pack_item
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.finding import TranscriptSearch
 from agentcli.tui.transcript.layouts import BrokenBlock, Layouts
+from agentcli.tui.transcript.search import TranscriptSearch
 from agentcli.tui.transcript.stack import Stack, StackEntry
 
 UNPACKED = 100

@@ -35,9 +35,9 @@ from agentcli.tui.model import Above, Clear, Item, Operation, Remove
 from agentcli.tui.textual_internals import extend_selection, repaint_soon
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.copying import select, selected_text, span, word_at
-from agentcli.tui.transcript.finding import Finder, parse_query
 from agentcli.tui.transcript.items import TranscriptItems
 from agentcli.tui.transcript.painting import Canvas, Ground, StyledCells
+from agentcli.tui.transcript.search import Finder, parse_query
 from agentcli.tui.transcript.stack import StackEntry, place
 from agentcli.tui.transcript.view import Viewport
 

@@ -18,7 +18,7 @@ import pytest
 from agentcli.permissions.sandbox.limits import ResourceLimits
 from agentcli.permissions.sandbox.linux import processes
 from agentcli.permissions.sandbox.planted import guard
-from agentcli.tools.shell import running_command, spare
+from agentcli.tools.shell import running_command, spare_shell
 from tests.permissions.sandbox.box import Box, ability_or_skip
 from tests.permissions.sandbox.test_spare import Session, ends_it
 
@@ -32,8 +32,8 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     """Nothing in it depends on how fast the machine is."""
     monkeypatch.setattr(processes, "_MOMENT", FOREVER)
     monkeypatch.setattr(running_command, "LIMITS_FROM_SECONDS", FOREVER)
-    monkeypatch.setattr(spare, "START_SECONDS", 0.0)
-    monkeypatch.setattr(spare, "READY_SECONDS", FOREVER)
+    monkeypatch.setattr(spare_shell, "START_SECONDS", 0.0)
+    monkeypatch.setattr(spare_shell, "READY_SECONDS", FOREVER)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as root:
         box = Box.make(Path(root).resolve(), ability_or_skip())
         limited = box.with_rules(limits=ResourceLimits(memory=8 << 30, processes=4_096, cpu_seconds=43_200))
@@ -57,7 +57,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
 
     with monkeypatch.context() as patch:
         # The next spare is started later, as it is in a session.
-        patch.setattr(spare, "START_SECONDS", FOREVER)
+        patch.setattr(spare_shell, "START_SECONDS", FOREVER)
         counts(threading.Thread, "start", "threads")
         counts(ThreadPoolExecutor, "submit", "work in threads")
         counts(subprocess, "Popen", "programs")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.sandbox.filtered import (
+from agentcli.permissions.sandbox.filtered_files import (
     FilteredCopies,
     filtered_git,
     filtered_json,

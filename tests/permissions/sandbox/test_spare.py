@@ -21,9 +21,9 @@ import pytest
 from agentcli.core.grant import Grant
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.process import Child
-from agentcli.tools.shell import running_command, spare
+from agentcli.tools.shell import running_command, spare_shell
 from agentcli.tools.shell.background import Shells
-from agentcli.tools.shell.spare import SpareShell
+from agentcli.tools.shell.spare_shell import SpareShell
 from tests.permissions.sandbox.box import SECRET, Box, ability_or_skip
 
 pytestmark = pytest.mark.anyio
@@ -77,8 +77,8 @@ async def session(box: Box, monkeypatch: pytest.MonkeyPatch) -> Session:
             return Child.start(*arguments, **rest)
 
     monkeypatch.setattr(running_command, "Child", Counted)
-    monkeypatch.setattr(spare, "START_SECONDS", 0.0)
-    monkeypatch.setattr(spare, "READY_SECONDS", 60.0)  # the machine may be busy
+    monkeypatch.setattr(spare_shell, "START_SECONDS", 0.0)
+    monkeypatch.setattr(spare_shell, "READY_SECONDS", 60.0)  # the machine may be busy
     return made
 
 
@@ -254,7 +254,7 @@ async def test_a_spare_is_refused_when_another_command_has_run_since(session: Se
 
 @ends_it
 async def test_a_spare_is_refused_for_a_long_or_unusual_text(session: Session) -> None:
-    for text in ("echo é", f"echo {'x' * spare.LONGEST_TEXT}"):
+    for text in ("echo é", f"echo {'x' * spare_shell.LONGEST_TEXT}"):
         await session.spare()
         before = session.fresh
         assert str((await session.run(text)).content) == text.removeprefix("echo ")
@@ -323,7 +323,7 @@ async def test_a_spare_ends_with_the_session_and_when_nothing_uses_it(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await session.spare()
-    monkeypatch.setattr(spare, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(spare_shell, "IDLE_SECONDS", 0.0)
     second = await session.shells.spare.take()
     assert second is first
     await second.aclose()

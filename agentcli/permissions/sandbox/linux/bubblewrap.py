@@ -31,7 +31,7 @@ from agentcli.permissions.sandbox.linux.mounts import Mounts, SessionFiles
 from agentcli.permissions.sandbox.linux.probe import Ability
 from agentcli.permissions.sandbox.linux.processes import SandboxProcesses
 from agentcli.permissions.sandbox.linux.seccomp import seccomp_filter
-from agentcli.permissions.sandbox.linux.spare import SpareSandbox
+from agentcli.permissions.sandbox.linux.spare_sandbox import SpareSandbox
 from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks, learn_names
 from agentcli.permissions.sandbox.planted.guard import MOST_FINDINGS, Guard, Watched, inner_folders
 from agentcli.permissions.sandbox.planted.inventory import Inventory, TakesLonger, change_time
@@ -42,7 +42,7 @@ from agentcli.permissions.sandbox.secrets import VARIABLES
 from agentcli.permissions.sandbox.session_folder import SessionFolder
 
 if TYPE_CHECKING:
-    from agentcli.permissions.sandbox.granted import ProxyConnection, WritablePaths
+    from agentcli.permissions.sandbox.grant_effects import ProxyConnection, WritablePaths
 
 _SOCKET_REFUSED = re.compile(r"Address family not supported|EAFNOSUPPORT|\[Errno 97\]|os error 97\b")
 _CLOSE_SECONDS = 5.0
@@ -101,7 +101,7 @@ class BubblewrapLauncher(Launcher):
         The caller must start it in a new session without a terminal, on which a command could type. Doing that in here
         would cost 1.5 ms.
         """
-        from agentcli.permissions.sandbox.granted import ProxyConnection, WritablePaths
+        from agentcli.permissions.sandbox.grant_effects import ProxyConnection, WritablePaths
 
         if self._is_excluded(arguments):
             return Launch(tuple(arguments), environ)

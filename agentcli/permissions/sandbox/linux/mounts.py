@@ -14,7 +14,7 @@ from pathlib import Path
 from agentcli.permissions.paths import Resolved, is_below
 from agentcli.permissions.sandbox import temp_folder
 from agentcli.permissions.sandbox.caches import CacheFolders
-from agentcli.permissions.sandbox.filtered import FilteredCopies
+from agentcli.permissions.sandbox.filtered_files import FilteredCopies
 from agentcli.permissions.sandbox.plan import Masks, SandboxRules
 from agentcli.permissions.sandbox.planted.protected import Protection, folders_between
 

@@ -164,7 +164,7 @@ class Guard:
             self._was_complete = self._inventory.complete
             walk = FolderWalk(self.began)
             if at_once:
-                walk.may_go_on, walk.most_entries = _few_folders, MOST_ENTRIES_AT_ONCE
+                walk.may_continue, walk.most_entries = _few_folders, MOST_ENTRIES_AT_ONCE
             for repository in list(self._inventory.follow(walk)):
                 self._check(repository)
             if walk.unread:

@@ -74,9 +74,9 @@ class TakesLonger(Exception):
 class FolderWalk:
     """One walk through the folders, with its limits and progress."""
 
-    def __init__(self, since: int, may_go_on: Callable[[int], bool] | None = None) -> None:
-        """`since`: when the command began, in ns. `may_go_on`: called before each folder with the number of folders so
-        far; None: the limits that apply while a command's result waits."""
+    def __init__(self, since: int, may_continue: Callable[[int], bool] | None = None) -> None:
+        """`since`: when the command began, in ns. `may_continue`: called before each folder with the number of folders
+        so far; None: the limits that apply while a command's result waits."""
         self.since = since
         self.complete = False
         self.changed = 0
@@ -85,9 +85,9 @@ class FolderWalk:
         """Folders that could not be listed."""
         self.most_entries = sys.maxsize
         """Maximum entries of one folder; beyond it `TakesLonger` is raised."""
-        self.is_late = may_go_on is not None
+        self.is_late = may_continue is not None
         deadline = time.monotonic() + MOST_SECONDS
-        self.may_go_on = may_go_on or (lambda count: count < MOST_FOLDERS and time.monotonic() <= deadline)
+        self.may_continue = may_continue or (lambda count: count < MOST_FOLDERS and time.monotonic() <= deadline)
 
     @property
     def is_flooded(self) -> bool:
@@ -159,10 +159,10 @@ class Inventory:
         first, waiting, later = deque[str](), deque(map(str, self._roots)), deque[str]()
         fresh: dict[str, _Folder] = {}
         gone = set[Path]() if walk.is_late else set(self._known)
-        since, may_go_on = walk.since, walk.may_go_on
+        since, may_continue = walk.since, walk.may_continue
         count = 0
         while queue := first or waiting or later:
-            if not may_go_on(count):
+            if not may_continue(count):
                 self._keep(fresh, complete=False)
                 return
             path = queue.popleft()

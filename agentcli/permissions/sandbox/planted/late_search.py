@@ -117,9 +117,9 @@ class LateSearch:
     def _walk(self, since: int) -> FolderWalk:
         deadline = time.monotonic() + MOST_SECONDS
 
-        def may_go_on(folders: int) -> bool:
+        def may_continue(folders: int) -> bool:
             if folders % _SLICE == 0 and not self._hurry.is_set():
                 self._hurry.wait(_PAUSE)
             return not self._stopped and folders < MOST_FOLDERS and time.monotonic() <= deadline
 
-        return FolderWalk(since, may_go_on)
+        return FolderWalk(since, may_continue)

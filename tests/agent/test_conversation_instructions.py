@@ -11,7 +11,7 @@ from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Extensions
 from agentcli.agent.updates.attachments import Composite
 from agentcli.agent.updates.changed_files import ChangedFiles
-from agentcli.agent.updates.instructions import CHANGED, INSTRUCTIONS, NEW, Instructing
+from agentcli.agent.updates.instructions import CHANGED, INSTRUCTIONS, NEW, ConversationInstructions
 from agentcli.context.edits import ContextEdit
 from agentcli.context.view import ContextView
 from agentcli.core.files import local_folders
@@ -59,11 +59,13 @@ class Project:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    def begin(self, told: UserContext | None = None) -> Instructing:
+    def begin(self, told: UserContext | None = None) -> ConversationInstructions:
         files = InstructionFiles(InstructionFolders.around(self.folder))
         told = told or files.always().as_context()
         self.view = ContextView(told.text)
-        self.instructing = Instructing(files, {"": told}, self.ids, self.view, self.renew, self.notices.append)
+        self.instructing = ConversationInstructions(
+            files, {"": told}, self.ids, self.view, self.renew, self.notices.append
+        )
         return self.instructing
 
     def renew(self, context: UserContext, boundary: str) -> None:
@@ -388,7 +390,7 @@ async def test_the_prefix_is_identical_in_every_request(tmp_path: Path) -> None:
     files, ids = InstructionFiles(InstructionFolders.around(tmp_path)), SequentialIds(5)
     told = files.always().as_context()
     view = ContextView(told.text)
-    instructing = Instructing(
+    instructing = ConversationInstructions(
         files, {"": told}, ids, view, lambda context, boundary: view.set_user_context(context.text, boundary)
     )
     attachments = Composite(ChangedFiles(ids, instructing.tells), instructing)

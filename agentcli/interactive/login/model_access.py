@@ -13,14 +13,14 @@ from agentcli.providers.connection import Connection
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
-    from agentcli.interactive.login.connecting import Connecting
+    from agentcli.interactive.login.welcome_actions import WelcomeActions
 
 
-class Reaching:
+class ModelAccess:
     def __init__(self) -> None:
         self.connection = Connection()
         self._next = self.connection
-        self._connecting: Connecting | None = None
+        self._connecting: WelcomeActions | None = None
 
     async def new_engine(self, options: Options) -> Engine:
         """Build an engine whose connection can be changed later, with the address and model chosen so far. Raises
@@ -37,10 +37,10 @@ class Reaching:
         self.connection = self._next
 
     @property
-    def nobody_answers(self) -> bool:
+    def is_unreachable(self) -> bool:
         return bool(self.connection.problem)
 
-    async def ready(self, options: Options) -> Connecting:
+    async def ready(self, options: Options) -> WelcomeActions:
         if self._connecting is None:
             # In a thread: its imports are slow, and the user is typing.
             self._connecting = await asyncio.to_thread(_made, options)
@@ -55,7 +55,7 @@ class Reaching:
 
             await asyncio.to_thread(reconnect, connecting.options, self.connection)
         source = self.connection.key_source
-        rest = "No model is connected now; /login connects one." if self.nobody_answers else f"In use: {source}."
+        rest = "No model is connected now; /login connects one." if self.is_unreachable else f"In use: {source}."
         return f"{said or 'No key was stored.'} {rest}"
 
 
@@ -65,7 +65,7 @@ def _built(options: Options) -> Engine:
     return build_engine(options)
 
 
-def _made(options: Options) -> Connecting:
-    from agentcli.interactive.login.connecting import Connecting
+def _made(options: Options) -> WelcomeActions:
+    from agentcli.interactive.login.welcome_actions import WelcomeActions
 
-    return Connecting(options)
+    return WelcomeActions(options)

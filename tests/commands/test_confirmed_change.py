@@ -9,7 +9,7 @@ import pytest
 
 from agentcli.agent.cache.watch import SHORT_TTL
 from agentcli.agent.profile import Tuning
-from agentcli.commands.agreeing import without_now
+from agentcli.commands.confirmed_change import without_now
 from agentcli.commands.line import CommandLine, parse_line
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev

@@ -25,7 +25,7 @@ def without_now(arguments: str) -> tuple[str, bool]:
     return (rest.rstrip(), True) if rest and last.lower() == "now" else (arguments, False)
 
 
-async def change_if_agreed(
+async def change_if_confirmed(
     engine: Engine,
     profile: Profile,
     question: str,

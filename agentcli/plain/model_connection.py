@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.processes.shell import shown_command
 from agentcli.core.text.plaintext import is_lone_key
-from agentcli.interactive.login.reaching import Reaching
+from agentcli.interactive.login.model_access import ModelAccess
 from agentcli.plain.output.pieces import Gap, Piece, TextLine, TextRuns, prose
 from agentcli.plain.session import PlainSession
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options
-    from agentcli.interactive.login.connecting import Connecting
     from agentcli.interactive.login.welcome import Offer, Welcome
+    from agentcli.interactive.login.welcome_actions import WelcomeActions
 
 NOBODY = "No model is connected: /login connects one. agentcli demo is a tour without one."
 
 
-class Welcoming(Reaching):
+class PlainModelConnection(ModelAccess):
     def __init__(self, session: PlainSession) -> None:
         super().__init__()
         self._session = session
@@ -36,10 +36,10 @@ class Welcoming(Reaching):
         if welcome.outcome != "later" and engine is not None:
             await connecting.connect(welcome, engine, self.connection)
             self._session.note(welcome.report)
-        elif self.nobody_answers:
+        elif self.is_unreachable:
             self._session.note(NOBODY)
 
-    async def _step(self, welcome: Welcome, connecting: Connecting) -> Welcome:
+    async def _step(self, welcome: Welcome, connecting: WelcomeActions) -> Welcome:
         self._session.show(_said(welcome))
         if welcome.asks:
             text = await self._session.ask("Key: ", hidden=True)

@@ -19,7 +19,7 @@ from agentcli.providers.credentials import LOGIN, PUBLIC_BASE_URL, bound_to
 from agentcli.providers.models.local import LocalServer, Program, speaks_messages
 
 
-class Connecting:
+class WelcomeActions:
     """One per front end, for its whole life: remembers the options it was started with."""
 
     def __init__(self, options: Options, programs: Sequence[Program] | None = None) -> None:
