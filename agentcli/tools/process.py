@@ -74,7 +74,7 @@ class Child:
         self.output = output
         self.errors = errors
         self._exit = _exit_of(process)
-        self._asked_to_end = False
+        self.asked_to_end = False
         """Whether the group got SIGTERM."""
 
     @classmethod
@@ -124,7 +124,7 @@ class Child:
         """Send a signal to the group; False if the group is empty. Synchronous, for abort callbacks."""
         if number == signal.SIGTERM and self.terminate is not None:
             if self.terminate():
-                self._asked_to_end = True
+                self.asked_to_end = True
                 return True
             # A sandbox that is starting would lose its first process and leave the rest.
             number = signal.SIGKILL
@@ -135,7 +135,7 @@ class Child:
         except PermissionError:
             # Part of the group belongs to another user now; the rest got the signal.
             pass
-        self._asked_to_end |= number == signal.SIGTERM
+        self.asked_to_end |= number == signal.SIGTERM
         return True
 
     async def end(self, grace: float = GRACE) -> bool:
@@ -144,7 +144,7 @@ class Child:
         A group that got SIGTERM already does not get a second one, which would interrupt its cleanup. Returns whether
         anything was left to stop. Output so far and data in the pipe stay readable.
         """
-        if not self.signal_group(0 if self._asked_to_end else signal.SIGTERM):
+        if not self.signal_group(0 if self.asked_to_end else signal.SIGTERM):
             await asyncio.wait({self._exit})
             return False
         # The rest of a sandbox dies with its first process, and stays in the group until it is reaped.

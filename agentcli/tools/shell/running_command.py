@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal as signals
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -37,6 +38,10 @@ _OTHERS = "//others"
 USUAL_PROCESSES = "AGENTCLI_PROCESSES"
 """Variable with which a launcher passes the usual number of processes in its sandbox."""
 _MOST_HOSTS = 5
+_MOST_WAITING = 65_536
+"""Bytes of output after a stop that are held back to look for `_SHELL_REPORT`."""
+_SHELL_REPORT = re.compile(rb"^Terminated\n?", re.MULTILINE)
+"""Line in which bash reports that the stopped command ended."""
 SELF_CONTAINED = ("bubblewrap",)
 """Launchers whose sandboxes end with their first process."""
 
@@ -211,8 +216,16 @@ class ShellCommand:
             self._child.signal_group(signals.SIGKILL)
 
     async def _pump(self) -> None:
-        while data := await self._child.output.read():
-            await self.output.add(data)
+        waiting = b""
+        try:
+            while data := await self._child.output.read():
+                waiting += data
+                if not self._child.asked_to_end or len(waiting) > _MOST_WAITING:
+                    await self.output.add(waiting)
+                    waiting = b""
+        finally:
+            if waiting:
+                await self.output.add(_SHELL_REPORT.sub(b"", waiting, count=1))
 
 
 def private_hosts_note(hosts: Sequence[str]) -> str:
