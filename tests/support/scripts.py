@@ -65,7 +65,7 @@ def fails(status: int, message: str = "scripted error", type: str | None = None,
 
 
 def script(*replies: Json | str) -> Script:
-    return Script.parse([item if isinstance(item, dict) else say(item) for item in replies])
+    return Script.parse([item if isinstance(item, dict) else reply(item) for item in replies])
 
 
 def transport_for(*replies: Json | str, on_request: Check | None = None) -> ScriptedTransport:
