@@ -56,11 +56,9 @@ def check_file(b: Bench) -> None:
     assert view.wire(loaded.messages) == b.engine._state.setup.view.wire(b.engine.messages)
 
 
-HALF = reply(
-    say("All is well. ", 7), call("Look", what="a", seconds=1), say("And more", 4), pause(5), say(" to come", 4)
-)
+HALF = reply(say("All is well. ", 9), call("Look", what="a", seconds=1), say("And more"), pause(5), say(" to come"))
 THOUGHT = reply(think("hm"), pause(5), say("There."))
-CHANGED = reply(say("I do it. "), call("Change", what="x"), pause(5), say("Done so far", 4), call("Change", what="y"))
+CHANGED = reply(say("I do it. "), call("Change", what="x"), pause(5), say("Done so far", 6), call("Change", what="y"))
 BROKEN = reply(say("Lost words. "), call("Look", what="b"), fault("drop"))
 CUT = reply(say("Too much. "), call("Look", what="c"), stop_reason="max_tokens")
 

@@ -114,7 +114,8 @@ def test_any_combination_of_too_long_responses_is_handled(staged: bool, pinned: 
             ladder.check("And now?")
         return result.terminal
 
-    ways = {mask: run_virtual(main(mask)) for mask in {0, 1, 0b10111, 2**5 - 1, *points(2**5)}}
+    others = points(2**5) if pinned else ()
+    ways = {mask: run_virtual(main(mask)) for mask in {0, 1, 0b10111, 2**5 - 1, *others}}
     assert ways[0] == ways[1] == "completed"
     assert ways[0b10111] == "prompt_too_long", "a compaction that does not help is not repeated for ever"
 
@@ -150,7 +151,7 @@ def test_a_compaction_request_that_stays_too_long_is_shortened_until_it_fits() -
             assert result.terminal == ("completed" if only(events, ev.ContextCompacted) else "prompt_too_long")
         return asked
 
-    lengths = [len(run_virtual(main(times))) for times in range(12)]
+    lengths = [len(run_virtual(main(times))) for times in range(9)]
     assert lengths[:4] == [1, 2, 3, 4]
     assert lengths[-1] == lengths[-2], "there is an end to what can be left out"
 

@@ -24,7 +24,7 @@ from tests.support.virtual import run_virtual
 WINDOW = 100_000
 CONSTRAINT = "Whatever happens, never touch the file prod.cfg."
 RULES = "The project's rules: tabs, not spaces."
-TURNS = 50
+TURNS = 25
 
 
 def true_tokens(body: Json) -> int:
@@ -35,7 +35,7 @@ def true_tokens(body: Json) -> int:
 
 @functools.cache
 def _counted(text: str) -> float:
-    """A turn adds two messages, and a hundred and fifty turns send the earlier ones again."""
+    """A turn adds two messages, and later turns send the earlier ones again."""
     return text_tokens(text)
 
 
@@ -72,13 +72,13 @@ def long_bench(model: Any, refused: list[str], **rest: Any) -> Bench:
 
     transport = ScriptedTransport(Script(()), check)
     transport.player = model
-    text = "見たファイルの一行とその次の行\n" * 100  # many tokens in few bytes: what is checked here costs by the byte
+    text = "見たファイルの一行とその次の行\n" * 200  # many tokens in few bytes: what is checked here costs by the byte
     tool = FakeTool(output=lambda given: Output(f"{given['what']}\n{text}"))
     profile = Profile(model=MODEL, small_model="claude-haiku-5-5", system=("Be good.",), context_window=WINDOW)
     return bench(transport=transport, tools=[tool], profile=profile, view=ContextView(RULES), **rest)
 
 
-def test_a_hundred_and_fifty_turns_in_a_small_window_lose_no_instruction() -> None:
+def test_many_turns_in_a_small_window_lose_no_instruction() -> None:
     async def main() -> None:
         model, refused = CountingModel(), list[str]()
         b = long_bench(model, refused)
@@ -91,7 +91,7 @@ def test_a_hundred_and_fifty_turns_in_a_small_window_lose_no_instruction() -> No
                 assert result_of(events).turns == TURNS
                 assert not only(events, ev.CompactionFailed)
                 compacted += only(events, ev.ContextCompacted)
-        assert len(b.requests) == 150 + model.handovers
+        assert len(b.requests) == 3 * TURNS + model.handovers
         assert refused == []
         assert max(model.sizes) < WINDOW
         assert 2 <= len(compacted) == model.handovers <= 10
@@ -106,7 +106,7 @@ def test_a_hundred_and_fifty_turns_in_a_small_window_lose_no_instruction() -> No
 
 def test_the_reported_size_after_a_compaction_is_correct() -> None:
     async def main() -> None:
-        model, refused = CountingModel(turns=100), list[str]()
+        model, refused = CountingModel(turns=40), list[str]()
         b = long_bench(model, refused)
         async with b.engine:
             events = await b.run(CONSTRAINT)
@@ -130,7 +130,7 @@ class Stubborn(CountingModel):
     """Its hand-overs are useless: they fail, or are longer than everything."""
 
     def __init__(self, handover: ScriptedReply) -> None:
-        super().__init__(turns=60)
+        super().__init__(turns=30)
         self._handover = handover
 
     def next(self, body: Json) -> ScriptedReply:
@@ -156,7 +156,7 @@ def test_failing_compaction_is_given_up_and_the_conversation_stays_complete(hand
         assert len(only(events, ev.CompactionFailed)) == 3
         assert not only(events, ev.ContextCompacted)
         assert refused == []
-        assert result_of(events).turns == 60
+        assert result_of(events).turns == 30
         assert CONSTRAINT in json.dumps(b.requests[-1])
 
     run_virtual(main)
