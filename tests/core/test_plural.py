@@ -9,7 +9,7 @@ import agentcli
 from agentcli.core.text.plural import counted, plural
 from tests.support.tables import each_row
 
-NAIVE = re.compile(r"""\w\(e?s\)["' .:,]|'e?s' if |"e?s" if |else 'e?s'|else "e?s\"""")
+NAIVE = re.compile(r"""\(e?s\)["' .:,]|'e?s' if |"e?s" if |else 'e?s'|else "e?s\"""")
 
 
 @each_row(

@@ -139,8 +139,8 @@ async def test_a_large_result_does_not_hold_up_the_event_loop() -> None:
 
 
 async def test_a_result_beyond_the_limit_fails() -> None:
-    async with started("big-result", result_chars=10_000_000) as (server, _):
-        with pytest.raises(McpFailure, match="bad: the result is larger than 10 MB"):
+    async with started("fairly-big-result", result_chars=1_000_000) as (server, _):
+        with pytest.raises(McpFailure, match="bad: the result is larger than 1 MB"):
             await server.call("work", {})
         assert server.state == "connected"
 

@@ -153,8 +153,9 @@ def call(request: Any, params: dict[str, Any]) -> None:  # noqa: C901
             result = {**text("3"), "structuredContent": {"sum": "three"}}
         case "redos":
             result = {**text("x"), "structuredContent": {"text": "a" * 40 + "!"}}
-        case "big-result":
-            result = {"content": [{"type": "image", "data": "A" * 8_000_000, "mimeType": "image/png"}] * 2}
+        case "big-result" | "fairly-big-result":
+            size = 8_000_000 if MODE == "big-result" else 800_000
+            result = {"content": [{"type": "image", "data": "A" * size, "mimeType": "image/png"}] * 2}
         case "progress-flood":
             for number in range(500):
                 params = {"progressToken": token, "progress": number, "message": f"{ESCAPES}step {number}"}

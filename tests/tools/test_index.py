@@ -12,7 +12,7 @@ import pytest
 
 from agentcli.assemble import Options, build_engine
 from agentcli.core.text.fuzzy import fuzzy_match
-from agentcli.tools.search import file_index
+from agentcli.tools.search import file_index, path_index
 from agentcli.tools.search.file_index import FileIndex, PathListing, with_folders
 from agentcli.tools.search.path_index import PathIndex, PathSearch
 from tests.bench.index import QUERIES, synthetic_paths
@@ -35,7 +35,7 @@ def naive(paths: list[str], query: str) -> list[tuple[int, str]]:
 
 @each_row("seed", range(3))
 def test_in_a_small_tree_the_order_equals_scoring_every_path(seed: int) -> None:
-    paths = sorted(with_folders(random.Random(seed).sample(some_paths(3_000), 150)))[:200]
+    paths = sorted(with_folders(random.Random(seed).sample(some_paths(3_000), 60)))[:80]
     index = PathIndex(paths)
     for query in (*QUERIES, "e", "s/", "vie", "Src", "V3"):
         for end in range(1, len(query) + 1):
@@ -44,7 +44,7 @@ def test_in_a_small_tree_the_order_equals_scoring_every_path(seed: int) -> None:
 
 
 def test_in_a_large_tree_all_results_match_and_include_the_best() -> None:
-    paths = sorted(with_folders([*some_paths(5_000), "agent/engine.py", "src/unusual_place/Zebra.tsx"]))
+    paths = sorted(with_folders([*some_paths(3_000), "agent/engine.py", "src/unusual_place/Zebra.tsx"]))
     index = PathIndex(paths)
     for query in QUERIES:
         for end in range(1, len(query) + 1):
@@ -61,7 +61,7 @@ def test_in_a_large_tree_all_results_match_and_include_the_best() -> None:
 
 @each_row("query", ["en", "agtool", "billing/order"])
 def test_earlier_queries_do_not_change_the_results(query: str) -> None:
-    paths = some_paths(5_000)
+    paths = some_paths(3_000)
     typed, pasted = PathIndex(paths), PathIndex(paths)
     for end in range(1, len(query)):
         typed.search(query[:end])
@@ -69,21 +69,34 @@ def test_earlier_queries_do_not_change_the_results(query: str) -> None:
 
 
 @functools.cache
+def shuffled_paths() -> tuple[str, ...]:
+    paths = [*some_paths(10_000), "src/unusual_place/Zebra.tsx"]
+    random.Random(1).shuffle(paths)
+    return tuple(paths)
+
+
+@functools.cache
 def whole_index() -> PathIndex:
-    return PathIndex(sorted([*some_paths(20_000), "src/unusual_place/Zebra.tsx"]))
+    return PathIndex(sorted(shuffled_paths()))
 
 
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is searched in each step."""
+    monkeypatch.setattr(path_index, "CHUNK_PATHS", 2_000)
+
+
+@pytest.mark.usefixtures("small_chunks")
 @each_row("query", ["e", "agtool", "Zeb", "src/tool", "README", "zz"])
 def test_a_search_in_steps_finds_the_same_as_a_whole_one(query: str) -> None:
-    paths = [*some_paths(20_000), "src/unusual_place/Zebra.tsx"]
-    random.Random(1).shuffle(paths)
-    growing = PathIndex(paths[:9_000])
+    paths = shuffled_paths()
+    growing = PathIndex(paths[:4_500])
     search = growing.start(query)
     search.work(seconds=0)
     assert not search.is_complete
-    growing.add(paths[9_000:13_000])
+    growing.add(paths[4_500:6_500])
     steps = _steps_to_end(search)
-    growing.add(paths[13_000:])
+    growing.add(paths[6_500:])
     assert not search.is_complete
     assert steps + _steps_to_end(growing.start(query)) > 8
     assert growing.start(query).matches(30) == whole_index().search(query, 30)
@@ -98,7 +111,7 @@ def _steps_to_end(search: PathSearch) -> int:
 
 
 def test_a_longer_query_searches_only_what_its_beginning_has_found() -> None:
-    index = PathIndex(some_paths(20_000))
+    index = PathIndex(some_paths(10_000))
     assert index.start("billing/order").covered is None
     index.search("billing/or")
     assert index.start("billing/orde").covered
@@ -107,7 +120,7 @@ def test_a_longer_query_searches_only_what_its_beginning_has_found() -> None:
 
 
 def test_paths_take_hardly_more_memory_than_their_characters() -> None:
-    paths = some_paths(20_000)
+    paths = some_paths(10_000)
     tracemalloc.start()
     index = PathIndex(paths)
     taken, _peak = tracemalloc.get_traced_memory()

@@ -211,7 +211,7 @@ async def test_a_pdf_is_read_page_by_page(context: ToolContext, tmp_path: Path) 
 
 
 async def test_a_page_without_text_is_shown_as_its_picture(context: ToolContext, tmp_path: Path) -> None:
-    Image.new("RGB", (1700, 2200), "white").save(tmp_path / "scan.pdf")
+    Image.new("RGB", (400, 1700), "white").save(tmp_path / "scan.pdf")
     output = await run(Read(), context, file_path="scan.pdf")
     assert max(shown(output).size) <= 1568
     assert "(as a picture)" in text_of(output)

@@ -363,7 +363,20 @@ async def test_the_next_address_is_tried_when_one_does_not_answer() -> None:
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("tls")
     key, cert = folder / "key.pem", folder / "cert.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(cert)]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-keyout",
+        str(key),
+        "-out",
+        str(cert),
+    ]
     command += ["-days", "2", "-subj", "/CN=secure.example", "-addext", "subjectAltName=DNS:secure.example"]
     try:
         subprocess.run(command, check=True, capture_output=True)
