@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from agentcli.assemble import sessions
 from tests.permissions.sandbox.box import ability_or_skip
 from tests.support.contained import Project
 
@@ -18,8 +19,10 @@ def first_project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture
-def contained(first_project: Project) -> Iterator[Project]:
+def contained(first_project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     """Outside of the system's temp folder, as most projects are: what is in there has a meaning of its own."""
     ability_or_skip()
+    # The status of the repository is not in their system prompts: it takes three runs of git for each session.
+    monkeypatch.setattr(sessions, "git_branch", lambda _cwd: "")
     with TemporaryDirectory(dir=_HOME, prefix=".agentcli-test-") as name:
         yield first_project.copied(Path(name).resolve() / "copy")
