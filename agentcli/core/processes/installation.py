@@ -29,7 +29,7 @@ _SCRIPTS = ("agentcli", "rg", "python", "python3")
 
 def library_folders() -> list[str]:
     """The folders on the path with agentcli's dependencies, in order."""
-    folders = [entry for entry in sys.path if entry.startswith("/") and Path(entry).name in _SITE_FOLDERS]
+    folders = [entry for entry in sys.path if entry.startswith("/") and _name_of(entry) in _SITE_FOLDERS]
     root = package_root()
     if str(root) not in folders and not (root / "pyproject.toml").is_file():
         folders.append(str(root))
@@ -47,24 +47,26 @@ def installation_paths(working_dirs: Iterable[Path] = (), home: Path | None = No
     A prefix counts as a whole unless it is shared or contains a working directory (pip puts sources into `.venv/src`):
     then only the parts that Python uses.
     """
-    inside = [Path(real_path(folder)) for folder in working_dirs]
-    shared = {Path(name) for name in _SHARED_PREFIXES}
+    # Every start needs it; pathlib would take three times as long.
+    inside = [real_path(folder) for folder in working_dirs]
+    shared = set(_SHARED_PREFIXES)
     if home is not None:
-        real = Path(real_path(home))
-        shared |= {real, real / ".local", *real.parents}
-    found: list[Path] = [Path(sys.executable), Path(os.__file__).parent, *map(Path, library_folders())]
-    found.append(Path(getattr(sys, "_base_executable", "") or sys.executable))
+        real = real_path(home)
+        shared |= {real, f"{real}/.local", *map(str, Path(real).parents)}
+    libraries = library_folders()
+    found = [sys.executable, str(Path(os.__file__).parent), *libraries]
+    found.append(getattr(sys, "_base_executable", "") or sys.executable)
     for prefix in _prefixes():
         if prefix in shared:
-            found += (prefix / "bin" / name for name in _SCRIPTS)
-        elif any(folder.is_relative_to(prefix) for folder in inside):
-            found += (prefix / name for name in _ENVIRONMENT_PARTS)
+            found += (f"{prefix}/bin/{name}" for name in _SCRIPTS)
+        elif any(_is_below(folder, prefix) for folder in inside):
+            found += (f"{prefix}/{name}" for name in _ENVIRONMENT_PARTS)
         else:
             found.append(prefix)
-    for folder in library_folders():
+    for library in libraries:
         # lib/python3.x/site-packages of a shared prefix, such as ~/.local
-        found += (Path(folder).parent.parent.parent / "bin" / name for name in _SCRIPTS[:2])
-    return _outermost(found)
+        found += (f"{Path(library).parent.parent.parent}/bin/{name}" for name in _SCRIPTS[:2])
+    return tuple(map(Path, _outermost(found)))
 
 
 def is_installed(path: str, installation: Sequence[Path]) -> bool:
@@ -72,19 +74,27 @@ def is_installed(path: str, installation: Sequence[Path]) -> bool:
     return any(real.is_relative_to(part) for part in installation)
 
 
-def _prefixes() -> list[Path]:
+def _prefixes() -> list[str]:
     named = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
     # Without `site` an interpreter does not know about its virtual environment.
     around = Path(sys.executable).parent.parent
     if (around / "pyvenv.cfg").is_file():
         named.append(str(around))
-    return list(dict.fromkeys(Path(real_path(name)) for name in named))
+    return list(dict.fromkeys(map(real_path, dict.fromkeys(named))))
 
 
-def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
-    real = sorted({Path(real_path(path)) for path in paths if os.path.lexists(path)})
-    kept: list[Path] = []
-    for path in real:
-        if not kept or not path.is_relative_to(kept[-1]):
+def _outermost(paths: Iterable[str]) -> list[str]:
+    real = {real_path(path) for path in dict.fromkeys(paths) if os.path.lexists(path)}
+    kept: list[str] = []
+    for path in sorted(real, key=lambda path: path.split("/")):
+        if not kept or not _is_below(path, kept[-1]):
             kept.append(path)
-    return tuple(kept)
+    return kept
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _name_of(entry: str) -> str:
+    return entry.rstrip("/").rpartition("/")[2]
