@@ -23,7 +23,7 @@ from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
 
 pytestmark = pytest.mark.anyio
 
-COMMANDS = [*READ_ONLY[::6], *NOT_PROVEN[::6]]
+COMMANDS = [*READ_ONLY[::12], *NOT_PROVEN[::12]]
 RULES = {
     "allow": ["Bash(npm test *)", "Bash(git add *)", "Edit(src/**)"],
     "ask": ["Bash(git push *)"],
