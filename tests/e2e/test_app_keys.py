@@ -209,7 +209,7 @@ async def test_a_command_shows_live_output_takes_queued_prompts_and_ctrl_b_moves
         assert len(processes_in(app.work)) > 1, "and goes on"
         await app.submit("/tasks")
         await app.wait_for("─── Background commands")
-        assert "sleep 300" in app.text
+        await app.wait_for("sleep 300")
         await app.press("escape")
         await app.wait_for("─── Background commands", gone=True)
         assert await app.leave() == 0  # no process is left after that

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from agentcli.core.processes.own_programs import shell_command, start_program_async
+from agentcli.core.processes.own_programs import end_program, shell_command, start_program_async
 
 _GUARD = """\
 exec 3<&0 </dev/null >/dev/null 2>&1
@@ -33,11 +33,9 @@ class OrphanGuard:
     async def start(cls) -> OrphanGuard:
         """Start a guard; returns one that does nothing if it cannot be started."""
         read, write = os.pipe()
+        environ = {"PATH": "/usr/bin:/bin"}
         try:
-            shell = await start_program_async(
-                shell_command(_GUARD), cwd="/", environ={"PATH": "/usr/bin:/bin"}, stdin=read
-            )
-            await shell.wait()
+            shell = await start_program_async(shell_command(_GUARD), cwd="/", environ=environ, stdin=read)
         except OSError:
             os.close(write)
             return cls(None)
@@ -46,6 +44,12 @@ class OrphanGuard:
             raise
         finally:
             os.close(read)
+        try:
+            await shell.wait()
+        except BaseException:
+            os.close(write)
+            await end_program(shell)
+            raise
         return cls(write)
 
     def watch(self, leader: int) -> None:
