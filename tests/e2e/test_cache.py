@@ -188,7 +188,9 @@ async def test_a_lost_cache_and_a_changed_effort_are_reported(tmp_path: Path) ->
                 r"The server dropped the prompt cache: ([\d.]+)k tokens were billed again\.", dropped.text
             )
             assert found is not None, dropped.text
-            assert 1_000 * float(found[1]) == pytest.approx(cache.readings[1].prompt, abs=50), "to a tenth of a thousand"
+            assert 1_000 * float(found[1]) == pytest.approx(cache.readings[1].prompt, abs=50), (
+                "to a tenth of a thousand"
+            )
             engine.set_effort("low")
             [broken] = only(await collect(engine.submit("Third.")), ev.PrefixBroken)
             assert (broken.block, broken.reason) == ("the effort", "it was changed from auto to low")

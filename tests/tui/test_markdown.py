@@ -376,7 +376,7 @@ def test_hiding_never_takes_more_than_the_last_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "hostile", ["[" * 9000, "![" * 4000, "*a " * 3000, "> " * 3000, "- " * 2000, "a\n" * 3000, "<a " * 3000]
+    "hostile", ["[" * 9000, "![" * 4000, "*a " * 3000, "> " * 5000, "- " * 5000, "a\n" * 4500, "<a " * 3000]
 )
 def test_hostile_text_is_laid_out_with_few_parses(hostile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = []
@@ -387,7 +387,8 @@ def test_hostile_text_is_laid_out_with_few_parses(hostile: str, monkeypatch: pyt
     for place in range(0, len(hostile), 90):
         block.grow(hostile[place : place + 90])
         block.layout(80, PALETTE)
-    assert sum(parsed) < 80 * len(hostile)
+    # Parsing all of it again at every step would take 44 to 55 times.
+    assert sum(parsed) < 35 * len(hostile)
     check(list(block.layout(80, PALETTE)), 80)
 
 
