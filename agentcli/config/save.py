@@ -17,7 +17,7 @@ from agentcli.config.atomic import replace_file
 from agentcli.config.files import read_document
 from agentcli.config.paths import PROJECT_FOLDER
 from agentcli.config.schema import BY_NAME
-from agentcli.config.trust import TrustStore, content_digest, trust_root
+from agentcli.config.trust import TrustStore, content_digest, is_empty_json, trust_root
 from agentcli.config.values import InvalidValue, parse_value
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
@@ -96,8 +96,7 @@ class ServerKeeper:
         except OSError as error:
             raise AgentError(f"The server could not be saved in {path}: {error.strerror}.") from error
         if scope != "user":
-            old = None if raw is None else content_digest(raw)
-            self.trust.trust_own_change(before, path, old, content_digest(data))
+            self.trust.trust_own_change(before, path, _digest_before(raw), content_digest(data))
         return str(path)
 
     def scopes_of(self, name: str) -> list[str]:
@@ -142,7 +141,12 @@ def change_rules(
     if kept == rules:
         return None
     permissions[behavior] = kept
-    return None if raw is None else content_digest(raw), content_digest(_write(path, values, indent))
+    return _digest_before(raw), content_digest(_write(path, values, indent))
+
+
+def _digest_before(raw: bytes | None) -> str | None:
+    """Hash of a file's content before a change; None if there was no file or an empty one."""
+    return None if raw is None or is_empty_json(raw.decode("utf-8", "replace")) else content_digest(raw)
 
 
 def _canonical(rule: str) -> str:

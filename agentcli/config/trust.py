@@ -124,8 +124,12 @@ def _parts(cwd: Path, root: Path) -> tuple[TrustedContent, ...]:
 
 
 def _is_empty(part: TrustedContent) -> bool:
-    """Whether it is a JSON file that says nothing, as one does whose last entry was removed."""
-    return part.name.endswith(".json") and part.digest != UNREADABLE and "".join(part.text.split()) in ("", "{}")
+    return part.name.endswith(".json") and part.digest != UNREADABLE and is_empty_json(part.text)
+
+
+def is_empty_json(text: str) -> bool:
+    """Whether a settings file has no content: such a file is treated like one that does not exist."""
+    return "".join(text.split()) in ("", "{}")
 
 
 def _files_below(folder: Path, root: Path) -> list[Path]:
@@ -220,7 +224,7 @@ class TrustStore:
         empty before. Raises `AgentError`.
 
         Only this file becomes trusted: others may have changed in the meantime. `old` and `new`: hashes of the content
-        on which the change was based (None: no file) and of the written content."""
+        on which the change was based (None: no file, or an empty one) and of the written content."""
         name = os.path.relpath(path, before.root)
         known = {part.name: part.digest for part in before.parts}
         if (before.usable or not before.parts) and known.get(name) == old:

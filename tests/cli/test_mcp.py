@@ -207,11 +207,11 @@ def test_the_description_of_a_callers_server() -> None:
     assert shown_target(ServerConfig("x", "stdio", command="a b", args=("c", "--token=d"))) == "'a b' c '--token=…'"
 
 
-def test_settings_of_a_folder_that_is_not_trusted_are_named(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_ignored_servers_of_an_untrusted_folder_are_reported(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = home / "project/.agentcli"
     folder.mkdir(parents=True)
     (folder / "settings.json").write_text(json.dumps({"mcpServers": {"theirs": {"command": "run"}}}))
-    said = "Not read, because this folder is not trusted: .agentcli/settings.json."
+    said = "Servers in .agentcli/settings.json are ignored because this folder is not trusted."
     with pytest.raises(UsageError) as error:
         run_app(["mcp", "get", "theirs"])
     assert said in str(error.value)
@@ -230,3 +230,5 @@ def test_the_last_server_leaves_nothing_that_would_be_asked_about(
     output(capfd, "remove", "x")
     assert json.loads((home / "project/.mcp.json").read_text()) == {}
     assert not TrustStore.of(os.environ).state(home / "project").needs_answer
+    output(capfd, "add", "y", "-s", "project", "--", "run")
+    assert TrustStore.of(os.environ).state(home / "project").usable, "as after the first one"

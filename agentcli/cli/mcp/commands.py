@@ -19,8 +19,8 @@ from agentcli.cli.mcp.servers import (
     TrustFlag,
     configured_servers,
     environment_here,
+    ignored_servers,
     named_server,
-    unread_settings,
 )
 from agentcli.cli.output import echo, echo_json, notice
 from agentcli.core.errors import AgentError, UsageError
@@ -199,8 +199,8 @@ def list_servers(
 
     env = environment_here(trust, config)
     found = configured_servers(env)
-    if unread := unread_settings(env):
-        notice(unread)
+    if ignored := ignored_servers(env):
+        notice(ignored)
     if not found.configs and not as_json:
         echo("No MCP servers. To add one: agentcli mcp add NAME -- COMMAND, or agentcli mcp add NAME URL", err=True)
         return

@@ -59,16 +59,16 @@ def named_server(env: Environment, found: FoundServers, name: str) -> ServerConf
             return config
     known = ", ".join(config.name for config in found.configs)
     problem = f"There is no MCP server {name!r}. " + (f"There are: {known}." if known else "None is configured.")
-    raise UsageError(" ".join(filter(None, (problem, unread_settings(env)))))
+    raise UsageError(" ".join(filter(None, (problem, ignored_servers(env)))))
 
 
-def unread_settings(env: Environment) -> str:
-    """A sentence about the project's settings if they are not read because the folder is not trusted."""
+def ignored_servers(env: Environment) -> str:
+    """A sentence about servers in the project's settings if they are ignored because the folder is not trusted."""
     from agentcli.config.paths import PROJECT_FOLDER
 
-    parts = [Path(part.name) for part in env.trust_state.parts]
-    names = [str(part) for part in parts if part.parent.name == PROJECT_FOLDER and part.name.startswith("settings")]
+    parts = [(Path(part.name), part.text) for part in env.trust_state.parts]
+    names = [str(path) for path, text in parts if path.parent.name == PROJECT_FOLDER and '"mcpServers"' in text]
     if env.options.trust or env.trust_state.usable or not names:
         return ""
     which = plain_line(" and ".join(names), 200)
-    return f"Not read, because this folder is not trusted: {which}. Run `agentcli trust`, or use --trust."
+    return f"Servers in {which} are ignored because this folder is not trusted. Run `agentcli trust`, or use --trust."
