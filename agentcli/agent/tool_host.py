@@ -39,7 +39,7 @@ _LONGEST_INPUT = 4_000
 
 
 class SessionToolHost:
-    """Implements `mcp.serving.ToolHost`."""
+    """Implements `mcp.tool_server.ToolHost`."""
 
     def __init__(self, state: ConversationState) -> None:
         self._state = state

@@ -14,7 +14,7 @@
     server          one server: its state, calls and restarts
     servers         all servers of a session
     tool_names      names of tools and prompts for the model
-    serving         agentcli's own tools as a server, for other programs
+    tool_server     agentcli's own tools as a server, for other programs
     oauth/          signing in to HTTP servers
 
 The `mcp` library takes a second to import. It is imported inside functions, in a thread, and only if there is a server.

@@ -1,5 +1,5 @@
 """Python plugins: the public API (`plugin.py`), where they are found (`places.py`), loading them with a time limit
-(`loading.py`), and the plugins of a session with their reloads (`collection.py`).
+(`loader.py`), and the plugins of a session with their reloads (`collection.py`).
 
 Only code that the user put there, installed or trusted is run. `agent/plugins/` uses what a plugin adds.
 """

@@ -1,1 +1,1 @@
-"""The stored conversation: `store` writes it, `load` and `recent` read it, `find` lists sessions."""
+"""The stored conversation: `store` writes it, `load` and `recent_messages` read it, `find` lists sessions."""

@@ -111,6 +111,11 @@ class Child:
         return cls(process, Pipe(reading), Pipe(error_reading) if separate_errors else None)
 
     @property
+    def pid(self) -> int:
+        """Its number, which is that of its process group too."""
+        return self._process.pid
+
+    @property
     def code(self) -> int | None:
         """The exit code, negative for a signal; None while it runs."""
         return self._process.returncode

@@ -9,16 +9,16 @@ from agentcli.tui.textual_internals import is_queue_empty
 
 
 class KnowsItsWork(MessagePump):
-    at_work = False
+    is_busy = False
     """Whether a message is being handled. While an async handler awaits, other code may run."""
 
     async def _dispatch_message(self, message: Message) -> None:
-        self.at_work = True
+        self.is_busy = True
         try:
             await super()._dispatch_message(message)
         finally:
-            self.at_work = False
+            self.is_busy = False
 
     @property
     def has_work(self) -> bool:
-        return self.at_work or not is_queue_empty(self)
+        return self.is_busy or not is_queue_empty(self)

@@ -1,6 +1,6 @@
 """Keys that skip Textual's message queues: characters for the prompt, and those that interrupt the work.
 
-`terminal/pacing.py` calls this for each key; it declines unless the key would be next in every queue anyway.
+`terminal/key_order.py` calls this for each key; it declines unless the key would be next in every queue anyway.
 """
 
 from __future__ import annotations

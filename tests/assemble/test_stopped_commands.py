@@ -56,7 +56,10 @@ async def test_a_stopped_command_names_who_stopped_it_and_its_output_so_far(
     assert silent == wrapped(f"{who}; it had printed nothing.")
     assert second == f"<tool_use_error>{after} before this call ran.</tool_use_error>"
     spoken, _second = await stopped(project, "echo begun; sleep 30", reason, when=ev.ToolProgressed)
-    assert spoken == wrapped(f"begun\n\n{who}; its output so far is above.")
+    assert spoken == wrapped(f"begun\n\n{who}; its output so far is above."), "bash's own report is left out"
+    own = "trap 'echo Terminated by me; exit' TERM; echo begun; sleep 30"
+    spoken, _second = await stopped(project, own, reason, when=ev.ToolProgressed)
+    assert spoken == wrapped(f"begun\nTerminated by me\n\n{who}; its output so far is above.")
 
 
 async def test_plan_mode_announces_and_allows_read_only_commands(project: Path) -> None:

@@ -179,13 +179,15 @@ async def test_wrong_usage_ends_before_any_request(program: Program) -> None:
 
 
 async def test_closed_standard_streams_do_not_crash_the_run(program: Program) -> None:
-    async with LoopbackServer(reply(say("a")), reply(say("b"))) as server:
+    async with LoopbackServer(reply(say("a")), reply(say("b")), reply(say("c"))) as server:
         program.talk_to(server.url)
         ended = await program.shell("$AGENTCLI <&-", "-p", "hi")
         assert (ended.code, ended.out, ended.err) == (0, "a\n", "")
+        ended = await program.shell("$AGENTCLI >&-", "-p", "hi")
+        assert (ended.code, "Traceback" in ended.err) == (0, False), ended
         ended = await program.shell("$AGENTCLI <&- >&- 2>&-", "-p", "hi")
         assert ended.code == 0
-        assert len(server.bodies) == 2
+        assert len(server.bodies) == 3
 
 
 async def test_without_a_home_it_still_answers(program: Program) -> None:

@@ -167,7 +167,7 @@ def test_a_call_that_no_rule_can_cover_offers_none() -> None:
 def test_a_diff_is_shown_whole_and_edits_can_be_allowed_from_now_on() -> None:
     diff = "@@ -1,2 +1,300 @@\n" + "\n".join(f"+line {number} " for number in range(300))
     display = {"kind": "diff", "path": "a.py", "diff": diff, "added": 300, "removed": 1}
-    answer, text = answered(requested(name="Edit", display=display, cause=""), "d")
+    answer, text = answered(requested(name="Edit", display=display, cause="", self_evident=True), "d")
     assert answer == Answer("allow", mode=PermissionMode.ACCEPT_EDITS)
     assert "do all edits" in text
     assert "do all edits" not in answered(requested(name="Edit", display=display, cause="it matches a rule"), "n")[1]

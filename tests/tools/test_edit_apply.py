@@ -174,6 +174,7 @@ def test_a_miss_report_is_short_for_any_file() -> None:
     text = "".join(f"value_{number} = compute({number})\n" for number in range(10_000))
     assert len(refused(text, "value_777 = compute(778)\nvalue_778 = compute(778)")) < 1_000
     assert len(refused("abcdefghij" * 10_000, "y" + "abcdefghij" * 500)) < 4_000
+    assert len(refused("x" * 20_000, "y" + "x" * 1_000)) < 4_000
 
 
 def test_control_characters_of_a_file_are_escaped_in_messages() -> None:

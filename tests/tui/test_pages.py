@@ -140,7 +140,7 @@ def test_ten_thousand_lines_open_quickly_and_are_wrapped_once() -> None:
     page = TextPage("Huge", [f"line {number} of a long log that is not too wide" for number in range(10_000)])
 
     async def steps(host: Host, pilot: Pilot[None]) -> None:
-        assert time.process_time() - began < 1
+        assert time.process_time() - began < 0.4
         rows = page.pager._rows  # type: ignore[attr-defined]
         page.settle()
         assert page.pager._rows is rows  # type: ignore[attr-defined]

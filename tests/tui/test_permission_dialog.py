@@ -43,6 +43,7 @@ EDIT = asked(
     {"file_path": "src/a.py", "old_string": "    return text[:1]\n", "new_string": "    return text[0]\n"},
     suggestions=["Edit(/src/**)"],
     display={"kind": "diff", "path": "src/a.py", "diff": DIFF, "added": 1, "removed": 1},
+    self_evident=True,
 )
 TWO_HUNKS = replace(EDIT, display={**EDIT.display, "diff": f"{DIFF}\n@@ -9,1 +9,1 @@\n-old\n+new"})
 
@@ -240,7 +241,7 @@ def test_a_narrow_edit_is_one_column_and_the_choices_stay_visible() -> None:
         "─── Make this change? ───────────── +1 ─\n"
         " src/a.py  +1 −1\n"
         " 1   def head(text):\n"
-        "─── ↓ 13 more: PgDn or End to allow ────\n"
+        "─── ↓ 11 more: PgDn or End to allow ────\n"
         " ❯ 1 Allow once\n"
         "   2 Always allow  ‹\u00a0this\u00a0session\u00a0›\n"
         "   3 Deny\n"
@@ -459,7 +460,7 @@ def test_always_is_not_offered_without_rules_and_the_reason_is_shown() -> None:
 def test_all_edits_can_be_allowed_from_now_on() -> None:
     assert "5 Allow all edits from now on (switches to accept edits mode)" in look(dialog(EDIT))
     assert answers("5", event=EDIT) == [Answer("allow", mode=PermissionMode.ACCEPT_EDITS)]
-    by_rule = replace(EDIT, cause="it matches a rule")
+    by_rule = replace(EDIT, cause="it matches a rule", self_evident=False)
     assert "accept edits mode): this edit would need approval then too" in " ".join(look(dialog(by_rule)).split())
     assert answers("5", event=by_rule) == [OPEN]
 

@@ -211,8 +211,8 @@ async def end_program(process: asyncio.subprocess.Process) -> None:
     # or while a process that left the group keeps it open, so they are closed here. There is no public way to do it.
     transport = process._transport  # type: ignore[attr-defined]
     for number in range(3):
-        if (pipe := transport.get_pipe_transport(number)) is not None:
-            pipe.close()
+        if (pipe := transport.get_pipe_transport(number)) is not None and not pipe.is_closing():
+            pipe.abort() if number == 0 else pipe.close()
     await wait_uncancelled([asyncio.get_running_loop().create_task(process.wait())])
 
 

@@ -1,8 +1,8 @@
 """Connecting a model, as steps without a screen: the text of each, its options, and the work that follows.
 
 Pure: a `Welcome` is a value, every answer of the user makes another one, and with it perhaps a piece of work
-(`Work`) whose outcome comes in as the next answer. Front ends show it and do the work with `connecting`. The key is in
-here while it is checked, and in no `repr`.
+(`Work`) whose outcome comes in as the next answer. Front ends show it and do the work with `welcome_actions`. The key
+is in here while it is checked, and in no `repr`.
 """
 
 from __future__ import annotations

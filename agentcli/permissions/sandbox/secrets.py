@@ -80,7 +80,7 @@ EMPTY: tuple[str, ...] = (
     *(".bunfig.toml", ".config/nix/nix.conf"),
 )
 """Files with settings besides their secrets, which programs fail without. Commands see them empty, or without the
-secrets if `filtered` knows the format."""
+secrets if `filtered_files` knows the format."""
 
 FILTERED_ONLY: tuple[str, ...] = (".gitconfig", ".config/git/config", ".cargo/config.toml", ".cargo/config")
 """Mostly settings, which every command may see; secrets in them are removed where the sandbox supports it."""

@@ -95,7 +95,7 @@ def _permission_choices(event: ev.PermissionRequested, offered: Sequence[AlwaysC
         LetterChoice("n", "no (text after it goes to the model)", words=True, number=3),
         LetterChoice("e", "explain why not", words=True, number=4),
     ]
-    if event.name in _EDITS and not event.cause:  # another reason, such as a rule, applies in that mode too
+    if event.name in _EDITS and event.self_evident:  # another reason, such as a rule, applies in that mode too
         choices.append(LetterChoice("d", "do all edits from now on without asking", number=5))
     if offered:
         local = "project: always, saved in .agentcli/settings.local.json of this project"

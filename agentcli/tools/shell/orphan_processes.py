@@ -76,6 +76,14 @@ def find_marked(mark: str) -> list[int]:
     return found
 
 
+def terminate_outside(mark: str, group: int) -> None:
+    """Send SIGTERM to marked processes outside of a process group. Blocking."""
+    for pid in find_marked(mark):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if pid != os.getpid() and os.getpgid(pid) != group:
+                os.kill(pid, signal.SIGTERM)
+
+
 def kill_marked(mark: str) -> None:
     """Kill marked processes until none is found: a killed process may just have started another."""
     for _round in range(_ROUNDS):

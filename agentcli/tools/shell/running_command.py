@@ -27,6 +27,7 @@ from agentcli.tools.shell.orphan_processes import (
     kill_marked,
     marked,
     new_mark,
+    terminate_outside,
 )
 from agentcli.tools.shell.output import CollectedOutput
 from agentcli.tools.shell.spare_shell import ShellSetup, SpareShell
@@ -40,7 +41,7 @@ USUAL_PROCESSES = "AGENTCLI_PROCESSES"
 _MOST_HOSTS = 5
 _MOST_WAITING = 65_536
 """Bytes of output after a stop that are held back to look for `_SHELL_REPORT`."""
-_SHELL_REPORT = re.compile(rb"^Terminated\n?", re.MULTILINE)
+_SHELL_REPORT = re.compile(rb"^Terminated[ \t]*(?:\n|\Z)", re.MULTILINE)
 """Line in which bash reports that the stopped command ended."""
 SELF_CONTAINED = ("bubblewrap",)
 """Launchers whose sandboxes end with their first process."""
@@ -152,12 +153,17 @@ class ShellCommand:
         return self.done
 
     def terminate(self) -> None:
-        """Ask it to stop. Synchronous, for abort callbacks."""
-        self._child.signal_group(signals.SIGTERM)
+        """Ask it to stop, once. Synchronous, for abort callbacks."""
+        if not self._child.asked_to_end:
+            self._child.signal_group(signals.SIGTERM)
 
     async def stop(self, grace: float = GRACE) -> None:
         """Stop it: SIGTERM, then after `grace` SIGKILL. Output and exit code are available afterwards."""
         if not self.done:
+            self.terminate()
+            if self.mark is not None:
+                # `timeout` and others have a group of their own, and the shell waits for them.
+                await in_thread(terminate_outside, self.mark, self._child.pid)
             await self._child.end(grace)
             await asyncio.wait({self._work})
 
@@ -221,8 +227,8 @@ class ShellCommand:
             while data := await self._child.output.read():
                 waiting += data
                 if not self._child.asked_to_end or len(waiting) > _MOST_WAITING:
-                    await self.output.add(waiting)
-                    waiting = b""
+                    data, waiting = waiting, b""
+                    await self.output.add(data)
         finally:
             if waiting:
                 await self.output.add(_SHELL_REPORT.sub(b"", waiting, count=1))

@@ -161,7 +161,7 @@ class PermissionDialog(RequestDialog):
         if self.event.name in _EDITS:
             label = "Allow all edits from now on (switches to accept edits mode)"
             # Another reason, such as a rule, applies in that mode too.
-            refused = "this edit would need approval then too" if self.event.cause else ""
+            refused = "" if self.event.self_evident else "this edit would need approval then too"
             found.append(SheetChoice("edits", label, "e", "Allow all edits", locked=locked, refused=refused))
         if self._is_reviewable:
             found.append(SheetChoice("hunks", "Review hunk by hunk", "h"))

@@ -213,7 +213,8 @@ SLOW_CLEANUP = "trap 'sleep 0.3; echo cleaned > cleaned; exit 1' TERM; echo read
         "trap 'echo cleaned > cleaned; exit 1' TERM; echo ready > ready; while :; do sleep 0.01; done",
         "bash run.sh; touch continued",
         "bash run.sh & wait; touch continued",
-        "trap 'sleep 0.3; echo cleaned > cleaned' EXIT; sleep 100 & sleep 0.1; echo ready > ready; wait",
+        "trap 'sleep 0.3; echo cleaned > cleaned' EXIT; (sleep 0.2; echo ready > ready) & sleep 100",
+        "timeout 100 bash run.sh; touch continued",
     ],
 )
 @pytest.mark.parametrize("sandboxed", [True, False])
