@@ -124,7 +124,8 @@ def test_a_click_on_a_locked_choice_does_nothing() -> None:
 
 def test_edits_and_hunks_are_locked_too(tmp_path) -> None:
     diff = "@@ -1,100 +1,100 @@\n" + "\n".join(f"-old {number}\n+new {number}" for number in range(100))
-    event = asked("Edit", EDIT.input, display={"kind": "diff", "path": "a", "diff": diff}, suggestions=["Edit(/a)"])
+    display = {"kind": "diff", "path": "a", "diff": diff}
+    event = asked("Edit", EDIT.input, display=display, suggestions=["Edit(/a)"], self_evident=True)
     stays_open(dialog(event), "y", "e", "5", "enter")
     refused, allowed = answers(event, "n", "end e")
     assert refused == Answer("deny")
