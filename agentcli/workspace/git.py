@@ -96,6 +96,8 @@ class Git:
             raise SnapshotError(f"git took longer than {seconds:g} seconds") from error
         finally:
             await cancel_and_wait([work])
+            if not work.cancelled():
+                work.exception()  # asyncio reports one that nobody has read
             await end_program(process)
         if process.returncode not in fine and (cut is None or len(output) < cut):
             said = errors.decode("utf-8", "replace").strip().splitlines()

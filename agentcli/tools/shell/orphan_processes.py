@@ -78,10 +78,7 @@ def find_marked(mark: str) -> list[int]:
 
 def terminate_outside(mark: str, group: int) -> None:
     """Send SIGTERM to marked processes outside of a process group. Blocking."""
-    for pid in find_marked(mark):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            if pid != os.getpid() and os.getpgid(pid) != group:
-                os.kill(pid, signal.SIGTERM)
+    _signal_marked(mark, signal.SIGTERM, except_group=group)
 
 
 def kill_marked(mark: str) -> None:
@@ -103,11 +100,12 @@ async def end_marked(mark: str) -> bool:
     return True
 
 
-def _signal_marked(mark: str, number: int) -> bool:
+def _signal_marked(mark: str, number: int, *, except_group: int | None = None) -> bool:
     pids = [pid for pid in find_marked(mark) if pid != os.getpid()]
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
+            if except_group is None or os.getpgid(pid) != except_group:
+                os.kill(pid, number)
     return bool(pids)
 
 
