@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.permissions.commands.rebuildable import Rebuildable, finds_only_caches
 from agentcli.permissions.git.subcommand import subcommand_index
-from agentcli.permissions.paths import expanded_pattern, is_below
+from agentcli.permissions.paths import expanded_pattern
 from agentcli.permissions.protected_names import needs_asking
 from agentcli.permissions.shell.loose_parser import loose_segments
 from agentcli.permissions.shell.syntax_tree import shortened

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 from pathlib import Path
 
+from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need, PartFinding
 from agentcli.core.processes.shell import shown_command
 from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.git.obeyed_files import hooks_folders, obeyed_by_git
-from agentcli.permissions.paths import LONGEST_PATH, Resolved, expanded_pattern, is_below, is_protected
+from agentcli.permissions.paths import LONGEST_PATH, Resolved, expanded_pattern, is_protected
 from agentcli.permissions.rules.rule import Rule
 from agentcli.permissions.shell.loose_parser import loose_segments, loose_words
 

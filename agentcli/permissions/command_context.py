@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
 from agentcli.permissions.file_exposure import FileExposure
-from agentcli.permissions.paths import is_below, real_path
+from agentcli.permissions.paths import real_path
 
 
 @frozen

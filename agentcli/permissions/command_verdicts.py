@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
 from agentcli.permissions.call import PartVerdict, PermissionCall, is_wild, origin
@@ -16,7 +17,7 @@ from agentcli.permissions.commands.earlier_effects import EarlierEffects
 from agentcli.permissions.commands.file_commands import CommandChanges, is_plain_removal, part_changes
 from agentcli.permissions.commands.read_only import ASSIGNMENT
 from agentcli.permissions.file_exposure import FileExposure, Restriction
-from agentcli.permissions.paths import is_below, is_inside, paths_below
+from agentcli.permissions.paths import is_inside, paths_below
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule
 from agentcli.permissions.shell.interpreters import runs_input
 from agentcli.permissions.shell.strict_parser import NotPlain

@@ -14,12 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
+from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.permissions.commands.read_only_table import PROGRAMS
 from agentcli.permissions.denied_files import RestrictedFiles
 from agentcli.permissions.git.tracked_files import TrackedFiles
-from agentcli.permissions.paths import expanded_pattern, is_below
+from agentcli.permissions.paths import expanded_pattern
 from agentcli.permissions.shell.values import MARKED
 
 Words = tuple[str, ...]

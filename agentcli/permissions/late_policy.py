@@ -11,13 +11,13 @@ from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import Approval, Grant
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.permissions.denied_files import RestrictedFiles
 from agentcli.permissions.git.tracked_files import TrackedFiles
-from agentcli.permissions.paths import is_below
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, parse_rules
 
 if TYPE_CHECKING:

@@ -39,12 +39,7 @@ def has_other_names(path: str) -> bool:
 
 def is_inside(path: str, folders: Iterable[Path]) -> bool:
     """Whether a resolved path is one of the folders or below it."""
-    return is_below(path, map(links.real_path, folders))
-
-
-def is_below(path: str, folders: Iterable[str]) -> bool:
-    """Like `is_inside`, for folders that are already resolved."""
-    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+    return links.is_below(path, map(links.real_path, folders))
 
 
 _MOST_BELOW = 4_000

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Approval, Grant
 from agentcli.core.messages import Json
@@ -34,7 +35,7 @@ from agentcli.permissions.commands.rebuildable import Rebuildable
 from agentcli.permissions.commands.removal import removed_essential
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.late_policy import LatePolicy
-from agentcli.permissions.paths import has_other_names, is_below, is_inside, real_path
+from agentcli.permissions.paths import has_other_names, is_inside, real_path
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, rule_text
 from agentcli.permissions.shell.loose_parser import loose_words, unclear_program
 from agentcli.permissions.shell.syntax_tree import too_long

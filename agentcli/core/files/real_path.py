@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 _CAN_ASK = hasattr(os, "O_PATH")
 _FLAGS = getattr(os, "O_PATH", 0) | os.O_CLOEXEC
@@ -34,3 +35,8 @@ def existing_path(path: str | os.PathLike[str]) -> str | None:
         return None
     # Anything else is not a path, or is that of a removed file.
     return found if found.startswith("/") and not found.endswith(" (deleted)") else None
+
+
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of the folders or below it. All of them are resolved already."""
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agentcli.core.files.real_path import real_path
+from agentcli.core.files.real_path import is_below, real_path
 
 _SITE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 _SHARED_PREFIXES = ("/", "/usr", "/usr/local", "/opt", "/opt/homebrew", "/opt/local")
@@ -59,7 +59,7 @@ def installation_paths(working_dirs: Iterable[Path] = (), home: Path | None = No
     for prefix in _prefixes():
         if prefix in shared:
             found += (f"{prefix}/bin/{name}" for name in _SCRIPTS)
-        elif any(_is_below(folder, prefix) for folder in inside):
+        elif any(is_below(folder, [prefix]) for folder in inside):
             found += (f"{prefix}/{name}" for name in _ENVIRONMENT_PARTS)
         else:
             found.append(prefix)
@@ -87,13 +87,9 @@ def _outermost(paths: Iterable[str]) -> list[str]:
     real = {real_path(path) for path in dict.fromkeys(paths) if os.path.lexists(path)}
     kept: list[str] = []
     for path in sorted(real, key=lambda path: path.split("/")):
-        if not kept or not _is_below(path, kept[-1]):
+        if not is_below(path, kept[-1:]):
             kept.append(path)
     return kept
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _name_of(entry: str) -> str:

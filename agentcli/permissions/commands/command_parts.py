@@ -10,13 +10,14 @@ import os
 import re
 from dataclasses import replace
 
+from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
 from agentcli.permissions.command_context import CommandContext
 from agentcli.permissions.commands.name_lists import exec_objection, find_exec, xargs_objection
 from agentcli.permissions.commands.programs import folder_objection, own_program
 from agentcli.permissions.commands.read_only import ASSIGNMENT, has_script, objection, unknown_objection
 from agentcli.permissions.commands.read_only_table import ANY_FILES, SCRIPT_PROGRAMS, STEERED_BY
-from agentcli.permissions.paths import expanded_pattern, is_below
+from agentcli.permissions.paths import expanded_pattern
 from agentcli.permissions.shell.listers import Words, is_lister, keeps_lines, only_filters
 from agentcli.permissions.shell.listings import are_harmless
 from agentcli.permissions.shell.strict_parser import (

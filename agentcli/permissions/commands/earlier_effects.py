@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
+from agentcli.core.files.real_path import is_below
 from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.commands.file_commands import CommandChanges, part_changes
 from agentcli.permissions.commands.read_only_table import STEERED_BY
 from agentcli.permissions.git.obeyed_files import steers_git
-from agentcli.permissions.paths import is_below
 
 _MAKES_PLAIN_FILES = frozenset({"mkdir", "touch"})
 _CHANGES_PLAIN_FILES = frozenset({"rm", "sed", "tee"})

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.core.files.bounded_read import Reason, Unread, read_bounded, read_start
+from agentcli.core.files.real_path import is_below
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.permissions.commands.read_only_table import STARTS, STEERED_BY
 from agentcli.permissions.git.config import runs_programs
 from agentcli.permissions.git.obeyed_files import is_repository
-from agentcli.permissions.paths import is_below, real_path
+from agentcli.permissions.paths import real_path
 
 if TYPE_CHECKING:
     from agentcli.permissions.command_context import CommandContext

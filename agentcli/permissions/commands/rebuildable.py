@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
 from agentcli.permissions.git.tracked_files import has_tracked_files
-from agentcli.permissions.paths import is_below
 
 CACHES = frozenset(
     {".mypy_cache", ".pytest_cache", ".ruff_cache", "__pycache__", ".tox", ".nox", ".hypothesis", "htmlcov"}

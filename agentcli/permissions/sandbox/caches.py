@@ -12,8 +12,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
-from agentcli.permissions.paths import Resolved, is_below
+from agentcli.permissions.paths import Resolved
 from agentcli.permissions.sandbox.plan import SandboxRules, home_names
 from agentcli.permissions.sandbox.planted.protected import outermost, repositories
 

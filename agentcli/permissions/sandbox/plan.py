@@ -13,8 +13,9 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from agentcli.core.files.listed_names import ListedNames
+from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
-from agentcli.permissions.paths import Resolved, is_below
+from agentcli.permissions.paths import Resolved
 from agentcli.permissions.sandbox.filtered_files import FILTERS, Filter
 from agentcli.permissions.sandbox.limits import ResourceLimits
 from agentcli.permissions.sandbox.network.upstream import Upstream

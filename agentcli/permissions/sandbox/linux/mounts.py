@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agentcli.permissions.paths import Resolved, is_below
+from agentcli.core.files.real_path import is_below
+from agentcli.permissions.paths import Resolved
 from agentcli.permissions.sandbox import temp_folder
 from agentcli.permissions.sandbox.caches import CacheFolders
 from agentcli.permissions.sandbox.filtered_files import FilteredCopies
