@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agentcli.interactive.login.welcome import Offer, Welcome
     from agentcli.interactive.login.welcome_actions import WelcomeActions
 
-NOBODY = "No model is connected: /login connects one. agentcli demo is a tour without one."
+NOT_CONNECTED = "No model is connected: /login connects one. agentcli demo is a tour without one."
 
 
 class PlainModelConnection(ModelAccess):
@@ -37,7 +37,7 @@ class PlainModelConnection(ModelAccess):
             await connecting.connect(welcome, engine, self.connection)
             self._session.note(welcome.report)
         elif self.is_unreachable:
-            self._session.note(NOBODY)
+            self._session.note(NOT_CONNECTED)
 
     async def _step(self, welcome: Welcome, connecting: WelcomeActions) -> Welcome:
         self._session.show(_said(welcome))

@@ -310,7 +310,7 @@ class Plain:
 
     async def _use(self, engine: Engine) -> None:
         from agentcli.interactive.completion.sources import IndexedFiles
-        from agentcli.plain.model_connection import NOBODY
+        from agentcli.plain.model_connection import NOT_CONNECTED
 
         await self._mentions.use(IndexedFiles(engine.files.index))
 
@@ -322,7 +322,7 @@ class Plain:
         self.session.open(engine, past)
         self.model_connection.engine_changed()
         if self.model_connection.is_unreachable:
-            self.session.show_above([prose(NOBODY, "warning", "! ", "warning")])
+            self.session.show_above([prose(NOT_CONNECTED, "warning", "! ", "warning")])
         await self.session.printed()
         warming = asyncio.get_running_loop().create_task(self._warm(engine))
         self._warming.add(warming)

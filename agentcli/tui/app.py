@@ -26,7 +26,7 @@ from agentcli.interactive.completion.resources import MentionSource
 from agentcli.interactive.completion.server_completions import LateCompletions
 from agentcli.interactive.drafts.history import History, history_path
 from agentcli.interactive.drafts.saved_draft import DraftStore, drafts_folder
-from agentcli.tui.busy_pumps import KnowsItsWork
+from agentcli.tui.busy_pumps import BusyPump
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.cursor_cell import cursor_cell
 from agentcli.tui.direct_keys import DirectKeys
@@ -59,7 +59,7 @@ LONG_WORK_SECONDS = 10.0
 """Work that took longer sends a notification at its end if the terminal is not focused."""
 
 
-class AgentApp(KnowsItsWork, App[int], inherit_bindings=False):
+class AgentApp(BusyPump, App[int], inherit_bindings=False):
     CSS_PATH = "style.tcss"
     ENABLE_COMMAND_PALETTE = False
     INLINE_PADDING = 0

@@ -8,7 +8,7 @@ from textual.message_pump import MessagePump
 from agentcli.tui.textual_internals import is_queue_empty
 
 
-class KnowsItsWork(MessagePump):
+class BusyPump(MessagePump):
     is_busy = False
     """Whether a message is being handled. While an async handler awaits, other code may run."""
 

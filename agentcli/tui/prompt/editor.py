@@ -26,7 +26,7 @@ from textual.widgets import TextArea
 from agentcli.core.messages import clean_text
 from agentcli.core.text.plaintext import TAB
 from agentcli.interactive.drafts.draft import CHIP, Draft, ImagePiece, PastedPiece, Piece, image_chip, pasted_chip
-from agentcli.tui.busy_pumps import KnowsItsWork
+from agentcli.tui.busy_pumps import BusyPump
 from agentcli.tui.prompt.graphemes import boundary_after, boundary_before, boundary_near
 from agentcli.tui.prompt.keys import PromptKey
 from agentcli.tui.prompt.paste import is_large, without_controls
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _MOST_CUT = 100_000
 
 
-class PromptEditor(KnowsItsWork, TextArea, inherit_bindings=False):
+class PromptEditor(BusyPump, TextArea, inherit_bindings=False):
     DEFAULT_CSS = """
     PromptEditor {
         width: 1fr;
