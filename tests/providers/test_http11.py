@@ -33,6 +33,7 @@ from agentcli.providers.transports.http11 import (
     reaches,
 )
 from agentcli.providers.transports.wire import WireTransport
+from tests.support.own_loop import eager_task_factory
 from tests.support.tables import each_row
 
 pytestmark = pytest.mark.anyio
@@ -218,7 +219,7 @@ async def test_a_connection_that_takes_too_long_is_reported(monkeypatch: pytest.
     async def never(*_args: object, **_options: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", never)
+    monkeypatch.setattr(asyncio.get_running_loop(), "sock_connect", never)
     with pytest.raises(ConnectTimeout) as raised:
         await posted(HttpClient("http://127.0.0.1:9", connect_seconds=0, write_seconds=1))
     assert from_exception(raised.value, Endpoint("here")).message == "No connection to here. Check the network."
@@ -235,6 +236,39 @@ async def test_a_host_that_refuses_at_all_its_addresses_is_reported_as_refusing(
         with pytest.raises(OSError) as raised:
             await posted(HttpClient(f"http://two.example:{port}", connect_seconds=5, write_seconds=5))
     assert "here refuses connections" in from_exception(raised.value, Endpoint("here")).message
+
+
+@pytest.mark.parametrize("is_eager", [False, True])
+async def test_the_next_address_is_tried_beside_one_that_does_not_answer(
+    is_eager: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    if is_eager:
+        loop.set_task_factory(eager_task_factory())
+    usual = loop.sock_connect
+    tried: list[tuple[str, int]] = []
+
+    async def connect(connecting: socket.socket, address: tuple[str, int]) -> None:
+        tried.append(address)
+        if address[0] == "127.0.0.2":
+            await asyncio.Event().wait()
+        await usual(connecting, address)
+
+    monkeypatch.setattr(loop, "sock_connect", connect)
+    monkeypatch.setattr(http11, "_ADDRESS_DELAY", 0.001)
+    async with serving(plain(b"one")) as (server, client):
+        port = client._port
+        addresses = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{n}", port)) for n in (2, 1)]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_rest: addresses)
+        client._host = "two.example"
+        assert await posted(client) == b"one"
+        assert (tried, server.connections) == ([("127.0.0.2", port), ("127.0.0.1", port)], 1)
+
+
+def test_addresses_are_tried_with_their_families_in_turn() -> None:
+    found = [(family, socket.SOCK_STREAM, 6, "", family) for family in [socket.AF_INET6] * 2 + [socket.AF_INET] * 2]
+    in_turn = [socket.AF_INET6, socket.AF_INET] * 2
+    assert [info[0] for info in http11._alternate_families(found)] == in_turn
 
 
 @pytest.mark.parametrize("host", ["a..example", f"{'a' * 80}.example"])

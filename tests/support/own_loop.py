@@ -6,6 +6,16 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
+
+def eager_task_factory() -> Any:
+    """asyncio's factory of tasks that run at once up to their first wait. Skips the test on Python 3.11, without it."""
+    factory = getattr(asyncio, "eager_task_factory", None)
+    if factory is None:
+        pytest.skip("tasks cannot start eagerly before Python 3.12")
+    return factory
+
 
 def run_in_own_loop(test: Callable[..., Coroutine[Any, Any, None]], arguments: dict[str, Any]) -> None:
     raised: list[Exception] = []
