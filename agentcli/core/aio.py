@@ -61,15 +61,21 @@ def _cancel_after_cleanup(tasks: Iterable[asyncio.Task[Any]], timers: list[async
 
 async def wait_uncancelled(tasks: Iterable[asyncio.Future[Any]]) -> None:
     """Wait until tasks or futures have ended, even if the caller is cancelled; the cancellation is raised
-    afterwards."""
+    afterwards.
+
+    The caller may be cancelled any number of times, as a cancel scope of anyio does with every iteration of the event
+    loop. `asyncio.wait` needs an iteration even for finished futures and would never return there, so the futures
+    themselves are checked after each interruption. A caller in such a scope keeps the event loop busy while it waits;
+    code that the `mcp` library calls uses `mcp/own_task.py`.
+    """
     pending = [task for task in tasks if not task.done()]
     cancelled: asyncio.CancelledError | None = None
     while pending:
         try:
-            _done, rest = await asyncio.wait(pending)
-            pending = list(rest)
+            await asyncio.wait(pending)
         except asyncio.CancelledError as error:
             cancelled = error
+        pending = [task for task in pending if not task.done()]
     if cancelled is not None:
         raise cancelled
 

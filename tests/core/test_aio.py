@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 
+import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agentcli.core.aio import Merge, cancel_and_wait, in_thread
-from tests.support.virtual import run_virtual
+from agentcli.core.aio import Merge, cancel_and_wait, in_thread, wait_uncancelled
+from tests.support.virtual import VirtualLoop, run_virtual
 
 
 def test_items_of_several_producers_arrive_as_they_happen() -> None:
@@ -174,3 +178,59 @@ def test_cancelled_work_in_a_thread_is_still_awaited(times: int) -> None:
         assert ended.is_set()
 
     asyncio.run(main())
+
+
+@given(
+    cancelled=st.sets(st.integers(1, 12)),
+    ends=st.lists(st.integers(0, 12), min_size=1, max_size=3),
+)
+def test_a_wait_ends_with_its_futures_however_often_it_is_cancelled(cancelled: set[int], ends: list[int]) -> None:
+    """`cancelled`: turns of the event loop in which the wait is cancelled; `ends`: those in which a future is done. It
+    ends at most two turns later: one until the callback of the last future, one until the task continues."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        futures = [loop.create_future() for _end in ends]
+        waiting = loop.create_task(wait_uncancelled(futures))
+        was_cancelled = False
+        for turn in range(20):
+            for future, end in zip(futures, ends, strict=True):
+                if end == turn:
+                    future.set_result(None)
+            if turn in cancelled:
+                was_cancelled |= waiting.cancel()
+            assert turn > max(ends) or not waiting.done()
+            assert turn <= max(ends) + 2 or waiting.done()
+            await asyncio.sleep(0)
+        with suppress(asyncio.CancelledError):
+            await waiting
+        assert waiting.cancelled() == was_cancelled
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("wait", [wait_uncancelled, cancel_and_wait])
+def test_a_wait_in_a_cancelled_scope_of_anyio_ends_with_its_futures(wait: object) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        released = loop.create_future()
+
+        async def slow_to_end() -> None:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(100)
+            await released
+
+        slow = loop.create_task(slow_to_end())
+        await asyncio.sleep(0)
+        loop.act_at[loop.steps + 10] = lambda: released.set_result(None)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            if wait is wait_uncancelled:
+                slow.cancel()
+            await wait([slow])  # type: ignore[operator]
+        assert scope.cancelled_caught
+        assert slow.done()
+        assert not slow.cancelled()
+
+    run_virtual(main)
