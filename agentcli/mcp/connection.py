@@ -22,6 +22,7 @@ from agentcli.mcp.client_duties import ClientDuties, InputRequest, SamplingReque
 from agentcli.mcp.limits import ServerLimits
 from agentcli.mcp.link import ServerLink
 from agentcli.mcp.offers import CallProgress, McpContent, McpResult, PromptMessage, ServerOffers, ToolOffer
+from agentcli.mcp.own_task import in_own_task
 from agentcli.mcp.replies.answers import AnswerReader, TakenResult
 from agentcli.mcp.replies.offer_reading import clean_text
 from agentcli.mcp.replies.result_reading import read_content
@@ -364,7 +365,7 @@ class _Callbacks:
         schema = {} if url else dict(params.requested_schema)
         request = InputRequest(self._name, clean_text(params.message, 8000), schema, str(url))
         with self._clock.stopped():
-            answer = await self._duties.elicit(request)
+            answer = await in_own_task(self._duties.elicit(request))
         content: dict[str, Any] | None = dict(answer.content) if answer.action == "accept" and not url else None
         return types.ElicitResult(action=answer.action, content=content)
 
@@ -380,7 +381,7 @@ class _Callbacks:
         hints = tuple(hint.name for hint in (preferences.hints if preferences else None) or () if hint.name)
         request = SamplingRequest(self._name, messages, params.system_prompt or "", params.max_tokens, hints)
         with self._clock.stopped():
-            reply = await self._duties.sample(request)
+            reply = await in_own_task(self._duties.sample(request))
         if reply.refused:
             return types.ErrorData(code=-1, message=reply.refused)
         return types.CreateMessageResult(

@@ -12,6 +12,7 @@ from agentcli import __version__
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.mcp.offers import McpContent, McpResult
+from agentcli.mcp.own_task import in_own_task
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -77,7 +78,8 @@ class _Handlers:
     async def call_tool(self, context: Any, params: Any) -> types.CallToolResult:
         import mcp_types as types
 
-        result = await self._host.call(params.name, params.arguments or {}, ServedClient(context))
+        client = ServedClient(context)
+        result = await in_own_task(self._host.call(params.name, params.arguments or {}, client))
         return types.CallToolResult(content=[_block(part) for part in result.content], is_error=result.is_error)
 
 

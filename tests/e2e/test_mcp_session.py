@@ -103,3 +103,21 @@ async def test_esc_ends_a_hanging_call_notifies_its_server_and_sigterm_ends_even
         app.signal(signal.SIGTERM)
         assert await app.end() == 143
         assert processes_in(app.work) == []
+
+
+async def test_esc_ends_calls_of_a_server_that_crashed_on_bad_arguments_and_the_session_goes_on(tmp_path: Path) -> None:
+    calls = reply(call("mcp__small__slow", steps=1), call("mcp__small__add", a=1))
+    # Started again after its crash, the server sends its tools once more, which a thread reads.
+    arguments = [*configured(f"exec {SERVER}"), "--allowed-tools", "mcp__small"]
+    async with app_with(tmp_path, calls, "Still here.", arguments=arguments) as (app, _server):
+        await app.ready()
+        await app.submit("/mcp reconnect small")
+        await app.wait_for("small is connected, 10 tools")
+        await app.submit("go")
+        await app.wait_for("step 1 (1 of 10)")
+        await app.press("escape")
+        await app.wait_for("Interrupted.")
+        await app.submit("next")
+        await app.wait_for("Still here.")
+        assert await app.leave() == 0
+        assert processes_in(app.work) == []

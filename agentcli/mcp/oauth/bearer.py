@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator, Coroutine
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 
 from agentcli.mcp.oauth.auth_requests import UnreachableFailure
 from agentcli.mcp.oauth.discovery import AuthChallenge
+from agentcli.mcp.own_task import in_own_task
 
 if TYPE_CHECKING:
     from agentcli.mcp.oauth.authorization import ServerAuthorization
@@ -46,9 +47,9 @@ class NoToken(httpx2.TransportError):
     """The authorization server cannot be reached; the text says why."""
 
 
-async def _reached(token: Awaitable[str], request: httpx2.Request) -> str:
+async def _reached(token: Coroutine[Any, Any, str], request: httpx2.Request) -> str:
     """The token. An unreachable authorization server is treated like an unreachable server: reconnecting may help."""
     try:
-        return await token
+        return await in_own_task(token)
     except UnreachableFailure as failure:
         raise NoToken(str(failure), request=request) from None
