@@ -177,6 +177,8 @@ async def start_program_async(
     """As `start_program`, on the event loop. If cancelled during the start, it kills the process and raises."""
     import asyncio
 
+    from agentcli.core.aio import wait_uncancelled
+
     task = asyncio.get_running_loop().create_task(
         asyncio.create_subprocess_exec(
             *_checked(command),
@@ -191,9 +193,11 @@ async def start_program_async(
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait({task})
-        if task.exception() is None:
-            await end_program(task.result())
+        try:
+            await wait_uncancelled([task])
+        finally:
+            if task.exception() is None:
+                await end_program(task.result())
         raise
 
 
@@ -254,13 +258,15 @@ async def run_in_foreground(command: Sequence[str], *, cwd: Path | str, environ:
     """
     import asyncio
 
+    from agentcli.core.aio import wait_uncancelled
+
     process = await asyncio.create_subprocess_exec(*_checked(command), cwd=cwd, env=dict(environ))
     try:
         return await process.wait()
     except asyncio.CancelledError:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
-        await process.wait()
+        await wait_uncancelled([asyncio.get_running_loop().create_task(process.wait())])
         raise
 
 

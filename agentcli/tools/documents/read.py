@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import in_thread, wait_uncancelled
 from agentcli.core.files.real_path import real_path
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, TextBlock
@@ -175,7 +175,7 @@ async def _large(real: str, wanted: Wanted, signal: AbortSignal) -> Output:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
         stop.set()
-        await asyncio.wait({work})
+        await wait_uncancelled([work])
         raise
     finally:
         unhook()

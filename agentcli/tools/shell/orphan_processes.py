@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Mapping
 
-from agentcli.core.aio import cancel_and_wait, in_thread
+from agentcli.core.aio import in_thread, wait_uncancelled
 from agentcli.core.processes.own_programs import shell_command, start_program_async
 
 SESSION_VARIABLE = "AGENTCLI_SESSION"
@@ -125,12 +125,11 @@ class Watch:
             await asyncio.shield(starting)
         except OSError:
             self.close()
-        except asyncio.CancelledError:
-            await asyncio.wait({starting})
-            raise
         finally:
-            await cancel_and_wait([starting])
-            os.close(reading)
+            try:
+                await wait_uncancelled([starting])
+            finally:
+                os.close(reading)
 
     def close(self) -> None:
         if self._descriptor is not None:
