@@ -41,6 +41,7 @@ class ConflictChoices:
         if not self._engine.interactive:
             return
         plan = await self._engine.files.undo_plan(self._again)
+        self.choices = UndoChoices(prompt_id=plan.prompt_id)
         chosen: dict[str, ConflictChoice] = {}
         if plan.doubtful:
             async with aclosing(self._about_doubtful(plan, chosen)) as events:
@@ -64,7 +65,7 @@ class ConflictChoices:
             given = (asking.answer.updated_input or {}).get("choice")
             if asking.answer.behavior == "allow" and given in _WORDS:
                 chosen[conflict.path] = cast(ConflictChoice, given)
-        self.choices = UndoChoices(chosen)
+        self.choices = UndoChoices(chosen, prompt_id=plan.prompt_id)
 
     async def _about_doubtful(self, plan: UndoPlan, chosen: dict[str, ConflictChoice]) -> AsyncGenerator[Event, None]:
         """Ask once about all files that either a command or the user changed: a formatter changes many at once."""
@@ -186,7 +187,10 @@ async def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
         own = "  (your own changes stay)" if path in merged else ""
         rows.append(f"  {'A' if path in recreated else 'M'} {short_name(engine, path)}{own}")
     rows += [f"  D {short_name(engine, path)}" for path in report.deleted]
-    lines = [f"{verb} the changes{about}: {', '.join(parts) or 'no file had to be changed'}.", *_first_rows(rows)]
+    done = f"{verb} the changes{about}"
+    if not report.touched and report.kept:
+        done = f"No change{about} was {'redone' if again else 'undone'}"
+    lines = [f"{done}: {', '.join(parts) or 'no file had to be changed'}.", *_first_rows(rows)]
     if any(kept.is_open for kept in report.kept):
         name = "redo" if again else "undo"
         lines.append(

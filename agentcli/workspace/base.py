@@ -103,6 +103,8 @@ class UndoChoices:
 
     by_path: Mapping[str, ConflictChoice] = field(default_factory=dict)
     otherwise: ConflictChoice | None = None
+    prompt_id: str = ""
+    """The submission that the user was asked about; the answers are for no other one."""
 
     def get(self, path: str) -> ConflictChoice | None:
         return self.by_path.get(path, self.otherwise)

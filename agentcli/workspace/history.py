@@ -388,7 +388,7 @@ class WorkspaceHistory:
         return UndoPlan()
 
     async def _reversed(self, again: bool, choices: UndoChoices) -> UndoReport:
-        """Undo or redo the first submission that has something to change."""
+        """Undo or redo the first submission of which something is left, and no other one, whatever the choices."""
         journal = await self._journal_read()
         await self._settle(journal)
         if choices.otherwise is not None and (left := journal.unresolved(again)) is not None:
@@ -404,7 +404,7 @@ class WorkspaceHistory:
                     undoing.put_back[root] = UndoOutcome(done.files, done.untouched, fresh.unresolved)
             report = undoing.report(() if again else target.missed)
             await in_thread(partial(journal.note_undone, target, not again, report, undoing.put_back))
-            if not undoing.found_nothing:
+            if not undoing.found_nothing or (choices.prompt_id and choices.prompt_id == target.prompt_id):
                 return report
         return UndoReport(False, self._nothing(journal, again))
 

@@ -205,7 +205,7 @@ async def test_headless_a_file_with_the_same_lines_is_left_alone_and_can_be_forc
         await collect(engine.submit("improve it"))
         notes.write_text("one\nmine\nthree\nfour\n")
         assert await said(engine, "/undo") == (
-            "Undid the changes of “improve it”: 1 file left alone.\n"
+            "No change of “improve it” was undone: 1 file left alone.\n"
             "  ! notes.txt: left alone, the same lines were changed later\n"
             "To decide about files left alone: /undo keep leaves your lines, /undo replace puts the version before the "
             "prompt in their place."
@@ -242,6 +242,43 @@ async def test_an_interactive_user_is_asked_with_both_versions(
     assert question.display["clashes"] == [{"line": 2, "now": "mine\n", "other": "two\n"}]
     assert question.display["other_label"] == "before “improve it”"
     assert notes.read_text() == expected
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+async def test_an_undo_that_keeps_the_users_lines_stops_at_its_prompt(
+    tmp_path: Path, notes: Path, is_asked: bool
+) -> None:
+    older = notes.parent / "older.txt"
+    write = reply(call("Write", file_path="older.txt", content="x\n"))
+    async with engine_on(tmp_path, write, "Done.", READ, EDIT, "Done.", interactive=is_asked) as engine:
+        await collect(engine.submit("make it"))
+        await collect(engine.submit("improve it"))
+        notes.write_text("one\nmine\nthree\nfour\n")
+        texts = []
+        async for event in run_command(engine, "undo", "" if is_asked else "keep"):
+            if isinstance(event, ev.PermissionRequested):
+                engine.answer(event.request_id, Answer("allow", updated_input={"choice": "keep"}))
+            elif isinstance(event, ev.NoticeRaised):
+                texts.append(event.text)
+        assert texts == [
+            "No change of “improve it” was undone: 1 file left alone.\n  ! notes.txt: left alone, you kept your lines"
+        ]
+        assert notes.read_text() == "one\nmine\nthree\nfour\n"
+        assert older.exists()
+        assert (await said(engine, "/undo")).startswith("Undid the changes of “make it”: 1 file removed.")
+
+
+async def test_an_answer_never_undoes_another_prompt_than_the_one_asked_about(tmp_path: Path, notes: Path) -> None:
+    write = reply(call("Write", file_path="older.txt", content="x\n"))
+    async with engine_on(tmp_path, write, "Done.", READ, EDIT, "Done.", interactive=True) as engine:
+        await collect(engine.submit("make it"))
+        await collect(engine.submit("improve it"))
+        notes.write_text("one\nmine\nthree\nfour\n")
+        async for event in run_command(engine, "undo", ""):
+            if isinstance(event, ev.PermissionRequested):
+                notes.write_text(NOTES)  # The user restores the file while the question is open.
+                engine.answer(event.request_id, Answer("allow", updated_input={"choice": "replace"}))
+        assert (notes.parent / "older.txt").exists()
 
 
 async def test_an_undo_that_is_stopped_while_it_asks_changes_nothing(tmp_path: Path, notes: Path) -> None:

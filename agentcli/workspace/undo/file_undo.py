@@ -35,6 +35,7 @@ from agentcli.workspace.undo.written_files import blob_id
 _CHANGED = "it was changed later"
 _CLASHES = "the same lines were changed later"
 _DOUBTFUL = "it changed while a command ran and may be your change"
+_CHOSEN = "you kept your lines"
 _IGNORED = "it is ignored and may have existed before"
 
 
@@ -123,7 +124,8 @@ class FileUndo:
             decided.kept[path] = _CLASHES if any(clash and clash.line for clash in clashes) else _CHANGED
             decided.unresolved.add(path)
         elif wanted.entry == there:
-            return
+            if clashes:
+                decided.kept[path] = _CHOSEN
         elif wanted.content is not None and wanted.entry != steps[0][0]:
             executable = wanted.entry.mode == "100755"
             decided.merged[path] = OldFile(path, wanted.content, executable)
