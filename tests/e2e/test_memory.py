@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
+from agentcli.memory.notes import Note, Notes
 from tests.e2e.program import Program
 from tests.support.fakes import collect, only, result_of
 from tests.support.scripts import call, provider_on, reply, transport_for
@@ -23,6 +25,30 @@ from tests.support.server import LoopbackServer
 from tests.support.validate import problems
 
 pytestmark = pytest.mark.anyio
+
+
+class Search:
+    """The searches of `Notes`: each ends before its request is answered, or not before `held_requests` were sent."""
+
+    def __init__(self) -> None:
+        self.held_requests = 0
+        self._gate, self._ended = threading.Event(), threading.Event()
+
+    def relevant(self, notes: Notes, prompt: str) -> list[Note]:
+        assert self._gate.wait(20)
+        found = _RELEVANT(notes, prompt)
+        self._ended.set()
+        return found
+
+    def at_request(self) -> None:
+        if self.held_requests:
+            self.held_requests -= 1
+            return
+        self._gate.set()
+        assert self._ended.wait(20)
+
+
+_RELEVANT = Notes.relevant
 
 
 class Home:
@@ -34,6 +60,7 @@ class Home:
         self.notes = memory_folder(self.state, self.project)
         self.requests: list[Json] = []
         self.engine: Any = None
+        self.search = Search()
 
     def write(self, name: str, text: str) -> Path:
         self.notes.mkdir(parents=True, exist_ok=True)
@@ -43,7 +70,13 @@ class Home:
 
     async def run(self, *replies: Json | str, prompts: tuple[str, ...] = ("go",), **rest: object) -> list[ev.Event]:
         refused: list[str] = []
-        transport = transport_for(*replies, on_request=lambda body: refused.extend(problems(body)))
+
+        def take(body: Json) -> None:
+            refused.extend(problems(body))
+            if "# Memory" in system_of(body):
+                self.search.at_request()
+
+        transport = transport_for(*replies, on_request=take)
         given: dict[str, object] = {
             "cwd": self.project,
             "environ": self.environ,
@@ -62,8 +95,10 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    home = Home(tmp_path)
+    monkeypatch.setattr(Notes, "relevant", lambda notes, prompt: home.search.relevant(notes, prompt))
+    return home
 
 
 def texts(body: Json) -> str:
@@ -105,6 +140,15 @@ async def test_a_fitting_note_is_attached_once_after_the_tools(home: Home) -> No
     assert texts(home.requests[1]).count("publish the wheel") == 1
     assert texts(home.requests[-1]).count("publish the wheel") == 1, "at most once, also for another prompt"
     assert "dark themes" not in texts(home.requests[-1])
+
+
+async def test_no_request_waits_for_a_slow_search_and_its_notes_come_with_a_later_one(home: Home) -> None:
+    home.write("release-steps.md", "# Release steps\nTag first, then publish the wheel.\n")
+    look = reply(call("Glob", pattern="*"))
+    home.search.held_requests = 2
+    await home.run(look, look, look, "Done.", prompts=("How do we release?",))
+    told = [texts(body).count("publish the wheel") for body in home.requests]
+    assert told == [0, 0, 0, 1]
 
 
 async def test_a_note_that_the_model_has_read_is_not_attached(home: Home) -> None:

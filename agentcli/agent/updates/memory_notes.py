@@ -1,8 +1,8 @@
 """Attach memory notes that match the latest prompt (SPEC 2.6), searched while the model streams.
 
-The search begins with the prompt, in a thread; its results are attached after the next tool results, except those that
-the context already contains unchanged. What was attached is read from the messages in the context, so it survives a
-resume and is repeated after a compaction.
+The search begins with the prompt, in a thread; its results are attached with the first request after it has ended: no
+request waits for it. Notes that the context already contains unchanged are left out. What was attached is read from the
+messages in the context, so it survives a resume and is repeated after a compaction.
 """
 
 from __future__ import annotations
@@ -40,10 +40,6 @@ class MemorySearch(Attachments):
         """Id of the prompt of the last search."""
         self._search: asyncio.Future[list[Note]] | None = None
 
-    @property
-    def waits(self) -> bool:
-        return self._search is not None and not self._search.done()
-
     async def collect(self, state: LoopState) -> Sequence[Message]:
         prompt: Message | None = self._last_prompt.of(state.messages)
         if prompt is None:
@@ -53,8 +49,9 @@ class MemorySearch(Attachments):
             loop = asyncio.get_running_loop()
             self._search = loop.run_in_executor(None, self._notes.relevant, prompt.text)
             return ()
-        search, self._search = self._search, None
-        found = await search if search is not None else []
+        if self._search is None or not self._search.done():
+            return ()
+        found, self._search = self._search.result(), None
         due = self._unknown(found, state)
         if not due:
             return ()
