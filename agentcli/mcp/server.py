@@ -83,6 +83,8 @@ class McpServer:
         self._is_closed = False
         self._retry_now = asyncio.Event()
         self._changed = asyncio.Event()
+        self.is_stale = False
+        """Whether it has announced a change of its lists that was not read yet."""
 
     @property
     def name(self) -> str:
@@ -114,6 +116,14 @@ class McpServer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.state == "connecting":
+                    self._changed.clear()
+                    await self._changed.wait()
+
+    async def read_lists(self, seconds: float) -> None:
+        """Wait at most `seconds` until the announced changes of its lists were read."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.is_stale:
                     self._changed.clear()
                     await self._changed.wait()
 
@@ -322,7 +332,7 @@ class McpServer:
                     reader=reader,
                     link=link,
                     limits=self._limits,
-                    on_list_changed=lambda _what: link.stirred.set(),
+                    on_list_changed=lambda _what: self._note_new_lists(link),
                     probes=self._probes,
                 )
                 async with opened as connection:
@@ -345,6 +355,7 @@ class McpServer:
             if given_up is not None:
                 given_up.cancel()
             self._connection = None
+            self._end_staleness()
         if link.ended.is_set():
             reason, kind = link.reason, link.kind
         if self._authorization is None:
@@ -367,8 +378,18 @@ class McpServer:
                 return
             link.stirred.clear()
             await self._refresh(connection, link)
+            if not link.stirred.is_set():
+                self._end_staleness()
             if await link.ends_within(self._limits.refresh_seconds):
                 return
+
+    def _note_new_lists(self, link: ServerLink) -> None:
+        self.is_stale = True
+        link.stirred.set()
+
+    def _end_staleness(self) -> None:
+        self.is_stale = False
+        self._changed.set()
 
     async def _refresh(self, connection: McpConnection, link: ServerLink) -> None:
         try:

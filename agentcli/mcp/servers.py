@@ -97,6 +97,11 @@ class McpServers:
         except TimeoutError:
             return
 
+    async def read_lists(self, names: Collection[str], seconds: float) -> None:
+        """Wait at most `seconds` until the changes of their lists that these servers have announced were read."""
+        stale = [server for server in self if server.is_stale and server.name in names]
+        await asyncio.gather(*(server.read_lists(seconds) for server in stale))
+
     async def wait_for_change(self, version: int) -> None:
         """Return when the current version is no longer `version`. Cancel it to stop waiting."""
         while self.version == version:

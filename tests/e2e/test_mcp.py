@@ -79,6 +79,30 @@ async def test_a_server_that_never_answers_holds_a_headless_run_up_only_for_its_
     assert "MCP server mute failed: no answer within 0.3 seconds" in ended.err
 
 
+async def test_tools_that_a_server_adds_and_removes_during_a_headless_run_reach_the_model(program: Program) -> None:
+    config = json.dumps({"mcpServers": {"small": small()}})
+    replies = (
+        reply(call("mcp__small__grow")),
+        reply(call("ToolSearch", query="select:mcp__small__new_1")),
+        reply(call("mcp__small__new_1")),
+        reply(call("mcp__small__grow", without="echo")),
+        "Done.",
+    )
+    async with LoopbackServer(*replies) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "go", "--mcp-config", config, "--allowedTools", "mcp__small")
+    assert (ended.code, ended.out) == (0, "Done.\n"), ended.err
+    first, grown, _loaded, called, shrunk = [json.dumps(body["messages"][-1]) for body in server.bodies]
+    assert "new_1" not in first
+    assert "(1 tool): new_1" in grown, "offered with the next request, by its name"
+    assert '"called"' in called, "and called once it was loaded"
+    assert "not available any more, do not call them: mcp__small__echo" in shrunk
+    assert (
+        len({json.dumps((body["system"], body["tools"][: len(server.bodies[0]["tools"])])) for body in server.bodies})
+        == 1
+    )
+
+
 async def test_a_tool_that_changes_during_the_session_is_reported_and_marked(tmp_path: Path) -> None:
     config = json.dumps({"mcpServers": {"small": small()}})
     arguments = [*PLAIN, "--mcp-config", config, "--allowedTools", "mcp__small"]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 _next = 1000
 extra_tools: list[str] = []
+removed_tools: set[str] = set()
 alternatives: list[dict[str, Any]] = []
 """At the top of the schema of add, where the API refuses them."""
 
@@ -85,7 +86,7 @@ def tools(count: int) -> list[dict[str, Any]]:
         {"name": f"tool_{number}", "description": f"Does thing number {number}", "inputSchema": schema(value="string")}
         for number in range(count)
     ]
-    return [*named, *more, *many]
+    return [tool for tool in (*named, *more, *many) if tool["name"] not in removed_tools]
 
 
 def call(name: str, given: dict[str, Any], token: Any) -> dict[str, Any]:
@@ -116,6 +117,10 @@ def call(name: str, given: dict[str, Any], token: Any) -> dict[str, Any]:
             return text(json.dumps(ask("roots/list", {})))
         case "grow" if given.get("bend"):
             alternatives.append({"required": ["a"]})
+            send({"method": "notifications/tools/list_changed"})
+            return text("done")
+        case "grow" if "without" in given:
+            removed_tools.add(given["without"])
             send({"method": "notifications/tools/list_changed"})
             return text("done")
         case "grow":

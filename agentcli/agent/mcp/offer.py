@@ -135,6 +135,17 @@ class McpOffer:
                 found[tool.server.name].append(name.split("__", 2)[-1])
         return {server: sorted(names) for server, names in found.items()}
 
+    def removed_direct_tools(self, server: str) -> list[str]:
+        """Direct tools, by their names for the model, that their connected server does not offer any more. They stay
+        in requests, whose prefix must not change."""
+        self._look()
+        direct = (self._direct or {}).items()
+        return [
+            name
+            for name, tool in direct
+            if isinstance(tool, McpTool) and tool.server.name == server and name not in self._available
+        ]
+
     def part_of(self, server: str) -> str:
         """A server's name as it appears in the names of its tools."""
         return self._parts.get(server, server)

@@ -25,13 +25,16 @@ LISTED_TOKENS = 1_200
 LONGEST_INSTRUCTIONS = 2_000
 MOST_ANNOUNCED = 8
 """Messages in sight about one server; after these only its end and its return are announced."""
+LISTS_SECONDS = 1.5
+"""How long a request waits for the lists of a server that has announced a change: without them a short run would end
+before the model learns of a new tool."""
 _HEADING = (
     "[Deferred tools of MCP servers. ToolSearch loads them. They are called mcp__SERVER__NAME, here without "
     "mcp__SERVER__:]"
 )
 _HEADING_BY_API = "[Tools of MCP servers that the tool search can load, without mcp__SERVER__ in their names:]"
 _Announced = dict[str, Any]
-"""About one server: `gone`, `tools` (names), `instructions` (a digest)."""
+"""About one server: `gone`, `tools` (names), `instructions` (a digest), `lost` (removed direct tools, if any)."""
 
 
 class McpUpdates(Attachments):
@@ -54,10 +57,17 @@ class McpUpdates(Attachments):
         )
         """From the messages in the context: the last report about each server, and the number of reports."""
 
+    @property
+    def waits(self) -> bool:
+        return any(server.is_stale for server in self._offer.servers)
+
     async def collect(self, state: LoopState) -> Sequence[Message]:
-        self._prepare()
         shown = self._shown(state.messages)
         announced, times = self._announced.of(shown)
+        if self.waits:
+            calm = [server.name for server in self._offer.servers if times[server.name] < MOST_ANNOUNCED]
+            await self._offer.servers.read_lists(calm, LISTS_SECONDS)
+        self._prepare()
         now = {
             server.name: self._state_of(server.name, announced.get(server.name), times[server.name] >= MOST_ANNOUNCED)
             for server in self._offer.servers
@@ -88,10 +98,12 @@ class McpUpdates(Attachments):
             return {"gone": True, "tools": [], "instructions": (announced or {}).get("instructions", "")}
         instructions = "" if offer.refuses_server(name) else _instructions(server.offers.instructions)
         tools = offer.deferred_by_server().get(name, []) if offer.can_search else []
-        now = {"gone": False, "tools": tools, "instructions": _digest(instructions)}
+        now: _Announced = {"gone": False, "tools": tools, "instructions": _digest(instructions)}
+        if lost := offer.removed_direct_tools(name):
+            now["lost"] = lost
         if is_restless and announced is not None:
             return {**announced, "gone": False}
-        return None if announced is None and not tools and not instructions else now
+        return None if announced is None and not tools and not instructions and not lost else now
 
     def _lines(self, news: Mapping[str, _Announced], announced: Mapping[str, _Announced]) -> list[str]:
         listed = {name: one["tools"] for name, one in news.items() if _has_other_tools(one, announced.get(name))}
@@ -109,6 +121,14 @@ class McpUpdates(Attachments):
             lines.append(f"[MCP servers that are not connected any more: {_names(gone)}. Calls of their tools fail.]")
         if back:
             lines.append(f"[MCP servers that are connected again: {_names(back)}]")
+        for name, one in news.items():
+            before, lost = announced.get(name, {}).get("lost", []), one.get("lost", [])
+            if new := [tool for tool in lost if tool not in before]:
+                lines.append(
+                    f"[Tools of {_names([name])} that are not available any more, do not call them: {_names(new)}]"
+                )
+            if not one["gone"] and (again := [tool for tool in before if tool not in lost]):
+                lines.append(f"[Tools of {_names([name])} that are available again: {_names(again)}]")
         for name, one in news.items():
             if one["instructions"] and one["instructions"] != announced.get(name, {}).get("instructions"):
                 server = self._offer.servers.get(name)
