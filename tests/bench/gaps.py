@@ -1,6 +1,8 @@
 """From the end of a reply to the arrival of the next request, and whole iterations, for Read and a sandboxed `true`.
 
-The model takes a moment for each reply, as every model does: what is done beside it must not count.
+The project is a small git repository. The model takes a moment for each reply, as every model does: what is done beside
+it must not count. Two more rows for `true`: with a model that takes no time, so that no sandbox can be started ahead,
+and with a project below the temp folder, which its sandbox replaces.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 
 from agentcli.core.messages import Json
 from agentcli.permissions.sandbox.linux.probe import probe
+from agentcli.permissions.sandbox.temp_folder import SYSTEM_TEMP
 from tests.bench.loopback import Loopback
 from tests.bench.measure import Measure, Report
 from tests.bench.program import AGENTCLI, LEAST_CLIENT, Workshop, workshop
@@ -26,7 +29,6 @@ MODEL_SECONDS = 0.04
 WARM_UP = 3
 """Iterations that import what is used for the first time."""
 OUTSIDE_TEMP = "/var/tmp"
-"""In /tmp a command sees what lies beside its project, with a mount for each."""
 _THE_END = "All of that is done."
 _BARE_SANDBOX = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-pid", "--die-with-parent")
 
@@ -43,9 +45,10 @@ class Times:
 def gaps(runs: int, calls: int = CALLS, *, in_app: bool = True) -> Report:
     ability = probe(os.environ, (), None)
     measures: list[Measure] = []
-    with workshop(OUTSIDE_TEMP) as place, Loopback() as server:
-        (place.project / "small.txt").write_text("The quick brown fox jumps over the lazy dog.\n" * 9)
-        place.talk_to(server.url)
+    with workshop(OUTSIDE_TEMP) as place, workshop(SYSTEM_TEMP) as in_temp, Loopback() as server:
+        for each in (place, in_temp):
+            _make_repository(each)
+            each.talk_to(server.url)
         least = _joined([_headless(place, server, (*LEAST_CLIENT, server.url), _reads(calls)) for _run in range(runs)])
         measures += _lines("least client, Read", least)
         if ability.works:
@@ -63,9 +66,28 @@ def gaps(runs: int, calls: int = CALLS, *, in_app: bool = True) -> Report:
                 measures += _lines(
                     f"app, {name}", _joined([_app(place, server, steps) for _run in range(runs)]), yardstick
                 )
+        if ability.works:
+            for name, where, seconds in (
+                ("true, no model time", place, 0.0),
+                ("true, below the temp folder", in_temp, MODEL_SECONDS),
+            ):
+                ours = _joined(
+                    [
+                        _headless(where, server, (*AGENTCLI, "-p", "hi"), _commands(calls), seconds)
+                        for _run in range(runs)
+                    ]
+                )
+                measures += _lines(f"-p, {name}", ours, "bubblewrap, true")
         measures.append(_together(place, server, runs))
     notes = () if ability.works else (f"commands are not measured: {ability.problem}",)
     return Report(f"gaps: end of a reply to the next request, {calls} iterations", tuple(measures), notes)
+
+
+def _make_repository(place: Workshop) -> None:
+    (place.project / "small.txt").write_text("The quick brown fox jumps over the lazy dog.\n" * 9)
+    author = ("-c", "user.name=Bench", "-c", "user.email=bench@example.invalid")
+    for words in (("init",), ("add", "."), (*author, "commit", "-m", "Begin")):
+        subprocess.run(("git", *words), cwd=place.project, env=place.environ, check=True, capture_output=True)
 
 
 def _together(place: Workshop, server: Loopback, runs: int) -> Measure:
@@ -101,10 +123,12 @@ def _commands(count: int) -> list[Json]:
     return [call("Bash", command=f"true {number}", description="Nothing") for number in range(count)]
 
 
-def _headless(place: Workshop, server: Loopback, command: Sequence[str], steps: Sequence[Json]) -> Times:
-    _play(server, steps)
+def _headless(
+    place: Workshop, server: Loopback, command: Sequence[str], steps: Sequence[Json], seconds: float = MODEL_SECONDS
+) -> Times:
+    _play(server, steps, seconds)
     place.run(command)
-    return _times(server, len(steps))
+    return _times(server, len(steps), seconds)
 
 
 def _app(place: Workshop, server: Loopback, steps: Sequence[Json]) -> Times:
@@ -116,18 +140,18 @@ def _app(place: Workshop, server: Loopback, steps: Sequence[Json]) -> Times:
     return _times(server, len(steps))
 
 
-def _play(server: Loopback, steps: Sequence[Json]) -> None:
-    server.play(*(reply(pause(MODEL_SECONDS), step) for step in steps), reply(say(_THE_END)))
+def _play(server: Loopback, steps: Sequence[Json], seconds: float = MODEL_SECONDS) -> None:
+    server.play(*(reply(pause(seconds), step) for step in steps), reply(say(_THE_END)))
 
 
-def _times(server: Loopback, replies: int) -> Times:
+def _times(server: Loopback, replies: int, seconds: float = MODEL_SECONDS) -> Times:
     records = server.records()
     asked = {number: at for kind, number, _segment, at in records if kind == "request"}
     ended = {number: at for kind, number, _segment, at in records if kind == "sent"}
     numbers = range(min(WARM_UP, replies - 1) + 1, replies + 1)
     assert len(asked) == replies + 1, f"{len(asked)} requests came"
     gaps = tuple((asked[number + 1] - ended[number]) * 1000 for number in numbers)
-    return Times(gaps, tuple((asked[number + 1] - asked[number] - MODEL_SECONDS) * 1000 for number in numbers))
+    return Times(gaps, tuple((asked[number + 1] - asked[number] - seconds) * 1000 for number in numbers))
 
 
 def _bare_true(program: str) -> float:

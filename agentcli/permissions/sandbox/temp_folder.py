@@ -15,7 +15,7 @@ from pathlib import Path
 from agentcli.core.text.lazy_pattern import lazy_pattern
 
 SYSTEM_TEMP = "/tmp"  # noqa: S108 - its name, which commands use
-_MOST_SIBLINGS = 200
+_MAX_NEIGHBOURS = 20
 _PRIVATE = lazy_pattern(
     r"(?:agentcli-|ssh-|tmux-|systemd-private|snap-private|gpg-|\.X|\.ICE|\.font|\.Test|dbus-|pulse-)"
 )
@@ -42,29 +42,30 @@ def inside(path: str, own: Path) -> str:
     return path if relative is None else f"{SYSTEM_TEMP}/{relative}".rstrip("/")
 
 
-def siblings(working_dirs: Iterable[Path]) -> list[Path]:
-    """Entries beside working directories that are in the system's temp folder: commands there expect to read them.
+def neighbours(working_dirs: Iterable[Path], text: str) -> list[Path]:
+    """Entries of the system's temp folder that a command of a project below it can read: the one that contains the
+    project, and those that `text` (a command or a path) names.
 
-    Only those that belong to this user, and no sockets.
+    Only those that belong to this user, and no sockets. Not all of them: a mount for each would double the time that a
+    sandbox takes to start, and a file that any program creates there would make the spare sandbox useless.
     """
-    if not any(_below(str(folder), SYSTEM_TEMP) for folder in working_dirs):
+    own = {relative.split("/")[0] for folder in working_dirs if (relative := _below(str(folder), SYSTEM_TEMP))}
+    if not own:
         return []
-    found: list[Path] = []
     try:
-        entries = list(os.scandir(SYSTEM_TEMP))
+        entries = [entry for entry in os.scandir(SYSTEM_TEMP) if entry.name in own or f"/{entry.name}" in text]
     except OSError:
         return []
-    user = os.geteuid()
-    for entry in sorted(entries, key=lambda entry: entry.name):
-        if _PRIVATE.match(entry.name) or len(found) >= _MOST_SIBLINGS:
-            continue
-        try:
-            status = entry.stat(follow_symlinks=False)
-        except OSError:
-            continue
-        if status.st_uid == user and (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
-            found.append(Path(entry.path))
-    return found
+    return sorted(Path(entry.path) for entry in entries if _is_shown(entry))[:_MAX_NEIGHBOURS]
+
+
+def _is_shown(entry: os.DirEntry[str]) -> bool:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return False
+    kind_fits = stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)
+    return kind_fits and status.st_uid == os.geteuid() and not _PRIVATE.match(entry.name)
 
 
 def _below(path: str, folder: str) -> str | None:

@@ -88,6 +88,24 @@ async def test_a_project_below_the_temp_folder_keeps_its_siblings(in_temp: Path)
     launcher.close()
 
 
+async def test_of_the_temp_folder_a_project_in_it_sees_its_own_entry_and_those_that_a_command_names() -> None:
+    ability = ability_or_skip()
+    places = [TemporaryDirectory(dir=SYSTEM_TEMP, prefix=f".neighbour-{name}-") for name in ("own", "named", "other")]
+    with places[0] as own, places[1] as named, places[2] as other:
+        box = Box.make(Path(own) / "work", ability)
+        launcher = box.launcher()
+        context = replace(box.context(launcher), cwd=box.project)
+        for folder in (own, named, other):
+            (Path(folder) / "lib.txt").write_text("beside\n")
+        listing = f"cat {named}/lib.txt; ls -A /tmp"
+        seen = text_of(await box.run(listing, context=context)).split()
+        assert Path(own).name in seen
+        assert Path(named).name in seen
+        assert Path(other).name not in seen
+        assert launcher.outside(f"{other}/lib.txt") == f"{other}/lib.txt"
+        launcher.close()
+
+
 def test_the_two_names_of_a_path_are_translations_of_one_another(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()

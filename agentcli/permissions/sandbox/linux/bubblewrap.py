@@ -124,7 +124,8 @@ class BubblewrapLauncher(Launcher):
             if self._offers_hosts(grant):
                 connection = ProxyConnection.through_proxy(grant.hosts, session, rules.upstream)
             protected = replace(protected, writable=self._not_replaceable(protected.writable))
-            mounts = Mounts(rules, masks, files, environ.get("PATH", ""), caches, is_git=uses_git(arguments))
+            path, text = environ.get("PATH", ""), "".join(arguments[-1:])
+            mounts = Mounts(rules, masks, files, path, caches, command=text, is_git=uses_git(arguments))
             variables = connection.variables(self._variables(files.temp, environ, caches))
             network = self.shares_network(grant)
             filter = self._system_call_filter(network)
@@ -292,13 +293,13 @@ class BubblewrapLauncher(Launcher):
             return path
 
     def _visible_folders(self, path: str) -> Iterator[Path]:
-        """Folders that commands see as they are and that may hold `path`. Siblings last: they are read from the disk,
+        """Folders that commands see as they are and that may hold `path`. Neighbours last: they are read from the disk,
         and the temp folder itself is in none of them."""
         yield from self.rules.working_dirs
         yield from self.rules.allow_write
         yield from self.rules.readable
         if path != temp_folder.SYSTEM_TEMP:
-            yield from temp_folder.siblings(self.rules.working_dirs)
+            yield from temp_folder.neighbours(self.rules.working_dirs, path)
 
     def inside(self, path: str) -> str:
         return path if self._files is None else temp_folder.inside(path, self._files.temp)

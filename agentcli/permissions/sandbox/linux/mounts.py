@@ -44,7 +44,8 @@ class SessionFiles:
 
 
 class Mounts:
-    """The mounts of one command. `is_git`: it runs git, which would record files that only look removed or changed."""
+    """The mounts of one command, whose text is `command`. `is_git`: it runs git, which would record files that only
+    look removed or changed."""
 
     def __init__(
         self,
@@ -54,6 +55,7 @@ class Mounts:
         search_path: str,
         caches: CacheFolders,
         *,
+        command: str,
         is_git: bool,
     ) -> None:
         self._rules = rules
@@ -62,7 +64,7 @@ class Mounts:
         self._caches = caches
         self._is_git = is_git
         self._shown = _shown(rules.home, search_path)
-        self._siblings = temp_folder.siblings(rules.working_dirs)
+        self._neighbours = temp_folder.neighbours(rules.working_dirs, command)
 
     def arguments(self, protected: Protection, granted: Sequence[Path], resolved: Resolved) -> list[str]:
         """Arguments for bubblewrap. `granted`: more folders and files that this command may write."""
@@ -87,7 +89,7 @@ class Mounts:
 
     def _folders(self, protected: Protection, granted: Sequence[Path], resolved: Resolved) -> list[str]:
         made = ["--bind", str(self._files.temp), "/tmp"]  # noqa: S108 - a folder of ours in its place
-        for folder in self._siblings:
+        for folder in self._neighbours:
             # Another process may have removed it meanwhile.
             made += ["--ro-bind-try", str(folder), str(folder)]
         made += _bind(self._files.temp, writable=True)
@@ -119,7 +121,7 @@ class Mounts:
     def _covers(self) -> list[str]:
         """Mounts that cover secrets. They come last, so that nothing covers them."""
         rules, masks = self._rules, self._masks
-        visible = (*self._shown, *rules.working_dirs, *rules.allow_write, *self._siblings)
+        visible = (*self._shown, *rules.working_dirs, *rules.allow_write, *self._neighbours)
         made: list[str] = []
         # Files beside a reopened one look deleted, which git would record.
         closed = [str(path) for path in masks.refused if self._is_git and self._is_worked_in(path)]
