@@ -118,7 +118,7 @@ class LivePermissions:
         return self.policy.decide(name, input, needs, context.folder_of(needs), context.working_dirs)
 
     def rule_choices(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[RuleChoice]:
-        """Rules that an "always" answer can save, narrowest first."""
+        """Rules that an "always" answer can save, the most useful first."""
         return self.policy.suggest(name, needs, context.folder_of(needs), context.working_dirs).choices()
 
     def suggest_prefix(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> list[str]:

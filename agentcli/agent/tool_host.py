@@ -96,7 +96,8 @@ class SessionToolHost:
 async def _answer(question: ev.PermissionRequested, client: ServedClient) -> Answer:
     """Let the user of the other program answer a permission question."""
     input = "\n".join(f"{name}: {value}" for name, value in question.input.items())
-    message = plain_text(f"{question.title}\n\n{question.reason}\n\n{input[:_LONGEST_INPUT]}")
+    rules = f"\n\n{SESSION}: {', '.join(question.suggestions)}" if question.suggestions else ""
+    message = plain_text(f"{question.title}\n\n{question.reason}\n\n{input[:_LONGEST_INPUT]}{rules}")
     choices = (ONCE, SESSION, NO) if question.suggestions else (ONCE, NO)
     chosen = await client.choose(message, choices)
     if chosen == SESSION:

@@ -327,7 +327,7 @@ class PermissionRequested(Event):
     suggestions: list[str] = field(default_factory=list)
     """The allow rules, one per part of a command, that would make this question unnecessary; saved by "always"."""
     rule_choices: list[Json] = field(default_factory=list)
-    """Alternatives that "always" can save, narrowest first: `{"rules": […], "covers": "…", "note": "…"}`
+    """Alternatives that "always" can save, the most useful first: `{"rules": […], "covers": "…", "note": "…"}`
     (`RuleChoice`). The first has the rules of `suggestions`. Empty if no rule can cover the call."""
     display: Json = field(default_factory=dict)
     """Preview of the call in the form of a tool's display: a diff, the parsed command, a plan."""

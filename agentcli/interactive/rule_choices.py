@@ -28,7 +28,7 @@ class AlwaysChoice:
 
 
 def rule_choices(event: PermissionRequested) -> tuple[AlwaysChoice, ...]:
-    """The rules that "always allow" offers, narrowest first; empty if no rule can cover the call."""
+    """The rules that "always allow" offers, the most useful first; empty if no rule can cover the call."""
     found = []
     for choice in event.rule_choices:
         rules = tuple(map(str, choice.get("rules") or ()))
@@ -40,13 +40,14 @@ def rule_choices(event: PermissionRequested) -> tuple[AlwaysChoice, ...]:
     return tuple(found)
 
 
-def edited(choice: AlwaysChoice, rules: Sequence[str], exact: AlwaysChoice) -> AlwaysChoice:
-    """Replace the rules of a choice; `exact` is the choice that covers only this call. Raises `UsageError`."""
+def edited(choice: AlwaysChoice, rules: Sequence[str], offered: Sequence[AlwaysChoice]) -> AlwaysChoice:
+    """Replace the rules of one of the offered choices. Raises `UsageError`."""
     kept = tuple(dict.fromkeys(checked(rule).text for rule in rules if rule.strip()))
     if not kept:
         raise UsageError("At least one rule is needed.")
     made = replace(choice, rules=kept, covers=covered_by(kept), note="", edited=True)
-    if len(kept) == len(exact.rules) == 1 and not _covers_rule(parse_rule(kept[0]), parse_rule(exact.rules[0])):
+    exact = next((parse_rule(one.rules[0]) for one in offered if len(one.rules) == 1 and "*" not in one.rules[0]), None)
+    if exact is not None and len(kept) == 1 and not _covers_rule(parse_rule(kept[0]), exact):
         made = replace(made, note="It does not match this call, so you would be asked again.")
     return made
 

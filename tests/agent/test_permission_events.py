@@ -40,10 +40,11 @@ async def test_a_question_has_a_reason_for_each_part_and_the_rules_to_save() -> 
         "mkdir b: needs approval because mkdir may change files or run code",
         "npm test: needs approval because npm test may change files or run code",
     ]
-    assert asked.suggestions == ["Bash(mkdir b)", "Bash(npm test)"]
-    exact, wider = asked.rule_choices
-    assert (exact["rules"], exact["covers"]) == (asked.suggestions, "exactly this command")
-    assert (wider["rules"], wider["covers"]) == (["Bash(mkdir b)", "Bash(npm test *)"], "npm test with any arguments")
+    assert asked.suggestions == ["Bash(mkdir b)", "Bash(npm test *)"]
+    wider, exact = asked.rule_choices
+    covers = "exactly mkdir b; npm test with any arguments"
+    assert (wider["rules"], wider["covers"]) == (asked.suggestions, covers)
+    assert (exact["rules"], exact["covers"]) == (["Bash(mkdir b)", "Bash(npm test)"], "exactly this command")
 
 
 async def test_every_call_has_a_decision_with_its_source() -> None:

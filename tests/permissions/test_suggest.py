@@ -1,4 +1,4 @@
-"""What "always" offers: the exact command, then the prefix of a known program; never an interpreter on its own."""
+"""What "always" offers: the prefix of a known program, then the exact command; never an interpreter on its own."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def behavior(policy: Policy, command: str, project: Path) -> str:
         ("timeout 60 ruff check .", "ruff check .", "ruff *"),
     ],
 )
-def test_a_known_program_is_offered_exactly_and_with_any_arguments(
+def test_a_known_program_is_offered_with_any_arguments_first_and_exactly_second(
     command: str, exact: str, prefix: str, project: Path
 ) -> None:
     offered = choices(command, project)
-    assert offered[:2] == [(f"Bash({exact})",), (f"Bash({prefix})",)]
+    assert offered[:2] == [(f"Bash({prefix})",), (f"Bash({exact})",)]
     for rules in offered:
         assert behavior(Policy().with_allowed(rules, "answer"), command, project) == "allow"
 
@@ -166,9 +166,21 @@ def test_a_pattern_among_the_arguments_leaves_only_the_prefix(project: Path) -> 
 def test_each_part_of_a_command_gets_its_own_rule(project: Path) -> None:
     offered = choices("npm test && python x.py", project)
     assert offered == [
-        ("Bash(npm test)", "Bash(python x.py)"),
         ("Bash(npm test *)", "Bash(python x.py)"),
+        ("Bash(npm test)", "Bash(python x.py)"),
     ]
+
+
+@each_row(
+    ("command", "covers"),
+    [
+        ("pytest -q", "pytest with any arguments"),
+        ("npm test && pytest -q", "npm test and pytest with any arguments"),
+        ("npm test && python x.py", "npm test with any arguments; exactly python x.py"),
+    ],
+)
+def test_the_coverage_names_every_rule_of_the_choice(command: str, covers: str, project: Path) -> None:
+    assert Policy().suggest("Bash", [Need("execute", command)], project, [project]).choices()[0].covers == covers
 
 
 def test_other_tools_describe_the_coverage_of_their_rule(project: Path) -> None:

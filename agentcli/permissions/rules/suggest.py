@@ -1,9 +1,10 @@
 """Suggest allow rules that would avoid a permission question. Nothing is applied here.
 
-The exact command comes first: nearly every program has an option by which later arguments choose what runs. Programs of
-everyday work are also offered with a star, with a description of what that covers. An interpreter or a shell
-is never offered without its arguments, and one that takes its program from standard input has no rule at all. Every
-set of rules is put to the policy before it is offered: with it the call must be allowed.
+Development tools of everyday work (`known_prefix`) are offered with a star first, because a test run differs from the
+next one in its arguments, and exactly as second choice. Every other program is offered exactly: nearly each has an
+option by which later arguments choose what runs, what is deleted or where data is sent. An interpreter or a shell is
+never offered without its arguments, and one that takes its program from standard input has no rule at all. Every set
+of rules is put to the policy before it is offered: with it the call must be allowed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from agentcli.permissions.command_verdicts import CommandJudge
 from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.rules.rule import rule_text
+from agentcli.permissions.rules.text import covered_by
 from agentcli.permissions.sandbox.secrets import holds_credentials
 from agentcli.permissions.shell.interpreters import RUN_OTHERS, is_interpreter, runs_input
 
@@ -52,18 +54,13 @@ class Suggestions:
         return self._verified(self._rules(any_prefix)) or self.exact()
 
     def choices(self) -> list[RuleChoice]:
-        """Rules that an "always" answer can save, narrowest first: the exact call, then prefixes of known programs."""
-        found: list[RuleChoice] = []
-        exact = self.exact()
-        if exact:
-            found.append(RuleChoice(tuple(exact), self._exactly()))
-        wider = self._verified(self._rules(known_prefix))
+        """Rules that an "always" answer can save: prefixes of known programs, then the exact call, then wider ones."""
+        exact, wider = self.exact(), self._verified(self._rules(known_prefix))
+        found = [RuleChoice(tuple(exact), self._exactly())] if exact else []
         if wider and wider != exact:
-            names = [" ".join(prefix) for prefix in self._prefixes()]
-            found.append(RuleChoice(tuple(wider), f"{_listed(names)} with any arguments", _RUNS_CODE))
+            found.insert(0, RuleChoice(tuple(wider), self._any_arguments(wider), _RUNS_CODE))
             everywhere = self._however_started(wider)
-            if everywhere is not None:
-                found.append(everywhere)
+            found += [everywhere] if everywhere is not None else []
         if (server := self._whole_server()) is not None:
             found.append(server)
         signed_in = self._with_credentials(exact)
@@ -101,6 +98,10 @@ class Suggestions:
         shown = f"{tool} with any arguments, also as {_listed(ways[1:])}"
         verified = self._verified(list(rules))
         return RuleChoice(tuple(verified), shown, _RUNS_CODE) if verified else None
+
+    def _any_arguments(self, rules: list[str]) -> str:
+        names = [" ".join(prefix) for prefix in self._prefixes()]
+        return f"{_listed(names)} with any arguments" if len(names) == len(rules) else covered_by(rules)
 
     def _exactly(self) -> str:
         kinds = {need.kind for need in self.given}

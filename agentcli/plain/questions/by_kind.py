@@ -130,11 +130,11 @@ async def _other_rule(offered: Sequence[AlwaysChoice], always: AlwaysChoice, ask
         if text.strip().isdecimal() and 1 <= int(text) <= len(offered):
             return offered[int(text) - 1]
         if text.strip().lower() == "e":
-            return await _edited_rule(always, offered[0], asking)
+            return await _edited_rule(always, offered, asking)
         asking.show([prose(f"Type a number from 1 to {len(offered)}, e, or only Enter.", "warning", "! ", "warning")])
 
 
-async def _edited_rule(always: AlwaysChoice, exact: AlwaysChoice, asking: Asking) -> AlwaysChoice:
+async def _edited_rule(always: AlwaysChoice, offered: Sequence[AlwaysChoice], asking: Asking) -> AlwaysChoice:
     while True:
         typed: list[str] = []
         for rule in always.rules:
@@ -143,7 +143,7 @@ async def _edited_rule(always: AlwaysChoice, exact: AlwaysChoice, asking: Asking
                 return always
             typed.append(text if text.strip() else rule)
         try:
-            return edited(always, typed, exact)
+            return edited(always, typed, offered)
         except UsageError as error:
             asking.show([prose(shown_command(str(error)), "warning", "! ", "warning")])
 

@@ -254,16 +254,16 @@ class PermissionDialog(RequestDialog):
         self.ask(f"{problem} {what}" if problem else what, self._rules[place] if text is None else text)
 
     def _rule_entered(self, text: str) -> None:
-        always, exact = self._always, self._offered[0]
+        always, offered = self._always, tuple(choice for choice in self._offered if not choice.edited)
         assert always is not None
         try:
             if text.strip():
-                edited(always, [text], exact)
+                edited(always, [text], offered)
             self._typed_rules.append(text)
             if len(self._typed_rules) < len(self._rules):
                 self._ask_rule()
                 return
-            made = edited(always, self._typed_rules, exact)
+            made = edited(always, self._typed_rules, offered)
         except UsageError as error:
             self._typed_rules = self._typed_rules[: len(self._rules) - 1]
             self._ask_rule(str(error), text)
@@ -271,10 +271,9 @@ class PermissionDialog(RequestDialog):
         self.stop_asking()
         if made.rules == always.rules:
             return
-        kept = tuple(choice for choice in self._offered if not choice.edited)
-        self._offered = (*kept, made)
+        self._offered = (*offered, made)
         self.index = next(place for place, choice in enumerate(self.choices()) if choice.name == "always")
-        self._show_choice(len(kept))
+        self._show_choice(len(offered))
 
     def _save(self, *, confirmed: bool = False) -> None:
         always = self._always
