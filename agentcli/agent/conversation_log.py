@@ -20,6 +20,7 @@ from agentcli.core.permission import PermissionMode
 from agentcli.session.base import Store
 
 if TYPE_CHECKING:
+    from agentcli.agent.live_permissions import LivePermissions
     from agentcli.session.recent_messages import EarlierPart, Pace
 
 
@@ -28,8 +29,8 @@ class _LogClosed(Exception):
 
 
 class ConversationLog:
-    """`unrecorded`: events of the start, not recorded because the next start reports them again. `mode`: last
-    permission mode in the session file."""
+    """`unrecorded`: events of the start, not recorded because the next start reports them again. `mode`: `mode` and
+    `returns_to` of the last `ModeChanged` in the session file."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class ConversationLog:
         queue: PromptQueue,
         unrecorded: Collection[ev.Event] = (),
         earlier_part: EarlierPart | None = None,
-        mode: str = PermissionMode.DEFAULT.value,
+        mode: tuple[str, str] = (PermissionMode.DEFAULT.value, ""),
     ) -> None:
         self.messages: Growing[Message] = Growing(messages)
         self._store = store
@@ -77,7 +78,7 @@ class ConversationLog:
             elif event.message.origin is Origin.TOOL_RESULTS:
                 self._with_effects.clear()
         elif isinstance(event, ev.ModeChanged):
-            self._mode = event.mode
+            self._mode = (event.mode, event.returns_to)
         elif isinstance(event, ev.LoopEnded):
             self._store.write_due()
         self._old_content.take(event, self.messages)
@@ -183,12 +184,13 @@ class ConversationLog:
         if self.messages:
             self._store.record(event)
 
-    def record_mode(self, mode: str) -> None:
+    def record_mode(self, permissions: LivePermissions) -> None:
         """Record the permission mode, which may come from a flag, the settings or a key of the front end, if it differs
         from the last one recorded. A resumed session continues in it."""
-        if mode != self._mode and self.messages:
+        change = permissions.mode_changed(ev.MODE_CHOSEN)
+        if (mode := (change.mode, change.returns_to)) != self._mode and self.messages:
             self._mode = mode
-            self._store.record(ev.ModeChanged(mode=mode, reason=ev.MODE_CHOSEN))
+            self._store.record(change)
 
     def has(self, message_id: str) -> bool:
         return any(message.id == message_id for message in reversed(self.messages))

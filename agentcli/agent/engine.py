@@ -500,7 +500,7 @@ class Engine:
             await state.hooks.after_session(reason)
         finally:
             await state.aclose()
-            state.log.record_mode(setup.permissions.mode.value)
+            state.log.record_mode(setup.permissions)
             if setup.permissions.mode is not state.first_mode:
                 # Also without a prompt: a resumed session continues in the mode that was chosen last.
                 setup.store.write_waiting()

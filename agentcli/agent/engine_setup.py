@@ -70,8 +70,9 @@ class EngineSetup:
     earlier_part: EarlierPart | None = None
     """The beginning of a long resumed session, which is not in `history`, and of which `log` has only a few
     messages."""
-    recorded_mode: str = PermissionMode.DEFAULT.value
-    """Last permission mode in the session file; "": it has none, so the first mode is recorded in any case."""
+    recorded_mode: tuple[str, str] = (PermissionMode.DEFAULT.value, "")
+    """Last `mode` and `returns_to` of a `ModeChanged` in the session file; "": it has none, so the first mode is
+    recorded in any case."""
     last_reply_at: str = ""
     """Timestamp of the last reply in the session file; "" if unknown."""
     last_front: Front | None = None

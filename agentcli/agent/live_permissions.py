@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli.core.aio import in_thread
 from agentcli.core.errors import AgentError, UsageError
+from agentcli.core.events import ModeChanged
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import Approval, Grant
 from agentcli.core.messages import Json
@@ -60,13 +61,16 @@ class LivePermissions:
         *,
         reread: Callable[[], LatePolicy] | None = None,
         now: Callable[[], float] = time.time,
+        before_plan: PermissionMode = PermissionMode.DEFAULT,
     ) -> None:
-        """`reread` builds the policy again from the current settings files; None: they are read once."""
+        """`reread` builds the policy again from the current settings files; None: they are read once. `before_plan`:
+        the mode that a policy in plan mode returns to."""
         self.policy = policy
         self._files = files
         self._reread = reread
         self._now = now
-        self._before_plan = PermissionMode.DEFAULT if policy.mode is PermissionMode.PLAN else policy.mode
+        self.before_plan = before_plan
+        """The mode that an approved plan returns to."""
         self._session: list[tuple[Behavior, Rule]] = []
         """Rules of this session only; kept when the files are read again."""
         self._lent: list[Rule] = []
@@ -94,14 +98,18 @@ class LivePermissions:
 
     def set_mode(self, mode: PermissionMode) -> None:
         if mode is PermissionMode.PLAN and self.policy.mode is not PermissionMode.PLAN:
-            self._before_plan = self.policy.mode
+            self.before_plan = self.policy.mode
         self.policy = self.policy.with_mode(mode)
 
-    def leave_plan(self) -> PermissionMode:
-        """Leave plan mode for the previous mode; returns the active mode. An answer may have left it already."""
+    def mode_changed(self, reason: str) -> ModeChanged:
+        """The event that reports and records the current mode."""
+        returns_to = self.before_plan.value if self.mode is PermissionMode.PLAN else ""
+        return ModeChanged(mode=self.mode.value, reason=reason, returns_to=returns_to)
+
+    def leave_plan(self) -> None:
+        """Leave plan mode for the previous mode. An answer may have left it already."""
         if self.policy.mode is PermissionMode.PLAN:
-            self.policy = self.policy.with_mode(self._before_plan)
-        return self.policy.mode
+            self.policy = self.policy.with_mode(self.before_plan)
 
     def decide(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> Decision:
         return self._counted(self.preview(name, input, needs, context))

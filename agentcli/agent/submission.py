@@ -195,7 +195,7 @@ class Submission:
             setup.extensions.workspace.begin(prompt.id)
             yield ev.MessageAppended(message=prompt)
             if setup.link is None:
-                state.log.record_mode(setup.permissions.mode.value)
+                state.log.record_mode(setup.permissions)
             if self._unchecked:
                 yield self._leave_out(prompt)
             if setup.permissions.mode is PermissionMode.DEFAULT and (offer := setup.offer()):

@@ -46,6 +46,7 @@ from agentcli.config.settings import Settings
 from agentcli.core import events as ev
 from agentcli.core.aio import in_thread
 from agentcli.core.events import NoticeRaised
+from agentcli.core.frozen import frozen
 from agentcli.core.permission import PermissionMode, mode_label
 from agentcli.core.processes.launch import Launcher
 from agentcli.core.text.plaintext import plain_line
@@ -87,8 +88,8 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     profile = models.profile(session.last_model)
     bounds = models.bounds(profile)
     provider, key_source = models.provider()
-    earlier_mode, session_rules = earlier_rights(session.shown_rights)
-    permissions = _permissions(env, session, parts, rights, earlier_mode, session_rules)
+    earlier = earlier_rights(session.shown_rights)
+    permissions = _permissions(env, session, parts, rights, earlier)
     shells = resumed_shells(session.log, session.background)
     style = sessions.style(session, definitions)
     system = sessions.system(session, style)
@@ -121,7 +122,7 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             log=tuple(session.log),
             history=session.history,
             earlier_part=session.earlier,
-            recorded_mode=earlier_mode or _unrecorded_mode(env),
+            recorded_mode=(earlier.mode or _unrecorded_mode(env), earlier.returns_to if earlier.plans else ""),
             last_reply_at=session.last_reply_at,
             last_front=session.front,
             earlier=totals_from(session.spent),
@@ -152,22 +153,25 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
 
 
 def _permissions(
-    env: Environment, session: OpenedSession, parts: RightsBuilder, rights: Rights, earlier: str, rules: Sequence[str]
+    env: Environment, session: OpenedSession, parts: RightsBuilder, rights: Rights, earlier: EarlierRights
 ) -> LivePermissions:
-    """The session's permissions, with the mode of a resumed session. `earlier` and `rules` come from
-    `earlier_rights`."""
+    """The session's permissions, with the mode of a resumed session."""
 
     def reread() -> LatePolicy:
         return RightsBuilder(_environment_now(env)).policy(rights.registry)
 
-    mode = rights.policy.mode
+    mode, before_plan = rights.policy.mode, parts.mode_before_plan(rights.context.launcher)
     # Without a flag a session continues in its last mode. A non-interactive run has only the rights of its flags.
-    if env.options.interactive and session.log and env.options.permission_mode is None:
+    if env.options.interactive and session.log:
         is_elsewhere = session.began_in != str(env.cwd)
-        mode = restored_mode(earlier, rights, is_elsewhere=is_elsewhere)
-    permissions = LivePermissions(rights.policy.with_mode(mode), parts.rule_keeper(), reread=reread)
+        if env.options.permission_mode is None:
+            mode = restored_mode(earlier.mode, mode, rights, is_elsewhere=is_elsewhere)
+        before_plan = restored_mode(earlier.returns_to, before_plan, rights, is_elsewhere=is_elsewhere)
+    policy = rights.policy.with_mode(mode)
+    permissions = LivePermissions(policy, parts.rule_keeper(), reread=reread, before_plan=before_plan)
     is_restored = mode is not rights.policy.mode
-    if env.options.interactive and (text := resumed_rights_notice(earlier, rules, mode, is_restored=is_restored)):
+    lost = _lost_rules(earlier.rules, policy)
+    if env.options.interactive and (text := resumed_rights_notice(earlier.mode, lost, mode, is_restored=is_restored)):
         env.notices.append(NoticeRaised(text=text, level="info", code="resumed_rights"))
     return permissions
 
@@ -265,25 +269,55 @@ def _first_time(marker: Path) -> bool:
     return False
 
 
-def earlier_rights(history: Iterable[ev.Event]) -> tuple[str, list[str]]:
-    """The last permission mode in a session file, "" if it has none, and the rules for the session only."""
-    mode, rules = "", dict[str, None]()
+@frozen
+class EarlierRights:
+    """The rights that a session file records."""
+
+    mode: str
+    """The last permission mode; "": none is recorded."""
+    returns_to: str
+    """The mode that an approved plan returns to; "": not known."""
+    rules: tuple[str, ...]
+    """Rules that were added for the session only."""
+
+    @property
+    def plans(self) -> bool:
+        return self.mode == PermissionMode.PLAN.value
+
+
+def earlier_rights(history: Iterable[ev.Event]) -> EarlierRights:
+    mode, returns_to, rules = "", "", dict[str, None]()
     for event in history:
         if isinstance(event, ev.ModeChanged):
+            if event.mode != PermissionMode.PLAN.value:
+                returns_to = event.mode
+            elif event.returns_to:
+                returns_to = event.returns_to
             mode = event.mode
         elif isinstance(event, ev.RulesLearned) and event.where == "session":
             rules.update(dict.fromkeys(event.rules))
-    return mode, list(rules)
+    return EarlierRights(mode, returns_to, tuple(rules))
 
 
-def restored_mode(earlier: str, rights: Rights, *, is_elsewhere: bool = False) -> PermissionMode:
+def _lost_rules(rules: Sequence[str], policy: LatePolicy) -> list[str]:
+    """The rules of the earlier session that no rule of a file or flag replaces."""
+    if not rules:
+        return []
+    from agentcli.permissions.rules.text import allows_what
+
+    return [rule for rule in rules if not allows_what(rule, policy.allow)]
+
+
+def restored_mode(
+    earlier: str, otherwise: PermissionMode, rights: Rights, *, is_elsewhere: bool = False
+) -> PermissionMode:
     """The mode in which a resumed session continues: the earlier one, except bypass, which only a flag or a setting can
     turn on, and auto if the sandbox does not work. `is_elsewhere`: the session was started in another folder, so modes
     that allow edits without approval are not restored."""
     if earlier not in (_RESTORED_ANYWHERE if is_elsewhere else _RESTORED):
-        return rights.policy.mode
+        return otherwise
     if earlier == PermissionMode.AUTO.value and rights.context.launcher.uncontained:
-        return rights.policy.mode
+        return otherwise
     return PermissionMode(earlier)
 
 

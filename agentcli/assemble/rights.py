@@ -193,6 +193,12 @@ class RightsBuilder:
             policy = policy.with_rules(ask=parse_rules(registry.names, source))
         return policy
 
+    def mode_before_plan(self, launcher: Launcher) -> PermissionMode:
+        """The mode that the plan of a session started in plan mode returns to: that of the settings."""
+        mode = PermissionMode(self._env.settings.text("permissions.defaultMode") or "default")
+        unusable = mode is PermissionMode.PLAN or (mode is PermissionMode.AUTO and launcher.uncontained)
+        return PermissionMode.DEFAULT if unusable else mode
+
     def _usable_mode(self, mode: PermissionMode, launcher: Launcher) -> PermissionMode:
         """The mode, or the default mode if auto mode needs a sandbox that does not work here. Raises `UsageError` if
         the command line chose auto mode."""

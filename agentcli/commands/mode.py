@@ -8,7 +8,7 @@ from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual, say
 from agentcli.commands.front_end import FrontEnd
 from agentcli.core.errors import UsageError
-from agentcli.core.events import MODE_CHOSEN, Event, ModeChanged
+from agentcli.core.events import MODE_CHOSEN, Event
 from agentcli.core.permission import PermissionMode
 
 MANUAL = Manual(
@@ -47,5 +47,5 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
     if wanted is PermissionMode.AUTO and engine.auto_mode_problem:
         raise UsageError(f"Auto mode is not available: {engine.auto_mode_problem}")
     engine.permissions.set_mode(wanted)
-    yield ModeChanged(mode=wanted.value, reason=MODE_CHOSEN)
+    yield engine.permissions.mode_changed(MODE_CHOSEN)
     yield say(f"The mode is {wanted.label}: {_MEANS[wanted]}.")

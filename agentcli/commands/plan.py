@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual, say
-from agentcli.core.events import MODE_CHOSEN, Event, ModeChanged
+from agentcli.core.events import MODE_CHOSEN, Event
 from agentcli.core.permission import PermissionMode
 
 MANUAL = Manual(
@@ -20,5 +20,5 @@ async def run(engine: Engine, _arguments: str) -> AsyncGenerator[Event, None]:
         yield say("Plan mode is on already. /mode default leaves it.")
         return
     engine.permissions.set_mode(PermissionMode.PLAN)
-    yield ModeChanged(mode=PermissionMode.PLAN.value, reason=MODE_CHOSEN)
+    yield engine.permissions.mode_changed(MODE_CHOSEN)
     yield say("Plan mode is on: nothing is changed until you approve a plan. /mode default leaves it.")

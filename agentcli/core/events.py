@@ -388,6 +388,8 @@ MODE_CHOSEN = "the user chose it"
 class ModeChanged(Event):
     mode: str
     reason: str
+    returns_to: str = ""
+    """For plan mode: the mode that an approved plan returns to; "" in files of earlier versions."""
 
 
 @frozen(kw_only=True)

@@ -115,6 +115,8 @@ class ToolContext:
     """None if sub-agents cannot be started."""
     mode: PermissionMode = PermissionMode.DEFAULT
     """The permission mode when the call begins."""
+    before_plan: PermissionMode = PermissionMode.DEFAULT
+    """The mode that an approved plan returns to."""
     reaches: Callable[[str], bool] | None = None
     """Whether a rule allows fetching from a host although its name resolves to a private address; None: no host."""
     by_user: bool = False

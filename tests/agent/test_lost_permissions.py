@@ -16,6 +16,9 @@ from tests.support.scripts import call, reply
 pytestmark = pytest.mark.anyio
 
 
+SAVED = Answer("allow", rules=("Bash(mkdir b)",), save_to="local")
+
+
 def always(event: ev.PermissionRequested) -> Answer:
     if event.name == "Bash":
         return Answer("allow", rules=("Bash(touch a)",), save_to="session")
@@ -45,6 +48,23 @@ async def test_the_mode_is_restored_and_lost_rules_are_reported_on_resume(tmp_pa
     assert kept == ("acceptEdits", [f"{lost} The mode is now accept edits."])
     assert await resumed(project) == ("default", [])
     assert await resumed(project, resume=name, interactive=False) == ("default", [])
+
+
+async def test_a_session_rule_that_was_saved_later_is_not_reported_as_lost(tmp_path: Path) -> None:
+    (project := tmp_path / "project").mkdir()
+    steps = [reply(call("Bash", command="touch a")), reply(call("Bash", command="mkdir b")), "Done."]
+    learned = iter([Answer("allow", rules=("Bash(touch a)", "Bash(make all)")), SAVED])
+    async with Assembled(project, steps, lambda _event: next(learned)) as session:
+        await session.run()
+        name = session.engine.session_id
+        session.engine.permissions.change("user", "allow", add=["Bash(make *)"])
+    assert await resumed(project, resume=name, trust=True) == (
+        "default",
+        ["Not restored from the earlier session: session rule Bash(touch a). The mode is now default."],
+    )
+    async with Assembled(project, [], options={"resume": name}) as session:
+        session.engine.permissions.change("local", "allow", add=["Bash(touch a)"])
+    assert await resumed(project, resume=name, trust=True) == ("default", [])
 
 
 def test_up_to_three_lost_rules_are_named() -> None:

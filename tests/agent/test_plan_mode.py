@@ -3,6 +3,7 @@ real tools and the real policy; only the model is scripted."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +21,7 @@ from tests.support.fakes import only, result_of
 from tests.support.scripts import call, reply
 
 pytestmark = pytest.mark.anyio
+_BEFORE_PLAN = [PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.AUTO, PermissionMode.BYPASS]
 PLAN = "1. Change a.txt\n2. Run the tests"
 QUESTION = {
     "question": "Which colour?",
@@ -158,27 +160,65 @@ async def test_read_only_calls_run_without_a_question(project: Path) -> None:
 # ------------------------------------------------------------------------------------------------------- leaving it
 
 
-@pytest.mark.parametrize(
-    "before", [PermissionMode.DEFAULT, PermissionMode.ACCEPT_EDITS, PermissionMode.BYPASS], ids=str
-)
+@pytest.mark.parametrize("before", _BEFORE_PLAN, ids=str)
 async def test_an_approved_plan_restores_the_previous_mode(project: Path, before: PermissionMode) -> None:
     session = Session(
         project,
         [reply(call("ExitPlanMode", plan=PLAN), call("Write", file_path="b.txt", content="x")), "Done."],
-        options={"permission_mode": before, "allowed_tools": ("ExitPlanMode",)},
+        options={"permission_mode": PermissionMode.DEFAULT, "allowed_tools": ("ExitPlanMode",)},
     )
     async with session:
+        session.engine.permissions.set_mode(before)
         session.engine.permissions.set_mode(PermissionMode.PLAN)
         events = await session.run()
         assert session.engine.permissions.mode is before
     first = session.asked[0]
     assert first.name == "ExitPlanMode"
-    assert first.display == {"kind": "plan", "plan": PLAN}
+    assert first.display == {"kind": "plan", "plan": PLAN, "returns_to": before.value}
     assert first.title == "Plan for approval"
     assert [event.name for event in session.asked[1:]] == (["Write"] if before is PermissionMode.DEFAULT else [])
     assert session.results[0] == f"The user has approved this plan. Plan mode is off: begin the work.\n\n{PLAN}"
     assert (project / "b.txt").read_text() == "x", "what follows in the same reply finds the new mode"
     assert [event.mode for event in only(events, ev.ModeChanged)] == [before.value]
+
+
+async def test_a_plan_that_the_model_began_returns_to_the_mode_before_it(project: Path) -> None:
+    replies: list[Json | str] = [reply(call("EnterPlanMode")), reply(call("ExitPlanMode", plan=PLAN)), "Done."]
+    session = Session(project, replies, options={"permission_mode": PermissionMode.ACCEPT_EDITS})
+    async with session:
+        events = await session.run()
+        assert session.engine.permissions.mode is PermissionMode.ACCEPT_EDITS
+    assert [(event.mode, event.returns_to) for event in only(events, ev.ModeChanged)] == [
+        ("plan", "acceptEdits"),
+        ("acceptEdits", ""),
+    ]
+
+
+@pytest.mark.parametrize(("default", "expected"), [("acceptEdits", "acceptEdits"), ("plan", "default")])
+async def test_a_session_started_in_plan_mode_returns_to_the_mode_of_the_settings(
+    project: Path, default: str, expected: str
+) -> None:
+    settings = json.dumps({"sandbox": {"mode": "off"}, "permissions": {"defaultMode": default}})
+    session = Session(project, [reply(call("ExitPlanMode", plan=PLAN)), "Done."], options={"settings": settings})
+    async with session:
+        await session.run()
+        assert session.engine.permissions.mode.value == expected
+
+
+@pytest.mark.parametrize("how", ["between prompts", "by the model"])
+async def test_after_a_resume_an_approved_plan_still_returns_to_the_mode_before_it(project: Path, how: str) -> None:
+    steps: list[Json | str] = ["One."] if how == "between prompts" else [reply(call("EnterPlanMode")), "One."]
+    session = Session(project, steps, options={"permission_mode": PermissionMode.ACCEPT_EDITS})
+    async with session:
+        if how == "between prompts":
+            session.engine.permissions.set_mode(PermissionMode.PLAN)
+        await session.run()
+        resume = {"resume": session.engine.session_id, "permission_mode": None}
+    again = Session(project, [reply(call("ExitPlanMode", plan=PLAN)), "Done."], options=resume)
+    async with again:
+        assert again.engine.permissions.mode is PermissionMode.PLAN
+        await again.run()
+        assert again.engine.permissions.mode is PermissionMode.ACCEPT_EDITS
 
 
 async def test_a_refused_plan_passes_on_the_feedback_and_plan_mode_stays(project: Path) -> None:

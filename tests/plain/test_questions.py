@@ -239,14 +239,14 @@ def test_a_plan_is_shown_as_written_and_can_be_edited_before_the_yes() -> None:
     assert answer == Answer("allow", updated_input={"plan": "# Do less"}, mode=PermissionMode.ACCEPT_EDITS)
     assert "  | <!-- x -->\n" in text
     assert "  | # Do less\n" in text
-    assert answered(event, "y")[0] == Answer("allow", mode=PermissionMode.DEFAULT)
+    assert answered(event, "y")[0] == Answer("allow")
     assert answered(event, "n", "think again")[0] == Answer("deny", message="think again")
 
 
 def test_a_failing_editor_keeps_the_text_and_reports_the_reason() -> None:
     event = requested(name="ExitPlanMode", input={"plan": "Do"}, display={"kind": "plan", "plan": "Do"})
     answer, text = answered(event, "e", "y", edited=AgentError("No editor was found."))
-    assert answer == Answer("allow", mode=PermissionMode.DEFAULT)
+    assert answer == Answer("allow")
     assert "! No editor was found." in text
 
 

@@ -18,8 +18,8 @@ from tests.tui.dialog_host import Host, asked, calm, look, play, press, replies,
 PLAN = "# Steps\n\nFirst look, then leap.\n"
 
 
-def dialog(plan: str = PLAN) -> PlanDialog:
-    event = asked("ExitPlanMode", {"plan": plan}, display={"kind": "plan", "plan": plan})
+def dialog(plan: str = PLAN, returns_to: str = "default") -> PlanDialog:
+    event = asked("ExitPlanMode", {"plan": plan}, display={"kind": "plan", "plan": plan, "returns_to": returns_to})
     return calm(PlanDialog(event))
 
 
@@ -33,8 +33,8 @@ def test_the_plan_and_its_choices_are_shown() -> None:
     assert "Steps" in text
     assert " First look, then leap.\n" in text
     assert text.endswith(
-        " ❯ 1 Yes, and accept edits automatically\n"
-        "   2 Yes, and ask before each edit\n"
+        " ❯ 1 Yes, and ask before each edit\n"
+        "   2 Yes, and accept edits automatically\n"
         "   3 Edit the plan\n"
         "   4 No, keep planning: say what to change\n"
         " ↑↓ or a number choose · Enter confirm · Esc stop the work"
@@ -55,8 +55,8 @@ def test_on_a_small_screen_all_choices_stay_visible() -> None:
     rows = look(dialog("word " * 400), (40, 10)).split("\n")
     assert len(rows) == 10
     assert rows[-5:] == [
-        " ❯ 1 Yes, accept edits",
-        "   2 Yes, ask for edits",
+        " ❯ 1 Yes, ask before each edit",
+        "   2 Yes, accept edits automatically",
         "   3 Edit the plan",
         "   4 No, keep planning",
         " Enter confirm · Esc stop the work",
@@ -65,17 +65,31 @@ def test_on_a_small_screen_all_choices_stay_visible() -> None:
 
 def test_a_plan_is_approved_with_an_edit_mode_or_returned_with_feedback() -> None:
     assert answers("1", "2", "4 enter", "4 t e s t s enter", "escape") == [
+        Answer("allow"),
         Answer("allow", mode=PermissionMode.ACCEPT_EDITS),
-        Answer("allow", mode=PermissionMode.DEFAULT),
         Answer("deny"),
         Answer("deny", message="tests"),
         None,
     ]
 
 
+@pytest.mark.parametrize(
+    ("before", "first", "others"),
+    [
+        ("default", "ask before each edit", ["accept edits automatically"]),
+        ("acceptEdits", "accept edits automatically", ["ask before each edit"]),
+        ("auto", "continue in auto mode", ["ask before each edit", "accept edits automatically"]),
+        ("", "ask before each edit", ["accept edits automatically"]),
+    ],
+)
+def test_the_first_choice_returns_to_the_mode_before_the_plan(before: str, first: str, others: list[str]) -> None:
+    text = look(dialog(returns_to=before), (70, 20))
+    assert [line.partition("Yes, and ")[2] for line in text.splitlines() if "Yes, and " in line] == [first, *others]
+
+
 def test_the_edited_plan_is_approved() -> None:
-    found = answers("3 | down down down down | T h e n enter r e s t | escape | 2")
-    assert found == [Answer("allow", updated_input={"plan": PLAN + "Then\nrest"}, mode=PermissionMode.DEFAULT)]
+    found = answers("3 | down down down down | T h e n enter r e s t | escape | 1")
+    assert found == [Answer("allow", updated_input={"plan": PLAN + "Then\nrest"})]
 
 
 def test_an_edited_plan_is_shown_and_can_be_reverted() -> None:
@@ -86,7 +100,7 @@ def test_an_edited_plan_is_shown_and_can_be_reverted() -> None:
         await press(pilot, "u")
         assert not any("New" in row for row in shown(host))
         await press(pilot, "y")
-        assert host.answer == Answer("allow", mode=PermissionMode.DEFAULT)
+        assert host.answer == Answer("allow")
 
     play(dialog(), script)
 
@@ -94,7 +108,7 @@ def test_an_edited_plan_is_shown_and_can_be_reverted() -> None:
 def test_closing_the_editor_without_changes_keeps_the_marked_choice() -> None:
     assert "❯ 3 Edit the plan" in look(dialog(), keys="3 | escape")
     assert "❯ 3 Edit the plan" in look(dialog(), keys="down down enter | escape")
-    assert "❯ 2 Yes, and ask" in look(dialog(), keys="3 | x | escape")
+    assert "❯ 1 Yes, and ask" in look(dialog(), keys="3 | x | escape")
 
 
 def test_an_emptied_plan_cannot_be_approved() -> None:
@@ -118,7 +132,7 @@ def test_the_users_editor_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external, "edit_outside", edit)
     found = answers("ctrl+g | ctrl+g | 2")
     assert seen == [PLAN, "Better."]
-    assert found == [Answer("allow", updated_input={"plan": "Better."}, mode=PermissionMode.DEFAULT)]
+    assert found == [Answer("allow", updated_input={"plan": "Better."}, mode=PermissionMode.ACCEPT_EDITS)]
 
 
 def test_a_plan_that_was_emptied_in_the_users_editor_is_not_approved_by_enter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,4 +159,4 @@ def test_a_hostile_plan_is_only_text() -> None:
             assert "\x9b" not in text
             assert "\x07" not in text
         assert size != (80, 24) or "[red]Step one" in seen[0]
-    assert answers("2", plan=plan) == [Answer("allow", mode=PermissionMode.DEFAULT)]
+    assert answers("1", plan=plan) == [Answer("allow")]

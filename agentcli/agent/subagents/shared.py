@@ -80,8 +80,12 @@ class AgentPermissions(LivePermissions):
     def set_mode(self, mode: PermissionMode) -> None:
         self._of_session.set_mode(mode)
 
-    def leave_plan(self) -> PermissionMode:
-        return self._of_session.leave_plan()
+    @property
+    def before_plan(self) -> PermissionMode:  # type: ignore[override]
+        return self._of_session.before_plan
+
+    def leave_plan(self) -> None:
+        self._of_session.leave_plan()
 
     def learn(self, rules: Sequence[str], save_to: SaveTo) -> str:
         return self._of_session.learn(rules, save_to)

@@ -171,7 +171,8 @@ class ToolRunner:
         """Run a call to its result. Raises nothing but cancellation. Calls `on_start` right before the tool starts."""
         began = self.clock.monotonic()
         agents = context.agents if self.agents is None else self.agents(emit)
-        context = replace(context, mode=self.permissions.mode, call_id=call.id, agents=agents)
+        mode, before_plan = self.permissions.mode, self.permissions.before_plan
+        context = replace(context, mode=mode, before_plan=before_plan, call_id=call.id, agents=agents)
         attempt = _Attempt(call, context, signal, emit)
         may_write = begun = False
         only: tuple[str, ...] | None = None
@@ -382,7 +383,7 @@ class ToolRunner:
             await emit(ev.RulesLearned(rules=list(answer.rules), where=where, tool_use_id=question.tool_use_id))
         if answer.behavior == "allow" and answer.mode is not None:
             self.permissions.set_mode(answer.mode)
-            await emit(ev.ModeChanged(mode=answer.mode.value, reason="your answer"))
+            await emit(self.permissions.mode_changed("your answer"))
         return answer
 
     async def _with_network(self, attempt: _Attempt, approved: _Approved, output: Output) -> _NetworkResult:
@@ -437,10 +438,10 @@ class ToolRunner:
         """Apply the changes of mode, todos and rights that a call made, before the next call is decided about."""
         if output.mode == "plan":
             self.permissions.set_mode(PermissionMode.PLAN)
-            await emit(ev.ModeChanged(mode=PermissionMode.PLAN.value, reason="the model began to plan"))
+            await emit(self.permissions.mode_changed("the model began to plan"))
         elif output.mode == "previous":
-            mode = self.permissions.leave_plan()
-            await emit(ev.ModeChanged(mode=mode.value, reason="the plan was approved"))
+            self.permissions.leave_plan()
+            await emit(self.permissions.mode_changed("the plan was approved"))
         if output.todos is not None:
             await emit(ev.TodosChanged(todos=output.todos))
         for problem in self.permissions.lend(output.allows, output.allows_from):

@@ -37,6 +37,19 @@ def covered_by(rules: Sequence[str]) -> str:
     )
 
 
+def allows_what(text: str, rules: Sequence[Rule]) -> bool:
+    """Whether allow rules cover everything that the rule `text` covers. False for an invalid text."""
+    try:
+        rule = parse_rule(text)
+    except UsageError:
+        return False
+    exact = rule.spec if _is_exact_command(text) else None
+    return any(
+        one.text == text or (one.names(rule.tool) and (one.spec is None or (exact and one.matches_command(exact))))
+        for one in rules
+    )
+
+
 def _is_exact_command(text: str) -> bool:
     rule = parse_rule(text)
     return rule.tool == "Bash" and rule.spec is not None and "*" not in rule.spec

@@ -18,6 +18,7 @@ from agentcli.core.processes.shell import shown_command, shown_name
 from agentcli.core.text.format import money, token_count
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.core.text.plural import counted
+from agentcli.interactive.modes import modes_after_plan
 from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
 from agentcli.interactive.wording import approval_findings, approval_reason, question_of
 from agentcli.plain.output.pieces import Piece, TextLine, line, prose
@@ -235,9 +236,10 @@ CHOICES = {"k": "keep", "r": "replace"}
 
 async def _plan(event: ev.PermissionRequested, asking: Asking) -> Answer:
     plan = original = str(event.input.get("plan", ""))
+    letters = {None: "y", PermissionMode.ACCEPT_EDITS: "a", PermissionMode.DEFAULT: "d"}
+    modes = {letters[mode]: (mode, words) for mode, words in modes_after_plan(event)}
     choices = (
-        LetterChoice("y", "yes, and ask before each edit"),
-        LetterChoice("a", "accept edits automatically: yes"),
+        *(LetterChoice(letter, f"yes, and {words}") for letter, (_mode, words) in modes.items()),
         LetterChoice("e", "edit the plan first"),
         LetterChoice("n", "no, keep planning (text after it goes to the model)", words=True),
     )
@@ -251,9 +253,8 @@ async def _plan(event: ev.PermissionRequested, asking: Asking) -> Answer:
                 rest = rest or await ask_line(asking, "What should change in the plan? ")
                 return Answer("deny", message=plain_text(rest).strip())
             case _:
-                mode = PermissionMode.ACCEPT_EDITS if letter == "a" else PermissionMode.DEFAULT
                 changed = {**event.input, "plan": plan} if plan != original else None
-                return Answer("allow", updated_input=changed, mode=mode)
+                return Answer("allow", updated_input=changed, mode=modes[letter][0])
 
 
 async def _edited(text: str, asking: Asking) -> str:

@@ -62,7 +62,7 @@ class ExitPlanMode(QuestionTool):
         return None if input["plan"].strip() else "The plan is empty."
 
     def preview(self, input: Json, context: ToolContext) -> Json | None:
-        return {"kind": "plan", "plan": plain_text(input["plan"])}
+        return {"kind": "plan", "plan": plain_text(input["plan"]), "returns_to": context.before_plan.value}
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         plan = input["plan"].strip()

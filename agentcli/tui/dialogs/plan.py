@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
+from agentcli.interactive.modes import modes_after_plan
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.subject import markdown_lines
@@ -14,12 +15,16 @@ from agentcli.tui.sheets.choices import SheetChoice
 from agentcli.tui.sheets.editable import EDITING_KEYS, EditableDialog
 from agentcli.tui.sheets.sheet import Keys
 
+_YES = "yes "
+_KEYS = {None: "y", PermissionMode.ACCEPT_EDITS: "a", PermissionMode.DEFAULT: "d"}
+
 
 class PlanDialog(EditableDialog):
     def __init__(self, event: PermissionRequested) -> None:
         super().__init__(str(event.input.get("plan", "")))
         self.event = event
         self._wishes = ""
+        self._modes = modes_after_plan(event)
 
     @property
     def question(self) -> str:
@@ -39,8 +44,10 @@ class PlanDialog(EditableDialog):
     def choices(self) -> Sequence[SheetChoice]:
         empty = "" if self.text.strip() else "the plan is empty"
         found = [
-            SheetChoice("edits", "Yes, and accept edits automatically", "a", "Yes, accept edits", refused=empty),
-            SheetChoice("ask", "Yes, and ask before each edit", "y", "Yes, ask for edits", refused=empty),
+            SheetChoice(f"{_YES}{number}", f"Yes, and {words}", _KEYS.get(mode, ""), f"Yes, {words}", refused=empty)
+            for number, (mode, words) in enumerate(self._modes)
+        ]
+        found += [
             SheetChoice("edit", "Edit the plan", "e"),
             SheetChoice("keep", "No, keep planning: say what to change", "n", "No, keep planning"),
         ]
@@ -48,19 +55,18 @@ class PlanDialog(EditableDialog):
 
     def choose(self, name: str) -> None:
         match name:
-            case "edits":
-                self.dismiss(Answer("allow", updated_input=self._input(), mode=PermissionMode.ACCEPT_EDITS))
-            case "ask":
-                self.dismiss(Answer("allow", updated_input=self._input(), mode=PermissionMode.DEFAULT))
             case "edit":
                 self.edit()
             case "original":
                 self.take_back_edits()
             case "keep":
                 self.ask("What should change in the plan?", self._wishes, "empty: keep planning")
+            case _:
+                mode, _words = self._modes[int(name.removeprefix(_YES))]
+                self.dismiss(Answer("allow", updated_input=self._input(), mode=mode))
 
     def changed(self) -> None:
-        self.index = 1 if self.text.strip() else 2
+        self.index = 0 if self.text.strip() else len(self._modes)
 
     def entered(self, text: str) -> None:
         self.dismiss(Answer("deny", message=text.strip()))
