@@ -12,10 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import h11
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agentcli.core.aio import cancel_and_wait
 from agentcli.providers.base import FailureKind
@@ -28,7 +25,6 @@ from agentcli.providers.transports.http11 import (
     ConnectTimeout,
     HttpClient,
     HttpResponse,
-    PostRequest,
     UnsendableRequest,
     reaches,
 )
@@ -278,29 +274,19 @@ async def test_a_name_that_no_host_can_have_is_not_found(host: str) -> None:
     assert "The host here was not found" in from_exception(raised.value, Endpoint("here")).message
 
 
-@given(
-    st.from_regex(r"/[a-z0-9/._~%-]{0,20}", fullmatch=True),
-    st.dictionaries(st.from_regex(r"[a-z-]{1,12}", fullmatch=True), st.text(max_size=20), max_size=4),
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(("authorization", text) for text in ("two\nlines", "two\r\nlines", " space ", "schlüssel", "nul\0", "\x85")),
+        *((name, "value") for name in ("", "two words", "with:colon", "line\nbreak", "ümlaut")),
+    ],
 )
-def test_a_request_is_what_h11_would_send_or_is_not_sent(target: str, headers: dict[str, str]) -> None:
-    request = PostRequest(target, (("host", "api.example"), *headers.items(), ("x-length", "0")))
-    if request.is_sendable:
-        made = h11.Request(method="POST", target=target, headers=list(request.headers))
-        assert request.head == h11.Connection(h11.CLIENT).send(made)
-
-
-@each_row("name", ["", "two words", "with:colon", "line\nbreak", "ümlaut"])
-def test_a_name_that_no_header_can_have_is_not_sendable(name: str) -> None:
-    assert not PostRequest("/", ((name, "value"),)).is_sendable
-
-
-@pytest.mark.parametrize("text", ["two\nlines", "two\r\nlines", " space ", "schlüssel", "nul\0", "\x85"])
-async def test_a_header_that_cannot_be_sent_is_an_os_error_without_the_header(text: str) -> None:
+async def test_a_header_that_cannot_be_sent_is_an_os_error_without_the_header(name: str, text: str) -> None:
     async with serving(plain(b"one")) as (server, client):
         with pytest.raises(UnsendableRequest) as raised:
-            await client.post("/", {"authorization": text}, [b"{}"])
+            await client.post("/", {name: text}, [b"{}"])
     assert text not in str(raised.value)
-    assert raised.value.__cause__ is None
+    assert (raised.value.__cause__, raised.value.__context__) == (None, None)
     assert server.connections == 0
 
 

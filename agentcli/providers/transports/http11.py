@@ -2,8 +2,7 @@
 
 It buys a fast headless start: from the start of `agentcli -p` to its request took 252 ms with it and 368 ms with
 httpx2 (processor time 274 and 391 ms; medians of twelve runs in turn), because importing httpx2 takes 100 ms.
-Unsupported features are left to httpx2: proxies, redirects, user names in addresses (see `reaches`). h11 only reads
-responses, so it is imported after the first request has been sent; requests are written here.
+Unsupported features are left to httpx2: proxies, redirects, user names in addresses (see `reaches`).
 """
 
 from __future__ import annotations
@@ -16,19 +15,15 @@ import socket
 import ssl
 import sys
 import zlib
-from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
-from agentcli.core.aio import cancel_and_wait
-from agentcli.core.frozen import frozen
+import h11
 
-if TYPE_CHECKING:
-    import h11
+from agentcli.core.aio import cancel_and_wait
 
 KEEP_SECONDS = 5.0
 """Seconds that an unused connection is kept for the next request, as in httpx2."""
@@ -41,7 +36,6 @@ _AddressInfo = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 """A result of `getaddrinfo`."""
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 _PATH = re.compile(r"[A-Za-z0-9/._~%:@!$&'()*+,;=-]*")
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 class ConnectTimeout(OSError):
@@ -123,8 +117,6 @@ class HttpClient:
         self._write_seconds = write_seconds
         self._context: ssl.SSLContext | None = None
         self._unused: list[_Connection] = []
-        self._sendable: PostRequest | None = None
-        """The last request that was checked to be sendable, without its size."""
 
     def prepare(self) -> None:
         """Read the certificate authorities ahead of the first request; for a thread."""
@@ -134,13 +126,7 @@ class HttpClient:
     async def post(self, path: str, headers: Mapping[str, str], pieces: Sequence[bytes]) -> HttpResponse:
         """Send a body in pieces and return the response when its headers have arrived. The caller reads its body and
         closes it."""
-        request = PostRequest(f"{self._prefix}{path}", (("host", self._host_header), *headers.items()))
-        if request != self._sendable:
-            if not request.is_sendable:
-                raise UnsendableRequest("A header has characters that cannot be sent")
-            self._sendable = request
-        size = str(sum(map(len, pieces)))
-        request = PostRequest(request.target, (*request.headers, ("content-length", size)))
+        request = self._request(path, headers, sum(map(len, pieces)))
         connection = self._kept() or await self._connect()
         try:
             await connection.send(request, pieces, self._write_seconds)
@@ -148,6 +134,12 @@ class HttpClient:
         except BaseException:
             connection.abort()
             raise
+
+    def _request(self, path: str, headers: Mapping[str, str], size: int) -> h11.Request:
+        all_headers = [("host", self._host_header), *headers.items(), ("content-length", str(size))]
+        with suppress(h11.LocalProtocolError, UnicodeError):
+            return h11.Request(method="POST", target=f"{self._prefix}{path}", headers=all_headers)
+        raise UnsendableRequest("A header has characters that cannot be sent")
 
     async def aclose(self) -> None:
         unused, self._unused = self._unused, []
@@ -190,25 +182,6 @@ class HttpClient:
         except ValueError as error:  # a name that no host can have
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known") from error
         return _Connection(reader, asyncio.StreamWriter(transport, streams, reader, loop))
-
-
-@frozen
-class PostRequest:
-    target: str
-    headers: tuple[tuple[str, str], ...]
-
-    @property
-    def is_sendable(self) -> bool:
-        """Whether no value contains a line break, which would begin another header."""
-        texts = (self.target, *(value for _name, value in self.headers))
-        return all(_HEADER_NAME.fullmatch(name) for name, _value in self.headers) and all(
-            text.isascii() and text.isprintable() and text == text.strip() for text in texts
-        )
-
-    @property
-    def head(self) -> bytes:
-        lines = (f"POST {self.target} HTTP/1.1", *(f"{name}: {value}" for name, value in self.headers))
-        return "\r\n".join((*lines, "", "")).encode("ascii")
 
 
 class HttpResponse:
@@ -260,39 +233,23 @@ class _Connection:
     def __init__(self, reader: _Reader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._protocol: h11.Connection | None = None
-        """None until the first request is sent."""
+        self._protocol = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._unused_since = 0.0
 
-    async def send(self, request: PostRequest, pieces: Sequence[bytes], seconds: float) -> None:
-        first, *rest = pieces
-        self._writer.writelines((request.head, first))
+    async def send(self, request: h11.Request, pieces: Sequence[bytes], seconds: float) -> None:
+        parts: list[bytes] = []
+        for event in (request, *map(h11.Data, pieces), h11.EndOfMessage()):
+            parts += self._protocol.send_with_data_passthrough(event) or ()
+        self._writer.writelines(parts[:2])
         # A server may refuse a request before it has read all of it: then its response has the reason.
         with suppress(ConnectionError):
             async with asyncio.timeout(seconds):
-                for piece in rest:
+                for part in parts[2:]:
                     await self._writer.drain()
-                    self._writer.write(piece)
+                    self._writer.write(part)
                 await self._writer.drain()
-        if "h11" not in sys.modules:
-            await asyncio.to_thread(import_module, "h11")
-        self._expect_response(request, pieces)
-
-    def _expect_response(self, request: PostRequest, pieces: Sequence[bytes]) -> None:
-        """Pass the request to h11: how a response is parsed depends on it."""
-        import h11
-
-        protocol = self._protocol = self._protocol or h11.Connection(
-            h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES
-        )
-        protocol.send(h11.Request(method="POST", target=request.target, headers=list(request.headers)))
-        for piece in pieces:
-            protocol.send_with_data_passthrough(h11.Data(piece))
-        protocol.send(h11.EndOfMessage())
 
     async def response(self) -> h11.Response:
-        import h11
-
         while True:
             event = await self._next_event()
             if isinstance(event, h11.Response):
@@ -302,31 +259,23 @@ class _Connection:
 
     async def body(self) -> bytes | None:
         """The next piece of a body; None at its end."""
-        import h11
-
         event = await self._next_event()
         return bytes(event.data) if isinstance(event, h11.Data) else None
 
     async def _next_event(self) -> Any:
-        import h11
-
-        protocol = self._protocol
-        assert protocol is not None
         while True:
             try:
-                event = protocol.next_event()
+                event = self._protocol.next_event()
             except h11.RemoteProtocolError as error:
                 raise BrokenResponse(str(error)) from error
             if event is not h11.NEED_DATA:
                 return event
-            protocol.receive_data(await self._reader.read(_CHUNK))
+            self._protocol.receive_data(await self._reader.read(_CHUNK))
 
     def renew(self) -> bool:
         """Prepare for the next request. False if the server wants to close the connection."""
-        import h11
-
         protocol = self._protocol
-        if protocol is None or protocol.our_state is not h11.DONE or protocol.their_state is not h11.DONE:
+        if protocol.our_state is not h11.DONE or protocol.their_state is not h11.DONE:
             return False
         protocol.start_next_cycle()
         self._reader.has_news = False
@@ -387,12 +336,11 @@ async def _connect_to_any_address(host: str, port: int) -> socket.socket:
 
 def _alternate_families(found: Sequence[_AddressInfo]) -> list[_AddressInfo]:
     """Addresses with IPv6 and IPv4 in turn, so that a network without one of them costs a single delay."""
-    positions: Counter[int] = Counter()
-    ordered: list[tuple[int, _AddressInfo]] = []
-    for info in found:
-        ordered.append((positions[info[0]], info))
-        positions[info[0]] += 1
-    return [info for _position, info in sorted(ordered, key=lambda item: item[0])]
+
+    def earlier_of_family(position: int) -> int:
+        return sum(info[0] == found[position][0] for info in found[:position])
+
+    return [found[position] for position in sorted(range(len(found)), key=earlier_of_family)]
 
 
 async def _connect_to(info: _AddressInfo) -> socket.socket:
