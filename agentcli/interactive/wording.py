@@ -24,6 +24,8 @@ Outcome = Literal["done", "denied", "interrupted", "failed"]
 
 INTERRUPTED = "Interrupted. What should be done instead?"
 INTERRUPTED_WITH_OUTPUT = "Interrupted. Partial output is kept. What should be done instead?"
+CLOSED = "agentcli was closed before this was done."
+CLOSED_WITH_OUTPUT = "agentcli was closed before this was done. Partial output is kept."
 
 SUMMARY_TITLE = "Summary of the conversation so far"
 ABORTED = ("aborted_streaming", "aborted_tools")
@@ -293,6 +295,17 @@ def tool_outcome(event: ev.ToolFinished) -> Outcome:
 def progress_line(event: ev.ToolProgressed) -> str:
     """Progress of a call, which replaces the previous progress; "" if the event is output, which is appended."""
     return plain_line(event.text, 120) if "done" in event.data else ""
+
+
+def interruption(has_output: bool, result: ev.Result | None = None) -> str:
+    """The line about an interruption. `has_output`: a part of the answer is kept. `result`: of the ended submission."""
+    if result is not None and result.errors:
+        from agentcli.agent.loop.wording import ABORTED as CAUSES
+        from agentcli.core.abort import AbortReason
+
+        if result.errors[0] == CAUSES[AbortReason.SHUTDOWN]:
+            return CLOSED_WITH_OUTPUT if has_output else CLOSED
+    return INTERRUPTED_WITH_OUTPUT if has_output else INTERRUPTED
 
 
 def result_line(event: ev.Result, reported: Collection[str] = ()) -> tuple[str, Level, tuple[str, ...]] | None:

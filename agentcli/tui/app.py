@@ -71,6 +71,7 @@ class AgentApp(BusyPump, App[int], inherit_bindings=False):
         """What ended the app, for `start.run` to raise."""
         self.farewell = ""
         """Text to print after the terminal is restored."""
+        self._exit_code = 0
         self.preferences = preferences
         self._start_with = start
         terminal = Terminal.from_environ(preferences.environ, sys.platform)
@@ -147,14 +148,17 @@ class AgentApp(BusyPump, App[int], inherit_bindings=False):
         return self._start_with.has_demo
 
     def leave(self, code: int = 0) -> None:
-        self.run_worker(self._leave(code), exit_on_error=False, group="leave", exclusive=True)
+        """Close the session and exit; a second call, such as that of a signal, only changes the exit code."""
+        self._exit_code = code
+        if not any(worker.group == "leave" and not worker.is_finished for worker in self.workers):
+            self.run_worker(self._leave(), exit_on_error=False, group="leave")
 
     def _fatal_error(self) -> None:
         """Handle an uncaught exception: `start.run` raises it after the terminal is restored."""
         self.failure = self.failure or self._exception
         self._close_messages_no_wait()
 
-    async def _leave(self, code: int) -> None:
+    async def _leave(self) -> None:
         if queued := self.chat.session.withdraw_queued():
             self.chat.give_back(queued)
         self.drafts.flush()
@@ -163,15 +167,15 @@ class AgentApp(BusyPump, App[int], inherit_bindings=False):
 
         if (engine := self.chat.session.engine) is not None:
             self.farewell = await farewell(engine, continues=self._start_with.tour is None)
+        await self.mentions.aclose()
+        await self.chat.session.close()
         if self.preferences.exit_transcript == "all":
             for worker in [one for one in self.workers if one.group == "earlier"]:
                 with contextlib.suppress(WorkerError):
                     await worker.wait()
         if self._start_with.tour is None and (kept := self._kept_transcript()):
             self.farewell = f"{kept}\n\n{self.farewell}".rstrip("\n")
-        await self.mentions.aclose()
-        await self.chat.session.close()
-        self.exit(code)
+        self.exit(self._exit_code)
 
     def _kept_transcript(self) -> str:
         from agentcli.tui.terminal.exit_text import kept_transcript

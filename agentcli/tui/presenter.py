@@ -137,8 +137,8 @@ class Presenter:
         self._count_agents()
         return operations
 
-    def _interruption(self) -> Operation:
-        text = wording.INTERRUPTED_WITH_OUTPUT if self._partial.exists else wording.INTERRUPTED
+    def _interruption(self, result: ev.Result | None = None) -> Operation:
+        text = wording.interruption(self._partial.exists, result)
         return Add(EndItem(id=self._new("end"), text=text, level="warning"))
 
     def note(self, text: str, level: str = "info", code: str = "") -> list[Operation]:
@@ -530,7 +530,7 @@ class Presenter:
             self._echoed -= 1
         operations = self._close(now, "interrupted" if aborted or self._halted else "failed")
         if aborted and not self._halted:
-            operations.append(self._interruption())
+            operations.append(self._interruption(event))
         elif not aborted and (last := wording.result_line(event, self._reported)) is not None:
             text, level, errors = last
             operations.append(Add(EndItem(id=self._new("end"), text=text, level=level, errors=errors)))

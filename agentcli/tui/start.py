@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -73,7 +74,9 @@ def run(start: Start, early: Instant | None = None) -> int:
     if app.failure is not None:
         raise app.failure
     if app.farewell:
-        _print(app.farewell)
+        # The terminal may be gone.
+        with contextlib.suppress(OSError):
+            _print(app.farewell)
     return app.return_code or 0 if code is None else code
 
 

@@ -80,9 +80,9 @@ class Printer:
 
     # ---------------------------------------------------------------------------------------------- from outside
 
-    def interrupted(self, now: float) -> list[Piece]:
+    def interrupted(self, now: float, result: ev.Result | None = None) -> list[Piece]:
         """Print the interruption at once. Later events of the submission are not printed."""
-        text = wording.INTERRUPTED_WITH_OUTPUT if self._partial.exists else wording.INTERRUPTED
+        text = wording.interruption(self._partial.exists, result)
         said = [] if self._halted else self.note(text, "warning")
         return [*self.halt(now), *said]
 
@@ -358,7 +358,7 @@ class Printer:
     def _(self, event: ev.Result, now: float) -> list[Piece]:
         cost, self._cost = event.total_cost_usd - self._cost, event.total_cost_usd
         if event.terminal in wording.ABORTED:
-            return self.interrupted(now)
+            return self.interrupted(now, event)
         if event.is_error:
             last = wording.result_line(event, self._reported)
             if last is None:

@@ -16,6 +16,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
@@ -103,9 +104,9 @@ class AgentDriver(LinuxDriver):
         self._translation = Translation()
         self._order = KeyOrder(app, self._loop)
         self._size_is_due = False
-        self._ending = OrderedExit(
-            self.restore, lambda code: self._in_loop(app.exit, None, code), self.preloaded.last_resort
-        )
+        # An app with a session saves it before it exits.
+        leave: Callable[[int], object] = getattr(app, "leave", partial(app.exit, None))
+        self._ending = OrderedExit(self.restore, lambda code: self._in_loop(leave, code), self.preloaded.last_resort)
         self._handlers_before: dict[int, Any] = {}
         self._memory: ScreenMemory | None = None
         self._cursor = (0, 0)
