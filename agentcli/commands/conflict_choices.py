@@ -179,6 +179,10 @@ async def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
         (len(uncopied), "without a copy left as it is" if len(uncopied) == 1 else "without a copy left as they are"),
     ]
     parts = [f"{counted(number, 'file')} {what}" for number, what in groups if number]
+    if report.index:
+        parts.append(
+            f"{counted(len(report.index), 'entry', 'entries')} of git's index {'set again' if again else 'restored'}"
+        )
     verb = "Redid" if again else "Undid"
     # Failures come first: a long list is cut at its end.
     rows = [f"  ! {short_name(engine, kept.path)}: {done}; {kept.reason}" for kept, done in uncopied]
@@ -187,8 +191,11 @@ async def undo_text(engine: Engine, report: UndoReport, again: bool) -> str:
         own = "  (your own changes stay)" if path in merged else ""
         rows.append(f"  {'A' if path in recreated else 'M'} {short_name(engine, path)}{own}")
     rows += [f"  D {short_name(engine, path)}" for path in report.deleted]
+    rows += [
+        f"  M {short_name(engine, path)}  (only in git's index)" for path in report.index if path not in report.touched
+    ]
     done = f"{verb} the changes{about}"
-    if not report.touched and report.kept:
+    if report.kept and not report.touched and not report.index:
         done = f"No change{about} was {'redone' if again else 'undone'}"
     lines = [f"{done}: {', '.join(parts) or 'no file had to be changed'}.", *_first_rows(rows)]
     if any(kept.is_open for kept in report.kept):

@@ -10,8 +10,8 @@ from agentcli.commands.conflict_choices import put_back
 from agentcli.core.events import Event
 
 MANUAL = Manual(
-    "Reverts changes made by edits and by commands. Your own changes and the conversation stay. Asks where both "
-    "changed the same lines.",
+    "Reverts changes made by edits and by commands, and what git commands staged. Commits, your own changes and the "
+    "conversation stay. Asks where both changed the same lines.",
     (
         ("/undo", "undo the latest changes; repeat for earlier ones"),
         ("/undo keep", "in conflicts, keep your lines"),

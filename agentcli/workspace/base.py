@@ -128,6 +128,8 @@ class UndoReport:
     kept: tuple[Kept, ...] = ()
     merged: tuple[str, ...] = ()
     """Those of `restored` in which the user's own changes were kept."""
+    index: tuple[str, ...] = ()
+    """Files whose entry in git's index was restored."""
 
     @property
     def touched(self) -> tuple[str, ...]:

@@ -33,14 +33,13 @@ from agentcli.workspace.base import (
 from agentcli.workspace.diff.agent_diff import SubmissionSpan, agent_changes, agent_diff
 from agentcli.workspace.diff.head_diff import diff_against_head
 from agentcli.workspace.folders import Roots, SnapshotFolders, SnapshotLocation, distinct, home_of, make_private
-from agentcli.workspace.head_commit import head_commit
-from agentcli.workspace.journal import SubmissionRecord, UndoJournal, UndoOutcome
+from agentcli.workspace.journal import SubmissionRecord, UndoJournal
 from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, PruneSchedule
+from agentcli.workspace.repository_watch import RepositoryWatch
 from agentcli.workspace.trees import Difference, TreeEntry
 from agentcli.workspace.uncovered import lost, why_uncovered
 from agentcli.workspace.undo.attribution import NamedFiles, UserCommand, authors_beside_call, users_changes
-from agentcli.workspace.undo.file_undo import FileUndo
-from agentcli.workspace.undo.reversal import FolderReversal, plan_redo, plan_undo
+from agentcli.workspace.undo.submission_undo import SubmissionUndo
 
 T = TypeVar("T")
 _HURRY_SECONDS = 1.0
@@ -62,8 +61,7 @@ class _Open:
     """By folder, the files named by calls: they are copied even if git ignores them."""
     settled: set[str] = field(default_factory=set)
     """Those of `forced` that were checked against the first snapshot."""
-    heads: dict[str, str | None] = field(default_factory=dict)
-    """By folder, the commit checked out at the start."""
+    repositories: RepositoryWatch = field(default_factory=RepositoryWatch)
     uncovered: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """By folder, the files without a copy in the last snapshot."""
     given_up: set[str] = field(default_factory=set)
@@ -139,8 +137,7 @@ class WorkspaceHistory:
         self._note_target(input, cwd, roots, opened, journal)
         snapshots = await self._take([*roots, *(Path(root) for root in record.before)], opened, record)
         fresh = {root: snapshot for root, snapshot in snapshots.items() if root not in record.before}
-        for root in fresh:
-            opened.heads[root] = await in_thread(partial(head_commit, Path(root)))
+        await opened.repositories.begin_call(snapshots)
         if record.before:
             fresh |= await self._amended(record, snapshots, opened)
             for root in fresh.keys() - record.before.keys() - {str(root) for root in roots}:
@@ -182,6 +179,8 @@ class WorkspaceHistory:
             return
         now = await self._take([Path(root) for root in begun], opened, record)
         if only is None:
+            command = "" if stretches or self._line is not None else str(opened.input.get("command", ""))
+            await opened.repositories.end_call(command, self._folders.shadow)
             for stretch in (*stretches, (self._line, begun, now)):
                 await self._note_stretch(opened, record, stretch)
         else:
@@ -289,26 +288,16 @@ class WorkspaceHistory:
         after = await self._take([Path(root) for root in record.before], opened, record, hurry)
         await self._tell_lost(opened, after)
         await self._note_idle(opened, record, after)
-        await self._note_commits(opened, record, journal)
+        for root, staged in opened.repositories.staged().items():
+            await in_thread(partial(journal.note_staged, record, root, staged))
+        for text in await in_thread(opened.repositories.commit_texts):
+            await in_thread(partial(journal.note_missed, record, text))
         for root in after.keys() - record.before.keys():
             journal.note_missed(record, f"{root} was created meanwhile and is a separate repository: it stays.")
         if record.before.keys() <= after.keys():
             # Otherwise it stays open, and the state at the next opportunity counts as its end.
             whole = {root: after[root] for root in record.before}
             await in_thread(lambda: journal.note_after(record, whole))
-
-    async def _note_commits(self, opened: _Open, record: SubmissionRecord, journal: UndoJournal) -> None:
-        """Record new commits: undo restores files but not commits, which the user must know."""
-        told = set()
-        for root, was in opened.heads.items():
-            now = await in_thread(partial(head_commit, Path(root)))
-            if now is None or now == was or (was, now) in told:
-                continue
-            told.add((was, now))
-            since = f"went from commit {was[:10]} to {now[:10]}" if was else f"got its first commit, {now[:10]},"
-            text = f"The repository of {root} {since} meanwhile: "
-            text += "undo does not change commits and branches; use git for that."
-            await in_thread(partial(journal.note_missed, record, text))
 
     def take_notice(self) -> str | None:
         return self._notices.pop(0) if self._notices else None
@@ -357,7 +346,7 @@ class WorkspaceHistory:
     async def plan(self, again: bool, choices: UndoChoices | None = None) -> UndoPlan:
         """The questions that an undo (`again`: a redo) has beyond `choices`. Changes nothing."""
         async with self._lock:
-            found = await self._asked(self._planned(again, choices or UndoChoices()))
+            found = await self._asked(self._plan(again, choices or UndoChoices()))
             return found if isinstance(found, UndoPlan) else UndoPlan()
 
     async def take_undo_news(self) -> list[UndoNews]:
@@ -368,103 +357,19 @@ class WorkspaceHistory:
 
     async def _put_back(self, again: bool, choices: UndoChoices) -> UndoReport:
         async with self._lock:
-            report = await self._asked(self._reversed(again, choices))
+            report = await self._asked(self._reverse(again, choices))
             return report if isinstance(report, UndoReport) else UndoReport(False, str(report))
 
-    async def _planned(self, again: bool, choices: UndoChoices) -> UndoPlan:
+    async def _plan(self, again: bool, choices: UndoChoices) -> UndoPlan:
+        return await (await self._undo(again)).plan(choices)
+
+    async def _reverse(self, again: bool, choices: UndoChoices) -> UndoReport:
+        return await (await self._undo(again)).run(choices)
+
+    async def _undo(self, again: bool) -> SubmissionUndo:
         journal = await self._journal_read()
         await self._settle(journal)
-        for target in journal.to_redo() if again else journal.to_undo():
-            undoing, conflicts, is_work = FileUndo(target.prompt_id, choices), [], False
-            doubtful: list[str] = []
-            for reversal in await self._reversals(undoing, target, again, choices):
-                decided = await undoing.decide(reversal, await reversal.shadow.take(self._place.patience))
-                conflicts += decided.conflicts
-                doubtful += [str(reversal.shadow.root / path) for path in sorted(decided.doubtful & decided.unresolved)]
-                is_work = is_work or bool(decided.changes or decided.kept)
-            if is_work:
-                commands = dict.fromkeys(one.command for _root, one in target.user_changes if one.command)
-                return UndoPlan(target.prompt_id, tuple(conflicts), tuple(doubtful), tuple(commands))
-        return UndoPlan()
-
-    async def _reversed(self, again: bool, choices: UndoChoices) -> UndoReport:
-        """Undo or redo the first submission of which something is left, and no other one, whatever the choices."""
-        journal = await self._journal_read()
-        await self._settle(journal)
-        if choices.otherwise is not None and (left := journal.unresolved(again)) is not None:
-            return await self._resolved(journal, left, again, choices)
-        for target in journal.to_redo() if again else journal.to_undo():
-            undoing = FileUndo(target.prompt_id, choices)
-            for reversal in await self._reversals(undoing, target, again, choices):
-                await self._apply(undoing, reversal)
-            if again:
-                # Keep the record of the undo: a file that is skipped now may be redone later.
-                for root, done in target.put_back.items():
-                    fresh = undoing.put_back.get(root, UndoOutcome())
-                    undoing.put_back[root] = UndoOutcome(done.files, done.untouched, fresh.unresolved)
-            report = undoing.report(() if again else target.missed)
-            await in_thread(partial(journal.note_undone, target, not again, report, undoing.put_back))
-            if not undoing.found_nothing or (choices.prompt_id and choices.prompt_id == target.prompt_id):
-                return report
-        return UndoReport(False, self._nothing(journal, again))
-
-    async def _resolved(
-        self, journal: UndoJournal, target: SubmissionRecord, again: bool, choices: UndoChoices
-    ) -> UndoReport:
-        """Resolve the files that the last undo or redo skipped."""
-        only = {root: done.unresolved for root, done in target.put_back.items()}
-        undoing = FileUndo(target.prompt_id, choices, only)
-        for reversal in await self._reversals(undoing, target, again, choices):
-            await self._apply(undoing, reversal)
-        put_back = {}
-        for root, done in target.put_back.items():
-            fresh = undoing.put_back.get(root, UndoOutcome()) if not again else UndoOutcome()
-            put_back[root] = UndoOutcome({**done.files, **fresh.files}, done.untouched - fresh.files.keys())
-        report = undoing.report(())
-        earlier = target.news
-        whole = report if earlier is None else replace(
-            report,
-            restored=tuple(dict.fromkeys((*earlier.restored, *report.restored))),
-            deleted=tuple(dict.fromkeys((*earlier.deleted, *report.deleted))),
-        )  # fmt: skip
-        await in_thread(partial(journal.note_undone, target, not again, whole, put_back))
-        return report
-
-    async def _reversals(
-        self, undoing: FileUndo, target: SubmissionRecord, again: bool, choices: UndoChoices
-    ) -> list[FolderReversal]:
-        """One reversal per changed folder. Raises `SnapshotError` before any change if a folder cannot be restored."""
-        assert target.after is not None
-        reversals = []
-        for root, was in target.before.items():
-            became = target.after.get(root, was)
-            users = [one.without(root, choices) for one in target.user_changes_in(root)]
-            if became != was or any(users):
-                shadow = await self._folders.shadow(Path(root))
-                await undoing.check(shadow, was, became)
-                done = target.put_back.get(root, UndoOutcome())
-                reversals.append(
-                    await (plan_redo(shadow, was, became, done) if again else plan_undo(shadow, was, became, users))
-                )
-        return reversals
-
-    async def _apply(self, undoing: FileUndo, reversal: FolderReversal) -> None:
-        """Apply one reversal. The snapshots before and after are kept for a redo."""
-        before = await undoing.folder(reversal, self._place.patience)
-        if before is not None:
-            after = await reversal.shadow.take(self._place.patience)
-            for snapshot in (before, after):
-                await self._folders.hold(reversal.shadow, snapshot.tree)
-
-    def _nothing(self, journal: UndoJournal, again: bool) -> str:
-        if again:
-            return "Nothing to redo."
-        missed = [text for one in journal.submissions if not one.undone for text in one.missed]
-        if missed:
-            return f"Nothing can be undone. {missed[-1]}"
-        if any(one.undone for one in journal.submissions):
-            return "Nothing more to undo in this session."
-        return "Nothing to undo: no files were changed in this session."
+        return SubmissionUndo(self._folders, journal, again, self._place.patience)
 
     # ------------------------------------------------------------------------------------------------------ snapshots
 

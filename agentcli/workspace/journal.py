@@ -62,6 +62,17 @@ class UndoOutcome:
     """Those of `untouched` that a choice of the user can still resolve."""
 
 
+@dataclass(frozen=True, slots=True)
+class StagedChanges:
+    """Index entries of one folder that a submission changed, by path relative to the folder."""
+
+    index: str
+    """Absolute path of the index file, without links."""
+    head: str
+    """The commit checked out then; empty before the first commit."""
+    files: Mapping[str, EntryChange]
+
+
 @dataclass(slots=True)
 class SubmissionRecord:
     """The folders before and after one prompt. `calls` are the states before each call, to return to any of them."""
@@ -75,6 +86,8 @@ class SubmissionRecord:
     """Messages about changes that cannot be undone."""
     user_changes: list[tuple[str, UserChanges]] = field(default_factory=list)
     """The user's changes with their folder, in the order in which they happened."""
+    staged: dict[str, StagedChanges] = field(default_factory=dict)
+    """By folder, the entries of git's index that it changed."""
     undone: bool = False
     told: bool = False
     """The value of `undone` that was reported to the model."""
@@ -87,7 +100,9 @@ class SubmissionRecord:
 
     @property
     def changed(self) -> bool:
-        return self.after is not None and any(self.after.get(root) != was for root, was in self.before.items())
+        if self.after is None:
+            return False
+        return bool(self.staged) or any(self.after.get(root) != was for root, was in self.before.items())
 
     def user_changes_in(self, root: str) -> list[UserChanges]:
         return [changes for where, changes in self.user_changes if where == root]
@@ -130,6 +145,10 @@ class UndoJournal:
 
     def note_after(self, submission: SubmissionRecord, roots: Mapping[str, Snapshot]) -> None:
         self._keep(submission, "after", roots=_roots_to_json(roots))
+
+    def note_staged(self, submission: SubmissionRecord, root: str, staged: StagedChanges) -> None:
+        files = _steps_to_json(staged.files)
+        self._keep(submission, "staged", root=root, index=staged.index, head=staged.head, files=files)
 
     def note_missed(self, submission: SubmissionRecord, text: str) -> None:
         if text not in submission.missed:
@@ -202,13 +221,16 @@ class UndoJournal:
                     self._last = None
                     for earlier in self.submissions:
                         earlier.dropped = earlier.dropped or (earlier.undone and earlier is not submission)
+            case "staged":
+                changes = StagedChanges(str(record["index"]), str(record["head"]), _steps(record["files"]))
+                submission.staged[str(record["root"])] = changes
             case "missed":
                 submission.missed.append(str(record["text"]))
             case "user":
                 folders = list(record["made"]), list(record["gone"])
                 doubt = bool(record["doubtful"]), str(record.get("command", ""))
-                changes = UserChanges(_steps(record["files"]), *folders, *doubt)
-                submission.user_changes.append((str(record["root"]), changes))
+                made = UserChanges(_steps(record["files"]), *folders, *doubt)
+                submission.user_changes.append((str(record["root"]), made))
             case "undone" | "redone" as kind:
                 self._last = submission
                 submission.undone = kind == "undone"

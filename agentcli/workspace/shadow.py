@@ -1,10 +1,11 @@
 """One folder's shadow repository: take snapshots of the folder, compare them and read old content.
 
-Owns everything below its own folder in the state directory, and never writes into the folder it tracks. It stores
-content, links and the executable bit of files that git does not ignore, and empty folders; other permission bits are
-restored with a deleted file. It does not store ignored files that no call has named, files over the size limit, or
-`.git` itself. Each process has its own index (two agents may work in one folder); objects are shared. A snapshot lists
-the repositories inside the folder (`nested`) without their files; each of them gets its own shadow.
+Owns everything below its own folder in the state directory, and writes nothing into the folder it tracks but entries of
+its git index (`write_index`). It stores content, links and the executable bit of files that git does not ignore, and
+empty folders; other permission bits are restored with a deleted file. It does not store ignored files that no call has
+named, files over the size limit, or `.git` itself. Each process has its own index (two agents may work in one folder);
+objects are shared. A snapshot lists the repositories inside the folder (`nested`) without their files; each of them
+gets its own shadow.
 """
 
 from __future__ import annotations
@@ -330,15 +331,39 @@ class Shadow:
         """A copy of a tree with these entries; absent ones are removed."""
         index = self.place / f"{self._git.index.name}.amended"
         git = replace(self._git, folder=self._git.work_tree, index=index)
-        rows = b"".join(
-            f"{entry.mode} {entry.oid}\t".encode() + os.fsencode(path) + b"\0" for path, entry in entries.items()
-        )
         try:
             await git.run("read-tree", tree, seconds=_USUAL_SECONDS)
-            await git.run("update-index", "-z", "--index-info", input=rows, seconds=_USUAL_SECONDS)
+            await git.run("update-index", "-z", "--index-info", input=_index_rows(entries), seconds=_USUAL_SECONDS)
             return (await git.run("write-tree", seconds=_USUAL_SECONDS)).decode().strip()
         finally:
             await in_thread(lambda: index.unlink(missing_ok=True))
+
+    async def index_entries(self, content: bytes) -> dict[str, tuple[TreeEntry, ...]]:
+        """The entries below the folder in an index file of the user's own repository; several for a conflict."""
+        index = self.place / f"{self._git.index.name}.own"
+        try:
+            await in_thread(lambda: index.write_bytes(content))
+            git = replace(self._git, index=index)
+            output = await git.run("ls-files", "-s", "-z", seconds=_USUAL_SECONDS) if content else b""
+        finally:
+            await in_thread(lambda: index.unlink(missing_ok=True))
+        found: dict[str, tuple[TreeEntry, ...]] = {}
+        for row in output.split(b"\0"):
+            about, tab, name = row.partition(b"\t")
+            if tab:
+                mode, oid, _stage = about.decode().split(" ")
+                path = os.fsdecode(name)
+                found[path] = (*found.get(path, ()), TreeEntry(mode, oid))
+        return found
+
+    async def write_index(self, index: Path, entries: Mapping[str, TreeEntry]) -> None:
+        """Change these entries in the index of the user's own repository: the only file of it that is ever written.
+
+        Git writes it with its usual lock, but with the shadow's settings. Raises `SnapshotError`."""
+        git = replace(self._git, folder=self._git.work_tree, index=index)
+        rows = _index_rows({f"{self._prefix}{path}": entry for path, entry in entries.items()})
+        keep = ("core.untrackedCache=keep",)
+        await git.run("update-index", "-z", "--index-info", input=rows, seconds=_USUAL_SECONDS, settings=keep)
 
     async def ignored_then(self, tree: str, paths: Sequence[str]) -> set[str]:
         """The paths that the ignore files of a tree exclude; all paths if that cannot be determined."""
@@ -425,6 +450,10 @@ def _write(path: Path, text: str) -> None:
 
 def _joined(paths: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
+
+
+def _index_rows(entries: Mapping[str, TreeEntry]) -> bytes:
+    return b"".join(f"{one.mode} {one.oid}\t".encode() + os.fsencode(path) + b"\0" for path, one in entries.items())
 
 
 def _lines(oids: Iterable[str]) -> bytes:
