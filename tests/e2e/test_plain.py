@@ -484,7 +484,7 @@ async def test_forty_columns_are_enough_and_no_color_means_no_colours(tmp_path: 
     async with app_with(
         tmp_path,
         reply("Some words that are longer than the line is wide, so they are wrapped between words."),
-        reply("`code` and **bold**", call("Bash", command="touch it")),
+        reply("`code` and **bold** in __init__.py", call("Bash", command="touch it")),
         reply("x"),
         arguments=PLAIN,
         environ={"NO_COLOR": "1"},
@@ -497,6 +497,7 @@ async def test_forty_columns_are_enough_and_no_color_means_no_colours(tmp_path: 
         await prompted(app)
         await app.submit("go")
         await asked(app)
+        assert "code and bold in __init__.py" in app.text
         await app.submit("y")
         await app.wait_for((app.work / "it").exists)
         assert await leave(app) == 0

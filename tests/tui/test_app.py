@@ -126,14 +126,14 @@ def test_a_conversation_reads_like_this_and_is_on_the_screen_at_every_size(tmp_p
             "",
             "✓ Glob * · 1 file",
         ]
-        assert "◆ All is well in 80 columns." in whole
+        assert "◆ All is well in 80 columns, __init__.py too." in whole
         rule = "─" * 80
         assert whole[-4] == rule
         assert whole[-3].startswith("❯ Ask anything")
         assert whole[-2] == rule
 
     look = reply(think("hm"), "I look.", call("Glob", pattern="*"))
-    answers = [f"All is **well** in {width} columns." for width in (80, 120, 40)]
+    answers = [f"All is **well** in {width} columns, __init__.py too." for width in (80, 120, 40)]
     Desk(tmp_path, look, answers[0], look, answers[1], look, answers[2]).play(script)
 
 

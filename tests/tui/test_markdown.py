@@ -18,6 +18,7 @@ from agentcli.tui.blocks.markdown.layout import render_markdown
 from agentcli.tui.blocks.markdown.unfinished import presentable
 from agentcli.tui.model import AnswerItem
 from agentcli.tui.theme.palette import Palette
+from tests.support.tables import each_row
 
 PALETTE = Palette()
 SAMPLE = """# Title
@@ -301,6 +302,33 @@ def test_any_text_keeps_the_width_and_is_free_of_control_characters(text: str, w
 def test_unfinished_text_looks_like_its_finished_form(open_text: str, shown: str) -> None:
     lines = answer(open_text, 60, done=False)
     assert "\n".join(line.strip.text[2:] for line in lines).rstrip() == shown
+
+
+@each_row(
+    "text",
+    [
+        "Add __init__.py and __all__ to __main__.",
+        "`if` __name__ == '__main__': see (__dict__), __class__.__name__ and self.__dict__",
+        "**bold __init__ word** and __private_name, _snake_case_ or _init_.py",
+        "call obj._value_ or _reset_() in src/_data_/x, but __not_this_",
+    ],
+)
+def test_names_keep_their_underscores_at_every_moment_of_a_stream(text: str) -> None:
+    block = AnswerBlock(AnswerItem(id="a"))
+    shown = text.replace("`", "").replace("**", "")
+    for character in text:
+        block.grow(character)
+        for line in block.layout(100, PALETTE):
+            assert shown.startswith(line.strip.text[2:].rstrip())
+            assert not any(style and style.italic for _part, style, _control in line.strip)
+    block.replace(AnswerItem(id="a", text=text, done=True))
+    assert block.layout(100, PALETTE)[0].strip.text[2:].rstrip() == shown
+
+
+def test_emphasis_with_underscores_stays_emphasis_where_it_is_meant() -> None:
+    (line,) = answer("__two words__ and __Note:__ and _slanted_, _more of it_.", 80)
+    assert line.strip.text[2:].rstrip() == "two words and Note: and slanted, more of it."
+    assert [part for part, style, _control in line.strip if style and style.bold] == ["two words", "Note:"]
 
 
 def test_a_table_comes_row_by_row_and_never_falls_back_to_text() -> None:

@@ -11,6 +11,8 @@ from rich.console import Console, JustifyMethod
 from rich.markdown import Heading, Markdown, MarkdownElement
 from rich.theme import Theme
 
+from agentcli.core.text.markdown_names import keep_name
+
 _PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 """Trailing spaces of a row, which would only be in the way when copying."""
 _LOOKS = re.compile(r"\x1b\[[0-9;]*m")
@@ -48,6 +50,7 @@ class Renderer:
     def __init__(self, *, colours: bool) -> None:
         # Treat HTML as text: rich would drop it, and with it anything that a model writes between tags.
         self._parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").enable("table")
+        self._parser.inline.ruler.before("emphasis", "name", keep_name)
         self._markdown = _Markdown("", hyperlinks=False, code_theme="ansi_dark")
         self._console = Console(
             file=StringIO(),

@@ -18,6 +18,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+from agentcli.core.text.markdown_names import keep_name
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.glyphs import width_of
 from agentcli.tui.blocks.markdown.code import code_lines, labelled, marked
@@ -361,6 +362,7 @@ def _parser() -> MarkdownIt:
 
     parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["table", "strikethrough"]).disable("lheading")
     parser.block.ruler.at("reference", _reference, {"alt": []})
+    parser.inline.ruler.before("emphasis", "name", keep_name)
     return parser
 
 

@@ -17,7 +17,10 @@ _FENCE = re.compile(r"^[ \t>]*(?:[-*+] +|\d{1,9}[.)] +)*(?:`{3,}|~{3,})", re.MUL
 _HALF_LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*\Z")
 _TICKS = re.compile(r"`+")
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
-_MARK = re.compile(r"(?<!\\)(\*\*\*|\*\*|\*|~~|__|_)")
+_TRAILING = re.compile(r"[*_~]+\Z|_+[-.:]\Z")
+"""Marks that may still grow; after an underscore, a full stop may go on to `_init_.py`."""
+_MARK = re.compile(r"(?<!\\)(\*\*\*|\*\*|\*|~~)")
+"""Marks that are closed. An underscore may begin a name, so its emphasis appears only when it is complete."""
 
 
 def presentable(text: str) -> str:
@@ -61,10 +64,12 @@ def _closed(line: str) -> str:
     outside = _CODE.sub(lambda found: "x" * len(found.group()), line if not code else line[: opened - len(code)])
     if code:
         return line + code + _closers(outside)
-    stripped = line.rstrip("*_~")
+    stripped = _TRAILING.sub("", line)
     if stripped.endswith("\\"):
         return line
-    return stripped.rstrip(" ") + _closers(outside.rstrip("*_~")) if stripped != line else line + _closers(outside)
+    closers = _closers(_TRAILING.sub("", outside))
+    # A mark after a blank would close nothing.
+    return stripped.rstrip(" ") + closers if closers or stripped != line else line
 
 
 def _closers(text: str) -> str:
@@ -75,6 +80,6 @@ def _closers(text: str) -> str:
         after = text[found.end() : found.end() + 1]
         if opened and opened[-1] == mark and before.strip():
             opened.pop()
-        elif after.strip() and (mark[0] != "_" or not (before.isalnum() or before == "_")):
+        elif after.strip():
             opened.append(mark)
     return "".join(reversed(opened))
