@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.core.text.unified_diff import FileDiff, is_unified_diff, line_kinds, parse_files, split_files
+from agentcli.core.text.unified_diff import FileDiff, contains_diff, is_diff, line_kinds, parse_files, split_files
 from tests.support.tables import each_row
 
 SHOW = """\
@@ -98,7 +98,28 @@ def test_names_are_read_as_git_quotes_them(header: str, path: str) -> None:
     ],
 )
 def test_a_diff_is_recognised_by_its_headers(text: str, expected: bool) -> None:
-    assert is_unified_diff(text) is expected
+    assert contains_diff(text) is expected
+
+
+DIFF = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
+COMMIT = "commit 0123abcd (HEAD -> main)\nAuthor: A <a@b.c>\nDate:   Mon\n\n    A title\n\n"
+
+
+@each_row(
+    ("text", "expected"),
+    [
+        (DIFF, True),
+        (f"{COMMIT}{DIFF}\n{COMMIT}{DIFF}", True),
+        (f"{COMMIT}---\n x | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)\n\n{DIFF}", True),
+        (f"Only in a: y\ndiff -r -u a/x b/x\n{DIFF.partition(chr(10))[2]}", True),
+        (f"{DIFF}=== 3 passed in 0.1s ===\n", False),
+        (f"running the tests\n{DIFF}", False),
+        (f"{DIFF}On branch main\n{DIFF}", False),
+        ("no diff at all", False),
+    ],
+)
+def test_output_is_a_diff_only_without_any_other_text(text: str, expected: bool) -> None:
+    assert is_diff(text) is expected
 
 
 def test_carriage_returns_are_left_out_only_where_every_line_has_one() -> None:

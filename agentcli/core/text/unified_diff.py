@@ -28,6 +28,11 @@ _DETECTED = re.compile(
     r"Binary files |GIT binary patch|rename to |new mode |(?:new|deleted) file mode |@@@)",
     re.MULTILINE,
 )
+_AROUND = re.compile(
+    r"|commit [0-9a-f]{7,}.*|tag .+|(?:Author|AuthorDate|Commit|CommitDate|Date|Merge|Notes|Tagger)\b.*:.*|    .*"
+    r"|diff (?:-\S+ )+.+|Only in .+|Index: .+|=+|---| .+ \| +\S+.*| \d+ files? changed.*"
+)
+"""Lines that `git log -p`, `git show --stat -p` and `diff -r` print around diffs."""
 _ESCAPE = re.compile(r'\\([abfnrtv"\\]|[0-7]{3})')
 _ESCAPES = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
 _RETURNS = ("\r", "\u240d")
@@ -100,8 +105,15 @@ class FileDiff:
         return found
 
 
-def is_unified_diff(text: str) -> bool:
+def contains_diff(text: str) -> bool:
     return _DETECTED.search(text) is not None
+
+
+def is_diff(text: str) -> bool:
+    """Whether a text is nothing but diffs, with the commits that they belong to: output with other text is not."""
+    if not contains_diff(text):
+        return False
+    return all(_AROUND.fullmatch(line) for file in parse_files(text) for line in file.before)
 
 
 def parse(text: str) -> list[Hunk]:

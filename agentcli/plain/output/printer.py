@@ -15,7 +15,7 @@ from agentcli.core.messages import SAID, Json, Message, Origin, TextBlock, Think
 from agentcli.core.text.format import duration, money
 from agentcli.core.text.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.text.plural import counted, plural
-from agentcli.core.text.unified_diff import is_unified_diff
+from agentcli.core.text.unified_diff import contains_diff
 from agentcli.interactive import wording
 from agentcli.interactive.partial_output import PartialOutput
 from agentcli.plain.output.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextStyle, line, prose
@@ -202,7 +202,7 @@ class Printer:
     @_show.register
     def _(self, event: ev.NoticeRaised, now: float) -> list[Piece]:
         if event.code == "command":
-            if event.level != "error" and is_unified_diff(event.text):
+            if event.level != "error" and contains_diff(event.text):
                 return [*diff_output(plain_text(event.text))]
             return [prose(plain_text(event.text), "error" if event.level == "error" else "text")]
         self._reported.add(event.text)

@@ -12,7 +12,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import TAB, continued_output, plain_line, plain_text
 from agentcli.core.text.plural import counted
-from agentcli.core.text.unified_diff import LineKind, is_unified_diff, line_kinds
+from agentcli.core.text.unified_diff import LineKind, is_diff, line_kinds
 from agentcli.core.tool_errors import unwrapped
 from agentcli.interactive.wording import tool_outcome
 from agentcli.plain.output.pieces import TextLine, TextStyle, line
@@ -62,7 +62,7 @@ def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]
     if rows == [""] or (event.name in _SILENT and not failed and not verbose):
         return []
     lines = [line(f"{INDENT}{_row(row)}", "quiet") for row in rows]
-    if event.name in _SHELLS and is_unified_diff("\n".join(rows)):
+    if event.name in _SHELLS and is_diff("\n".join(rows)):
         lines = diff_output("\n".join(_cut(row) for row in rows), "quiet")
         lines = [TextLine(((INDENT, "quiet"), *one.runs)) for one in lines]
     if verbose:

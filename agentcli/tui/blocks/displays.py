@@ -15,7 +15,7 @@ from rich.style import Style
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import terminal_line
-from agentcli.core.text.unified_diff import FileDiff, Hunk, is_unified_diff, parse, parse_files
+from agentcli.core.text.unified_diff import FileDiff, Hunk, is_diff, parse, parse_files
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.diff import rows as diff
 from agentcli.tui.blocks.diff.layout import DiffLayout, DiffLook, FileView
@@ -82,7 +82,7 @@ def text(value: str, view: DisplayView, total: int = 0) -> Rows:
     """`total`: line count of the full text if `value` is only its beginning and end; 0 if it is complete."""
     if view.name in _SILENT and not view.expanded and not view.failed:
         return Rows(hidden=int(bool(value.strip())))
-    if view.name in SHELLS and is_unified_diff(value):
+    if view.name in SHELLS and is_diff(value):
         return _diff_output(value, view)
     if view.name in SHELLS and not view.expanded:
         rows = _FAILED_ROWS if view.failed else _SHELL_ROWS
@@ -131,7 +131,7 @@ def diff_rows(value: str, view: DisplayView, path: str) -> Rows:
 
 
 def _diff_output(value: str, view: DisplayView) -> Rows:
-    """Output of a command that contains unified diffs. Headers are shown as file names, and in full when expanded."""
+    """Output of a command that is a diff. Headers are shown as file names, and in full when expanded."""
     files = [replace(file, hunks=[_shortened(hunk, view) for hunk in file.hunks]) for file in parse_files(value)]
     views = [_file_view(file) for file in files]
     hunks = [hunk for file in files for hunk in file.hunks]

@@ -11,7 +11,7 @@ from rich.style import Style
 from agentcli.core.messages import Json
 from agentcli.core.text.format import duration, elapsed
 from agentcli.core.text.plaintext import plain_text
-from agentcli.core.text.unified_diff import is_unified_diff
+from agentcli.core.text.unified_diff import is_diff
 from agentcli.core.tool_errors import unwrapped
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.growing_text import LiveText
@@ -161,7 +161,7 @@ class ToolBlock(Block):
             return Rows([*found.lines, *why.lines], found.hidden + why.hidden)
         if found.lines or found.hidden:
             return found
-        if failed and not (item.name in displays.SHELLS and is_unified_diff(text)):
+        if failed and not (item.name in displays.SHELLS and is_diff(text)):
             return head(text, width, MOST_ROWS if self.expanded else _REASON_ROWS, palette.text, before)
         return Rows() if display else displays.text(text, view)
 
