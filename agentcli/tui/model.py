@@ -13,6 +13,7 @@ from typing import Literal
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, ToolResultBlock
 from agentcli.core.packed import PackableField, packable_field
+from agentcli.core.text.terminal_colours import ColourSpan
 
 
 @frozen(kw_only=True)
@@ -146,6 +147,8 @@ class Grow:
 
     id: str
     text: str
+    colours: tuple[ColourSpan, ...] = ()
+    """Colours of the text, without its carriage return."""
 
 
 @frozen

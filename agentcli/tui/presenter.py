@@ -25,6 +25,7 @@ from agentcli.core.messages import (
 )
 from agentcli.core.text.plaintext import ControlStripper, plain_line, plain_text
 from agentcli.core.text.plural import counted
+from agentcli.core.text.terminal_colours import checked_spans
 from agentcli.interactive import wording
 from agentcli.interactive.partial_output import PartialOutput
 from agentcli.tui.agent_presenters import AgentPresenters
@@ -461,10 +462,9 @@ class Presenter:
         item = self._tools.get(event.tool_use_id)
         if item is None or not event.text:
             return []
-        text = event.text.removeprefix("\r")
-        grow = Grow(item.id, ("" if text == event.text else "\r") + plain_text(text))
-        lines = event.data.get("lines")
-        return [grow, CountLines(item.id, lines)] if isinstance(lines, int) else [grow]
+        text, colours = event.text.removeprefix("\r"), tuple(checked_spans(event.data.get("colours")))
+        grow = Grow(item.id, ("" if text == event.text else "\r") + plain_text(text), colours)
+        return [grow, CountLines(item.id, lines)] if isinstance(lines := event.data.get("lines"), int) else [grow]
 
     @_show.register
     def _(self, event: ev.ToolFinished, now: float) -> list[Operation]:

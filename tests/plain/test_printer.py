@@ -22,7 +22,7 @@ from agentcli.interactive import wording
 from agentcli.plain.output.pieces import AnswerEnd, AnswerText, Gap, line
 from agentcli.plain.output.printer import Printer
 from agentcli.plain.output.replay import replayed
-from agentcli.plain.output.results import diff_output
+from agentcli.plain.output.results import diff_output, result_lines
 from agentcli.plain.output.writer import BareWriter, ColourWriter
 from agentcli.session.history import history_of
 from tests.headless.fake_engine import failed, result
@@ -587,3 +587,22 @@ def test_after_an_interruption_only_background_agents_are_printed() -> None:
     shown.also(shown.printer.interrupted(9.0))
     assert shown.show(agent_end("explore-1", "a", "stopped")) == ""
     assert shown.show(agent_end("explore-2", "b", background=True)).startswith("· Agent explore-2 completed")
+
+
+def test_the_output_of_a_command_keeps_its_colours_unless_they_are_off() -> None:
+    text = "\tok one\nplain\n2 failed"
+    colours = [[1, 3, "bold green"], [len(text) - 8, len(text), "reverse red"]]
+    done = ev.ToolFinished(
+        tool_use_id="c", name="Bash", result=ToolResultBlock("c", (TextBlock(text),)),
+        display={"kind": "text", "text": text, "colours": colours},
+    )  # fmt: skip
+    written: dict[bool, str] = {}
+    for has_colours in (True, False):
+        out: list[str] = []
+        ColourWriter(out.append, lambda: 80, colours=has_colours).write(result_lines(done, verbose=False, seen=False))
+        written[has_colours] = "".join(out)
+    assert "\x1b[1;32mok\x1b[0m\x1b[2m one\x1b[0m\n" in written[True]
+    assert "\x1b[7;31m2 failed\x1b[0m\n" in written[True]
+    assert "\x1b[1mok\x1b[0m" in written[False]
+    assert "\x1b[7m2 failed\x1b[0m" in written[False]
+    assert re.sub(r"\x1b\[[\d;]*m", "", written[True]) == "          ok one\n  plain\n  2 failed\n"

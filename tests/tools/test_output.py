@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.text.plaintext import continued_output, plain_text
+from agentcli.core.text.terminal_colours import ColourSpan
 from agentcli.tools.shell import output as output_module
 from agentcli.tools.shell.output import CollectedOutput
 
@@ -120,6 +121,41 @@ async def test_what_the_screen_shows_while_a_command_runs_is_what_its_end_shows(
     await output.finish()
     assert shown.rstrip("\n") == output.text().rstrip("\n")
     assert "\r" not in shown
+
+
+def looks(text: str, spans: list[ColourSpan]) -> list[tuple[str, str]]:
+    return [(text[start:end], look) for start, end, look in spans]
+
+
+async def test_colours_are_kept_beside_the_text_at_both_ends_of_long_output() -> None:
+    output = CollectedOutput(None, "")
+    await output.add(b"\x1b[31mfirst\x1b[0m\n")
+    for _piece in range(40):
+        await output.add(b"\x1b[34m" + b"x" * 999 + b"\x1b[0m\n")
+    await output.add("grün: \x1b[1;32mlast\x1b[0m \x1b]0;title\x07\x1b[2Jend".encode())
+    await output.finish()
+    text = output.text()
+    found = looks(text, output.colours())
+    assert found[0] == ("first", "red")
+    assert found[-1] == ("last", "bold green")
+    assert {part.strip("x") for part, look in found if look == "blue"} == {""}
+    assert text.endswith("grün: last end")
+    assert "\x1b" not in text
+
+
+async def test_live_output_has_its_colours_also_where_a_row_is_written_again() -> None:
+    output = CollectedOutput(None, "")
+
+    async def fresh(data: bytes) -> tuple[str, list[tuple[str, str]]]:
+        await output.add(data)
+        text = output.fresh()
+        return text, looks(text.removeprefix("\r"), output.fresh_colours)
+
+    assert await fresh(b"\x1b[32mok\x1b[0m one\n\x1b[33m") == ("ok one\n", [("ok", "green")])
+    assert await fresh(b"10%") == ("10%", [("10%", "yellow")])
+    assert await fresh(b"\r\x1b[33m20%\x1b[0m") == ("\r20%", [("20%", "yellow")])
+    assert await fresh(b" of it\n") == (" of it\n", [])
+    assert await fresh(b"plain\n") == ("plain\n", [])
 
 
 async def test_a_progress_bar_replaces_its_row_and_an_erased_one_goes() -> None:

@@ -41,6 +41,8 @@ class Desk:
         (self.project / "parser.py").write_text(PARSER)
         self.transport = transport_for(*replies)
         environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        environ |= options.pop("variables", {})
+        theme = options.pop("theme", "dark")
         given = {
             "cwd": self.project,
             "environ": environ,
@@ -56,7 +58,7 @@ class Desk:
             environ=environ,
             prompt=options.pop("prompt", ""),
         )
-        self.app = AgentApp(start, load_preferences(self.project, environ, None, "dark"))
+        self.app = AgentApp(start, load_preferences(self.project, environ, None, theme))
 
     def play(self, script: Play, size: tuple[int, int] = (80, 24)) -> AgentApp:
         async def run() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.style import Style
 
 from agentcli.tui.blocks import growing_text, rows
 from agentcli.tui.blocks.base import Block, BlockLine
@@ -225,6 +226,34 @@ def test_a_progress_bar_overwrites_its_row_while_the_command_runs() -> None:
     assert screen(block) == "● Bash fetch\n  │ begun\n  │ fetch 100%\n  │ unpack"
     block.grow("\r")
     assert screen(block) == "● Bash fetch\n  │ begun\n  │ fetch 100%"
+
+
+def coloured_parts(block: Block, style: Style) -> list[str]:
+    lines = block.layout(60, PALETTE)
+    return [text for line in lines for text, look, _control in line.strip if look and look.color == style.color]
+
+
+def test_live_output_keeps_its_colours_folded_and_opened() -> None:
+    block = make_block(tool("Bash test", status="running"))
+    block.grow(numbered(20) + "\n")
+    block.grow("ok one\nbar", ((0, 2, "green"), (7, 10, "red")))
+    block.grow("\rpassed two", ((0, 6, "bold green"),))
+    for block.expanded in (False, True):
+        assert coloured_parts(block, PALETTE.success) == ["ok", "passed"]
+        assert coloured_parts(block, PALETTE.error) == []
+
+
+@pytest.mark.parametrize("status", ["done", "failed"])
+def test_a_command_that_has_ended_keeps_its_colours_folded_and_opened(status: str) -> None:
+    text = numbered(30) + "\n\n3 failed, 2 passed"
+    place = len(text)
+    colours = [[0, 4, "blue"], [place - 18, place - 10, "red"], [place - 8, place, "green"], [9_999, 10_000, "x"]]
+    block = make_block(tool("Bash test", {"kind": "text", "text": text, "colours": colours}, status=status))
+    assert coloured_parts(block, PALETTE.success) == (["✓ "] if status == "done" else []) + ["2 passed"]
+    assert "3 failed" in coloured_parts(block, PALETTE.error)
+    assert "line" not in coloured_parts(block, PALETTE.link)
+    block.expanded = True
+    assert coloured_parts(block, PALETTE.link) == ["line"]
 
 
 def test_a_running_command_counts_all_lines_above_also_those_that_were_never_shown() -> None:

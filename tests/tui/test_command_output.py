@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from rich.color import Color
+from rich.style import Style
 from textual.pilot import Pilot
 
 from agentcli.core.permission import PermissionMode
@@ -11,6 +14,7 @@ from agentcli.tui.app import AgentApp
 from tests.support.scripts import call, reply
 from tests.tui.test_app import Desk, idle, sends, shown
 
+COLOURED = r"printf '\033[1;32mpassed\033[0m \033[41mFAIL\033[0m \033]0;t\007\033[2J%s\n' end"
 DIFF = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
 
 
@@ -29,3 +33,41 @@ def test_only_output_that_is_a_diff_is_shown_as_one(tmp_path: Path) -> None:
     desk = Desk(tmp_path, reply(*calls), "Done.", permission_mode=PermissionMode.BYPASS)
     (desk.project / "diff").write_text(DIFF)
     desk.play(script, (80, 40))
+
+
+def styles_of(app: AgentApp, text: str) -> list[Style]:
+    """Styles of the segments on the screen that are exactly this text."""
+    strips = app.screen._compositor.render_strips(app.size)
+    return [segment.style for strip in strips for segment in strip if segment.text == text and segment.style]
+
+
+@pytest.mark.parametrize("theme", ["dark", "light", "no colours"])
+def test_colours_of_output_are_those_of_the_theme_and_the_model_gets_clean_text(tmp_path: Path, theme: str) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "test it")
+        await idle(pilot, app)
+        palette = app.palette
+        assert "passed FAIL end" in shown(app)
+        (passed,), (failed,) = styles_of(app, "passed"), styles_of(app, "FAIL")
+        assert passed.bold
+        assert failed.reverse
+        if palette.colours:
+            assert passed.color == palette.success.color
+            assert failed.color == palette.error.color
+            assert palette.dark == (theme == "dark")
+        else:
+            assert theme == "no colours"
+            assert passed.color in (None, Color.default())
+        result = desk.transport.requests[-1]["messages"][-1]
+        assert "\x1b" not in str(result)
+        assert "passed FAIL end" in str(result)
+
+    desk = Desk(
+        tmp_path,
+        reply(call("Bash", command=COLOURED)),
+        "Done.",
+        permission_mode=PermissionMode.BYPASS,
+        theme="dark" if theme == "no colours" else theme,
+        variables={"NO_COLOR": "1"} if theme == "no colours" else {},
+    )
+    desk.play(script)

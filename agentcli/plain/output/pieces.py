@@ -11,7 +11,8 @@ from agentcli.core.frozen import frozen
 
 TextStyle = Literal["text", "strong", "quiet", "mark", "added", "removed", "warning", "error"]
 
-TextRuns = tuple[tuple[str, TextStyle], ...]
+TextRuns = tuple[tuple[str, TextStyle | str], ...]
+"""Text with its style: one of `TextStyle`, or the look of a colour span in the output of a program."""
 
 
 @frozen

@@ -12,6 +12,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import TAB, continued_output, plain_line, plain_text
 from agentcli.core.text.plural import counted
+from agentcli.core.text.terminal_colours import ColourSpan, checked_spans
 from agentcli.core.text.unified_diff import LineKind, is_diff, line_kinds
 from agentcli.core.tool_errors import unwrapped
 from agentcli.interactive.wording import tool_outcome
@@ -62,6 +63,10 @@ def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]
     if rows == [""] or (event.name in _SILENT and not failed and not verbose):
         return []
     lines = [line(f"{INDENT}{_row(row)}", "quiet") for row in rows]
+    if (spans := checked_spans(event.display.get("colours"))) and "\n".join(rows).startswith(
+        _string(event.display, "text")
+    ):
+        lines = [TextLine(((INDENT, "quiet"), *runs)) for runs in _coloured(rows, spans)]
     if event.name in _SHELLS and is_diff("\n".join(rows)):
         lines = diff_output("\n".join(_cut(row) for row in rows), "quiet")
         lines = [TextLine(((INDENT, "quiet"), *one.runs)) for one in lines]
@@ -70,6 +75,29 @@ def _text(event: ev.ToolFinished, failed: bool, verbose: bool) -> list[TextLine]
     if event.name in _SHELLS:
         return _tail(lines, _FAILED_ROWS if failed else _SHELL_ROWS)
     return capped(lines, _FAILED_ROWS if failed else _ROWS)
+
+
+def _coloured(rows: Sequence[str], spans: Sequence[ColourSpan]) -> Iterator[list[tuple[str, str]]]:
+    """Rows with the colours that the program gave them."""
+    start, first = 0, 0
+    for row in rows:
+        cut = _cut(row)
+        while first < len(spans) and spans[first][1] <= start:
+            first += 1
+        runs: list[tuple[str, str]] = []
+        place = column = 0
+        for begin, end, look in (*spans[first:], (start + len(cut), start + len(cut), "")):
+            begin, end = min(begin - start, len(cut)), min(end - start, len(cut))
+            for part, style in ((cut[place : max(place, begin)], "quiet"), (cut[max(place, begin) : end], look)):
+                # Tab stops count from the beginning of the row.
+                shown = (" " * (column % TAB) + part).expandtabs(TAB)[column % TAB :]
+                column += len(shown)
+                runs.append((shown, style))
+            place = max(place, end)
+            if place >= len(cut):
+                break
+        start += len(row) + 1
+        yield [run for run in runs if run[0]]
 
 
 class RunningOutput:

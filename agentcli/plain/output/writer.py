@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.text.plaintext import spell_hidden_in_piece
 from agentcli.plain.output.markdown import MarkdownCutter, MarkdownPart
-from agentcli.plain.output.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextStyle
+from agentcli.plain.output.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextRuns, TextStyle
 
 if TYPE_CHECKING:
     from agentcli.plain.output.rendering import Renderer
@@ -110,7 +110,7 @@ class BareWriter(Writer):
         return text
 
 
-_COLOURS: Mapping[TextStyle, str] = MappingProxyType(
+_COLOURS: Mapping[str, str] = MappingProxyType(
     {
         "strong": "1",
         "quiet": "2",
@@ -121,8 +121,26 @@ _COLOURS: Mapping[TextStyle, str] = MappingProxyType(
         "error": "31",
     }
 )
-_WITHOUT: Mapping[TextStyle, str] = MappingProxyType({"strong": "1", "quiet": "2", "mark": "1", "error": "1"})
+_WITHOUT: Mapping[str, str] = MappingProxyType({"strong": "1", "quiet": "2", "mark": "1", "error": "1"})
 """Codes with NO_COLOR."""
+
+
+_ATTRIBUTE_CODES = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7", "strike": "9"}
+_HUE_CODES = {
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+    "grey": "90",
+}
+
+
+def _output_code(look: str, *, colours: bool) -> str:
+    """Code for the look of a colour span (`core/text/terminal_colours.py`)."""
+    codes = {**_ATTRIBUTE_CODES, **(_HUE_CODES if colours else {})}
+    return ";".join(codes[word] for word in look.split() if word in codes)
 
 
 class ColourWriter(Writer):
@@ -193,14 +211,14 @@ class ColourWriter(Writer):
         runs = self._laid_out(piece) if piece.prose else piece.runs
         return "".join(self._dressed(text, look) for text, look in runs) + "\n"
 
-    def _laid_out(self, piece: TextLine) -> tuple[tuple[str, TextStyle], ...]:
+    def _laid_out(self, piece: TextLine) -> TextRuns:
         *marks, (text, look) = piece.runs
         indent = " " * sum(len(mark) for mark, _look in marks)
         return (*marks, (wrapped(text, max(NARROWEST, self._width()), indent), look))
 
-    def _dressed(self, text: str, look: TextStyle) -> str:
-        code = self._codes.get(look)
-        if code is None or not text:
+    def _dressed(self, text: str, look: TextStyle | str) -> str:
+        code = self._codes.get(look) or _output_code(look, colours=self._colours)
+        if not code or not text:
             return text
         # Each line separately: output between them must not inherit a style.
         return "\n".join(f"\x1b[{code}m{row}\x1b[0m" if row else "" for row in text.split("\n"))

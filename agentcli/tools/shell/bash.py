@@ -20,6 +20,7 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.processes.shell import has_control_characters, shown_command
 from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.terminal_colours import moved
 from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, is_encodable, object_schema, os_failure
 from agentcli.tools.files.read_cache import CommandRun
@@ -131,7 +132,7 @@ async def _foreground(command: ShellCommand, context: ToolContext, signal: Abort
                 if await command.wait(min(_PROGRESS_SECONDS, left)):
                     break
                 if text := command.output.fresh():
-                    yield Progress(text, {"bytes": command.output.bytes, "lines": command.output.line_breaks})
+                    yield Progress(text, _progress_data(command.output))
         ending = _ending(command, signal)
         if ending is CommandEnding.TIMED_OUT and shells is not None and not shells.full:
             unhook()
@@ -154,6 +155,11 @@ async def _foreground(command: ShellCommand, context: ToolContext, signal: Abort
         unhook()
         if not in_background:
             await command.aclose()
+
+
+def _progress_data(output: CollectedOutput) -> Json:
+    colours = {"colours": [list(span) for span in output.fresh_colours]} if output.fresh_colours else {}
+    return {"bytes": output.bytes, "lines": output.line_breaks, **colours}
 
 
 def _ending(command: ShellCommand, signal: AbortSignal) -> CommandEnding:
@@ -199,7 +205,8 @@ def _result(
 ) -> Output:
     """The result of a command that has ended. `seconds`: its time limit; `reason`: of an abort."""
     output = command.output
-    text = output.text().strip("\n")
+    whole = output.text()
+    text = whole.strip("\n")
     notes: list[str] = []
     new_cwd: Path | None = None
     wanted_hosts: tuple[str, ...] | None = None
@@ -239,7 +246,12 @@ def _result(
         is_error=ending is not CommandEnding.EXITED or command.code != 0 or command.stopped_by_sandbox,
         is_exit_code=ending is CommandEnding.EXITED and not command.stopped_by_sandbox,
         summary=summary,
-        display={"kind": "text", "text": text, **({"lines": output.lines} if output.is_cut else {})},
+        display={
+            "kind": "text",
+            "text": text,
+            **({"lines": output.lines} if output.is_cut else {}),
+            **_colours(output, len(whole.lstrip("\n")) - len(whole), len(text)),
+        },
         structured={
             "output": text,
             "exit_code": command.code,
@@ -251,6 +263,12 @@ def _result(
         wanted_hosts=wanted_hosts,
         notices=findings,
     )
+
+
+def _colours(output: CollectedOutput, offset: int, size: int) -> Json:
+    """Colours of the text for a display, if there are any."""
+    spans = [list(span) for span in moved(output.colours(), offset, size)]
+    return {"colours": spans} if spans else {}
 
 
 def _wanted_hosts(command: ShellCommand, text: str, context: ToolContext) -> tuple[str, ...] | None:

@@ -16,8 +16,10 @@ from agentcli.core.aio import in_thread
 from agentcli.core.text.format import byte_size
 from agentcli.core.text.plaintext import ControlStripper, last_states, plain_bytes
 from agentcli.core.text.plural import counted
+from agentcli.core.text.terminal_colours import ColourSpan, moved
 from agentcli.tools.files.encoding import looks_binary
 from agentcli.tools.shell.latest_rows import LONGEST_ROW, LatestRows
+from agentcli.tools.shell.output_colours import OutputColours
 
 SHOWN = 30_000
 """Characters for the model; half from the beginning, half from the end."""
@@ -69,12 +71,23 @@ class HeadAndTail:
 
     def text(self, where: str) -> str:
         """The text. `where` names the location of the rest."""
+        return "".join(self._parts(where))
+
+    def _parts(self, where: str) -> tuple[str, str, str]:
+        """The beginning, a note about the omission, and the end."""
         if not self.overflowed:
-            return self._head + self._tail
+            return self._head, "", self._tail
         tail = self._tail[-_HALF:]
         left_out = self.characters - _HALF - len(tail)
         number = f"{'about ' if self._is_estimate else ''}{counted(left_out, 'character')}"
-        return f"{self._head}\n\n[… {number} left out{where} …]\n\n{tail}"
+        return self._head, f"\n\n[… {number} left out{where} …]\n\n", tail
+
+    def placed(self, spans: Sequence[ColourSpan], where: str) -> list[ColourSpan]:
+        """Spans of everything that was added, by their places in `text(where)`."""
+        head, note, tail = self._parts(where)
+        before = len(head) + len(note)
+        in_tail = moved(spans, len(tail) - self.characters, len(tail))
+        return [*moved(spans, 0, len(head)), *moved(in_tail, before, before + len(tail))]
 
 
 class _SkippedBytes:
@@ -116,6 +129,7 @@ class CollectedOutput:
         """The last line, which may still be overwritten."""
         self._screen = LatestRows()
         self._whole = HeadAndTail()
+        self._colours = OutputColours(_HALF)
         self._unread = HeadAndTail()
         self._skipped = _SkippedBytes()
         self._pending: list[str] = []
@@ -170,7 +184,7 @@ class CollectedOutput:
             self._line = self._line[self._line.rstrip(b"\r").rfind(b"\r") + 1 :]
         if len(self._line) > LONGEST_ROW:
             end, self._line = len(data), b""
-        self._take(self._plain(data[:end]))
+        self._take(self._plain(data[:end]), data[:end])
 
     def _plain(self, data: bytes) -> str:
         is_inside = self._decoder.getstate()[0] or self._stripper.held
@@ -189,20 +203,26 @@ class CollectedOutput:
             self._stripper = ControlStripper()
             self._line = b""
             self._whole.skip(skipped.dropped)
+            self._colours.skip(skipped.dropped)
             self._unread.skip(skipped.dropped)
         self._read(rest)
 
     async def finish(self) -> None:
         self._read_skipped()
-        rest, self._line = self._plain(self._line), b""
-        rest += self._stripper.feed(self._decoder.decode(b"", final=True)) + self._stripper.finish()
-        self._take(rest)
+        line, self._line = self._line, b""
+        self._take(self._plain(line), line)
+        self._take(self._stripper.feed(self._decoder.decode(b"", final=True)) + self._stripper.finish(), b"")
         if self._whole.overflowed:
             await self._flush()
 
     def fresh(self) -> str:
         """The newest text since the last call, in the form of `ToolProgressed.text`."""
         return "" if self._is_binary else self._screen.take()
+
+    @property
+    def fresh_colours(self) -> list[ColourSpan]:
+        """Colours of the text that `fresh` last returned, without its carriage return."""
+        return self._screen.colours
 
     @property
     def characters(self) -> int:
@@ -227,11 +247,15 @@ class CollectedOutput:
         """The text for the model. Call after `finish`."""
         return self._shown(self._whole)
 
+    def colours(self) -> list[ColourSpan]:
+        """Colours of `text()`. Call after `finish`."""
+        return [] if self._is_binary else self._whole.placed(self._colours.spans(), self._where())
+
     async def take_unread(self) -> str:
         """Head and tail of the output since the last call; the file has all of it."""
         self._read_skipped()
         line, self._line = self._line, b""
-        self._take(self._plain(line))
+        self._take(self._plain(line), line)
         unread, self._unread = self._unread, HeadAndTail()
         if unread.overflowed:
             await self._flush()
@@ -255,10 +279,11 @@ class CollectedOutput:
             return f"; see {self._path}, which has the first {size}"
         return f"; all of it is in {self._path} ({size})"
 
-    def _take(self, text: str) -> None:
+    def _take(self, text: str, raw: bytes) -> None:
         if not text:
             return
         self._whole.add(text)
+        self._colours.add(raw, text)
         self._unread.add(text)
         # Everything is kept in memory until it is known whether a file is needed.
         if self._path is not None and not self._file_failed and self._written < FILE_LIMIT:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from threading import Thread
 
+from agentcli.core.text.terminal_colours import ColourSpan
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.markdown.flow import Flow
 from agentcli.tui.blocks.markdown.highlight import warm
@@ -36,7 +37,7 @@ class AnswerBlock(Block):
         """Pieces of the text that are not laid out yet."""
         self._was_shown = False
 
-    def grow(self, text: str) -> None:
+    def grow(self, text: str, colours: Sequence[ColourSpan] = ()) -> None:
         if self._parts is None:
             self._parts = [self.item.text]
         self._parts.append(text)

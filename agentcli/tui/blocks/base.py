@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from textual.strip import Strip
 
+from agentcli.core.text.terminal_colours import ColourSpan
 from agentcli.tui.model import Item, pack_item
 from agentcli.tui.theme.palette import Palette
 
@@ -50,7 +51,7 @@ class Block(ABC):
         self.item = item
         self.forget()
 
-    def grow(self, text: str) -> None:
+    def grow(self, text: str, colours: Sequence[ColourSpan] = ()) -> None:
         raise NotImplementedError
 
     def count_lines(self, line_breaks: int) -> None:  # noqa: B027 -- only calls have output that `grow` omits

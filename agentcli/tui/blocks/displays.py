@@ -15,8 +15,10 @@ from rich.style import Style
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import terminal_line
+from agentcli.core.text.terminal_colours import ColourSpan, checked_spans
 from agentcli.core.text.unified_diff import FileDiff, Hunk, is_diff, parse, parse_files
 from agentcli.tui.blocks.base import BlockLine
+from agentcli.tui.blocks.coloured import Coloured
 from agentcli.tui.blocks.diff import rows as diff
 from agentcli.tui.blocks.diff.layout import DiffLayout, DiffLook, FileView
 from agentcli.tui.blocks.markdown.languages import language_of
@@ -78,18 +80,20 @@ def _entries(values: Mapping[str, Any], key: str) -> list[Json]:
     return [entry for entry in found[:_MOST_LISTED] if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
-def text(value: str, view: DisplayView, total: int = 0) -> Rows:
+def text(value: str, view: DisplayView, total: int = 0, colours: Sequence[ColourSpan] = ()) -> Rows:
     """`total`: line count of the full text if `value` is only its beginning and end; 0 if it is complete."""
     if view.name in _SILENT and not view.expanded and not view.failed:
         return Rows(hidden=int(bool(value.strip())))
     if view.name in SHELLS and is_diff(value):
         return _diff_output(value, view)
+    style = Coloured(colours, view.palette, view.palette.muted) if colours else view.palette.muted
     if view.name in SHELLS and not view.expanded:
         rows = _FAILED_ROWS if view.failed else _SHELL_ROWS
-        found = tail(value, view.width, rows, view.palette.muted, view.before)
+        found = tail(value, view.width, rows, style, view.before)
         shown = value.rstrip("\n").count("\n") + 1 - found.hidden
         return replace(found, hidden=total - shown) if found.hidden and total > shown else found
-    return head(value.strip("\n"), view.width, view.rows(_TEXT_ROWS), view.palette.muted, view.before)
+    value = value if colours else value.strip("\n")
+    return head(value, view.width, view.rows(_TEXT_ROWS), style, view.before)
 
 
 def _unknown(display: Json, view: DisplayView) -> Rows:
@@ -319,6 +323,8 @@ _KINDS: Mapping[str, Callable[[Json, DisplayView], Rows]] = {
     "plan": lambda display, view: markdown(_string(display, "plan"), view, view.rows(_PLAN_ROWS)),
     "questions": _questions,
     "search": _search,
-    "text": lambda display, view: text(_string(display, "text"), view, _number(display, "lines")),
+    "text": lambda display, view: text(
+        _string(display, "text"), view, _number(display, "lines"), checked_spans(display.get("colours"))
+    ),
     "todos": _todos,
 }

@@ -16,6 +16,7 @@ from textual.strip import Strip
 from agentcli.core.frozen import frozen
 from agentcli.core.text.plural import counted
 from agentcli.tui.blocks.base import BlockLine
+from agentcli.tui.blocks.coloured import Coloured
 from agentcli.tui.blocks.wrap import Run, clip, wrap
 from agentcli.tui.theme.palette import Palette
 
@@ -49,7 +50,12 @@ def size(runs: Iterable[Run]) -> int:
     return sum(cell_len(text) for text, _style in runs)
 
 
-def head(text: str, width: int, rows: int, style: Style, before: Sequence[Run] = ()) -> Rows:
+def styled(text: str, start: int, end: int, style: Style | Coloured) -> list[Run]:
+    """A part of a text as runs."""
+    return style.runs(text, start, end) if isinstance(style, Coloured) else [(text[start:end], style)]
+
+
+def head(text: str, width: int, rows: int, style: Style | Coloured, before: Sequence[Run] = ()) -> Rows:
     """The first rows. If only one more is left, it is included: a line about it would take as much room."""
     text = text.rstrip("\n")
     if not text.strip():
@@ -60,14 +66,14 @@ def head(text: str, width: int, rows: int, style: Style, before: Sequence[Run] =
     while len(lines) <= rows + 1 and place <= len(text):
         end = text.find("\n", place)
         end = len(text) if end < 0 else end
-        lines += wrap([(text[place : min(end, place + most)], style)], width, before, before)
+        lines += wrap(styled(text, place, min(end, place + most), style), width, before, before)
         if end - place <= most:
             complete.append(len(lines))
         place = end + 1
     return _cut(lines, complete, text.count("\n") + 1, rows)
 
 
-def tail(text: str, width: int, rows: int, style: Style, before: Sequence[Run] = ()) -> Rows:
+def tail(text: str, width: int, rows: int, style: Style | Coloured, before: Sequence[Run] = ()) -> Rows:
     text = text.rstrip("\n")
     if not text.strip():
         return Rows()
@@ -78,7 +84,7 @@ def tail(text: str, width: int, rows: int, style: Style, before: Sequence[Run] =
         start = text.rfind("\n", 0, end) + 1
         # Skip in whole steps: a start that moves with every character would wrap differently each time.
         skipped = max(0, (end - start) // most - 1) * most
-        part = wrap([(text[start + skipped : end], style)], width, before, before)
+        part = wrap(styled(text, start + skipped, end, style), width, before, before)
         parts.append(part)
         taken += len(part)
         if not skipped:

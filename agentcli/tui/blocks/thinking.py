@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentcli.core.text.format import elapsed
+from agentcli.core.text.terminal_colours import ColourSpan
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.growing_text import LiveText
 from agentcli.tui.blocks.rows import MOST_ROWS, head, joined, margin
@@ -24,7 +25,7 @@ class ThoughtsBlock(Block):
         self._grown: LiveText | None = None if _is_whole(item) else LiveText(item.text, _KEPT)
         """Text so far; None if the item has all of it."""
 
-    def grow(self, text: str) -> None:
+    def grow(self, text: str, colours: Sequence[ColourSpan] = ()) -> None:
         if self._grown is None:
             self._grown = LiveText(self.item.text, _KEPT)
         self._grown.add(text)
@@ -60,9 +61,9 @@ class ThoughtsBlock(Block):
         if self.item.seconds is not None or self._grown is None:
             return joined(head(self.source.strip("\n"), width, MOST_ROWS, style, before), width, palette, before)
         if self.expanded:
-            return self._grown.all(width, style, before).lines
+            return self._grown.all(width, palette, style, before).lines
         # No "… more lines above" here: the header already shows that it is in progress.
-        return self._grown.tail(width, _ROWS, style, before).lines
+        return self._grown.tail(width, _ROWS, palette, style, before).lines
 
 
 def _is_whole(item: Item) -> bool:

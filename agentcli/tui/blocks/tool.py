@@ -11,6 +11,7 @@ from rich.style import Style
 from agentcli.core.messages import Json
 from agentcli.core.text.format import duration, elapsed
 from agentcli.core.text.plaintext import plain_text
+from agentcli.core.text.terminal_colours import ColourSpan
 from agentcli.core.text.unified_diff import is_diff
 from agentcli.core.tool_errors import unwrapped
 from agentcli.tui.blocks.base import Block, BlockLine
@@ -65,8 +66,8 @@ class ToolBlock(Block):
         elif self.item.status not in (*_OPEN, "interrupted", "failed"):
             self._live = None
 
-    def grow(self, text: str) -> None:
-        self._begun().add(text)
+    def grow(self, text: str, colours: Sequence[ColourSpan] = ()) -> None:
+        self._begun().add(text, colours)
         self._body = None
 
     def count_lines(self, line_breaks: int) -> None:
@@ -169,8 +170,8 @@ class ToolBlock(Block):
         if self._live is None:
             return Rows()
         if self.expanded:
-            return self._live.all(width, palette.muted, before)
-        return self._live.tail(width, _LIVE_ROWS, palette.muted, before)
+            return self._live.all(width, palette, palette.muted, before)
+        return self._live.tail(width, _LIVE_ROWS, palette, palette.muted, before)
 
 
 def _texts(display: Json) -> Iterator[str]:

@@ -38,8 +38,8 @@ class TranscriptItems:
                 case Add(item):
                     self._add(item)
                     more = True
-                case Grow(id, text):
-                    more |= self._change(id, lambda block, text=text: block.grow(text))  # type: ignore[misc]
+                case Grow(id, text, colours):
+                    more |= self._change(id, lambda block, grown=(text, colours): block.grow(*grown))  # type: ignore[misc]
                 case CountLines(id, line_breaks):
                     self._change(id, lambda block, count=line_breaks: block.count_lines(count))  # type: ignore[misc]
                 case Replace(item):

@@ -13,6 +13,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.terminal_colours import ColourSpan
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import Item
 from agentcli.tui.theme.palette import Palette
@@ -30,7 +31,7 @@ class BrokenBlock(Block):
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         return [cannot_show(self.error, width, palette.error)]
 
-    def grow(self, text: str) -> None:
+    def grow(self, text: str, colours: Sequence[ColourSpan] = ()) -> None:
         """Ignored: there is no content to extend."""
 
 
