@@ -48,6 +48,9 @@ RESULT_DATA = "result_data"
 `ended`: id of the background command whose end the result reports, "" if it still runs. `plan`: the plan as the user
 approved it."""
 
+EXTENDS_ANSWER = "extends_answer"
+"""Meta key of a message of agentcli that asks the model to extend its finished answer."""
+
 SUMMARY = "summary"
 """Meta key of a compaction's summary: its text for the user, without what is added for the model."""
 

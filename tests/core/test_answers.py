@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from agentcli.core.answers import answers
-from agentcli.core.messages import COPY_OF, Message, Origin, TextBlock, ToolUseBlock, user_message
+from agentcli.core.messages import COPY_OF, EXTENDS_ANSWER, Message, Origin, TextBlock, ToolUseBlock, user_message
 
 
 def said(text: str, stop_reason: str | None = "end_turn", **meta: str) -> Message:
@@ -32,3 +32,10 @@ def test_a_cut_reply_with_a_call_is_an_answer_of_its_own() -> None:
     content = (TextBlock("Looking."), ToolUseBlock("1", "Look", {}))
     called = Message("assistant", content, "c", Origin.REPLY, stop_reason="max_tokens")
     assert answers([called, said("Done.")]) == ["Looking.", "Done."]
+
+
+def test_replies_that_a_token_target_asked_for_are_paragraphs_of_the_answer() -> None:
+    asked = user_message("Go on.", "r", Origin.RECOVERY, {EXTENDS_ANSWER: True})
+    log = [said("One.\n"), asked, said("Two is lo", "max_tokens"), said("ng."), asked, said("\nThree.")]
+    following = [user_message("new", "p", Origin.PROMPT), said("Else."), said("More.")]
+    assert answers([*log, *following]) == ["One.\n\nTwo is long.\n\nThree.", "Else.", "More."]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import Program
-from tests.support.scripts import reply
+from tests.support.scripts import call, reply
 from tests.support.server import LoopbackServer
 from tests.support.terminal import TerminalProgram, app_with
 
@@ -42,6 +42,24 @@ async def test_print_mode_prints_all_pieces(program: Program, form: str, script:
     else:
         result = ended.frames[-1]
         assert (result["subtype"], result["result"]) == ("success", whole)
+
+
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+async def test_print_mode_prints_every_piece_that_a_token_budget_asked_for(program: Program, form: str) -> None:
+    used = {"input_tokens": 10, "output_tokens": 400}
+    script: list[Any] = [
+        reply("The report.", usage=used),
+        reply("I check ", usage=used, stop_reason="max_tokens"),  # raised, so it is requested again
+        reply("I check one thing.", call("Glob", pattern="*.nothing"), usage=used),
+        reply("The check.\n", usage=used),
+        reply("Nothing useful is left.", usage={"input_tokens": 10, "output_tokens": 2_000}),
+    ]
+    async with LoopbackServer(*script) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "write", "--token-budget", "3000", "--output-format", form, "--verbose")
+    assert ended.code == 0, ended.err
+    whole = "The report.\n\nI check one thing.\n\nThe check.\n\nNothing useful is left."
+    assert ended.out == f"{whole}\n" if form == "text" else ended.frames[-1]["result"] == whole
 
 
 @pytest.mark.parametrize("arguments", [["--plain"], []])

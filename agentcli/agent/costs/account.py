@@ -9,7 +9,7 @@ from typing import Any
 
 from agentcli.agent.loop_state import EndReason
 from agentcli.core import events as ev
-from agentcli.core.answers import is_continued
+from agentcli.core.answers import AnswerTracker
 from agentcli.core.events import is_of_subagent
 from agentcli.core.frozen import slotted
 from agentcli.core.ids import Clock
@@ -38,7 +38,8 @@ class Account:
     api_duration_ms: int = 0
     text: str = ""
     earlier: str = ""
-    """Text so far of an answer that the next reply continues."""
+    """Text so far of an answer that the next reply continues or extends."""
+    answer: AnswerTracker = field(default_factory=AnswerTracker)
     denials: list[Json] = field(default_factory=list)
     ended: ev.LoopEnded | None = None
 
@@ -54,9 +55,11 @@ class Account:
                 pass
             case ev.ReplyStarted():
                 self.text = self.earlier
-            case ev.MessageAppended(message=message) if message.origin is Origin.REPLY and not message.is_copy:
-                self.text = self.earlier + message.text
-                self.earlier = self.text if is_continued(message) else ""
+            case ev.MessageAppended(message=message) if not message.is_copy:
+                if message.origin is Origin.REPLY:
+                    self.text = self.answer.joined(self.earlier, message.text)
+                self.answer.take(message)
+                self.earlier = self.text if self.answer.unfinished or self.answer.extends else ""
             case ev.NoticeRaised(code="command") if event.level != "error":
                 self.text = f"{self.text}\n{event.text}" if self.text else event.text
             case ev.LoopEnded():

@@ -21,7 +21,7 @@ from agentcli.context.compact import pinned_now
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortReason, AbortSignal
 from agentcli.core.ids import Ids
-from agentcli.core.messages import Message, Origin, user_message
+from agentcli.core.messages import EXTENDS_ANSWER, Message, Origin, user_message
 
 
 class FactCheck:
@@ -226,6 +226,7 @@ def transition_messages(decision: Continue, state: LoopState, outcome: TurnOutco
             text = words.OUTPUT_RECOVERY
         case Transition.TOKEN_BUDGET_CONTINUATION:
             text = words.token_budget(decision.data["remaining"])
+            return (user_message(text, ids.new(), Origin.RECOVERY, {EXTENDS_ANSWER: True}),)
         case Transition.STOP_HOOK_BLOCKING if decision.data.get("by") == "schema":
             text = "\n".join(decision.data["errors"])
         case Transition.STOP_HOOK_BLOCKING:
