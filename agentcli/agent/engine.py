@@ -336,6 +336,11 @@ class Engine:
         path = self._store.path
         return await in_thread(read_details, path) if path is not None else SessionDetails()
 
+    @property
+    def title(self) -> str:
+        """The name of the session; "" if it has none."""
+        return self._store.title
+
     def rename(self, title: str) -> None:
         """Set the name under which the session is listed and found."""
         self._store.set_title(title)

@@ -116,7 +116,7 @@ COMMANDS: tuple[Command, ...] = (
         pages_except=("reconnect", "enable", "disable", "login", "logout"),
         completes=lambda engine, _front_end: _mcp_completions(engine),
     ),
-    Command("rename", "Name this session", "<name>"),
+    Command("rename", "Show or change the name of this session", "[name]"),
     Command("copy", "Copy the last answer, the N-th last, or one of its code blocks", "[N|code [N]]", local=ALWAYS),
     Command("export", "Write the conversation to a Markdown file", "[file] [--thinking]", beside=True),
     Command("find", "Search the transcript", "[text]", local=ALWAYS),

@@ -298,8 +298,9 @@ async def test_the_context_is_counted_by_kind_and_a_session_renamed(tmp_path: Pa
         assert "prompts" in text
         items = engine.context.items()
         assert abs(sum(item.tokens for item in items) - engine.context.outlook().tokens) <= len(items), "they add up"
+        assert "This session has no name." in await said(engine, "/rename")
         assert "called Fresh name" in await said(engine, "/rename Fresh name")
-        assert "Give the name" in await refused(engine, "/rename")
+        assert "This session is called Fresh name." in await said(engine, "/rename")
 
 
 async def test_a_change_that_invalidates_the_cache_shows_its_cost(tmp_path: Path) -> None:

@@ -309,6 +309,8 @@ def test_clear_starts_a_new_session_and_resume_finds_the_old_one_which_is_contin
         await until(pilot, lambda: "first words" in shown(app))
         await sends(pilot, app, "/rename parser")
         await until(pilot, lambda: "is now called parser" in shown(app))
+        await sends(pilot, app, "/rename")
+        await until(pilot, lambda: "This session is called parser" in shown(app) and not app.chat.prompt.draft.text)
         app.leave()
         await until(pilot, lambda: app.farewell.endswith("To continue this session: agentcli -r parser"))
 
