@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from tests.e2e.program import Program
-from tests.support.scripts import call, fails, reply, say
+from tests.support.scripts import call, call_raw, fails, reply, say
 from tests.support.server import LoopbackServer
 
 pytestmark = pytest.mark.anyio
@@ -292,3 +292,26 @@ async def test_a_stream_json_line_attaches_files_unless_the_client_composed_it(p
     assert "content of a" not in json.dumps(first["messages"])
     assert text_of(first["messages"][0]).endswith("/help @a.txt")
     assert "1\\tcontent of a" in json.dumps(second["messages"][-1])
+
+
+async def test_a_call_nested_600_levels_deep_is_refused_and_its_session_resumed(program: Program) -> None:
+    deep = '{"a":' * 600 + "1" + "}" * 600
+    async with LoopbackServer(
+        reply(call_raw("Glob", f'{{"pattern": {deep}}}')), reply("Refused."), reply("Resumed.")
+    ) as server:
+        program.talk_to(server.url)
+        first = await program.run("-p", "go", "--output-format", "json")
+        assert (first.code, first.frames[0]["result"]) == (0, "Refused.")
+        [result] = server.bodies[1]["messages"][-1]["content"]
+        assert (result["type"], result["is_error"]) == ("tool_result", True)
+        second = await program.run("-p", "on", "-c")
+        assert (second.code, second.out, second.err) == (0, "Resumed.\n", "")
+        assert len(server.bodies[2]["messages"]) == 5
+
+
+async def test_a_theme_is_reported_as_unused_in_print_mode(program: Program) -> None:
+    async with LoopbackServer(reply(say("one"))) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "hi", "--theme", "nope")
+    assert (ended.code, ended.out) == (0, "one\n")
+    assert ended.err == "agentcli: --theme has no effect with -p: themes are for the app.\n"
