@@ -15,7 +15,7 @@ from agentcli.agent.costs.spending import Spending
 from agentcli.agent.engine_setup import EngineSetup, recall_front, resume_watch
 from agentcli.agent.file_changes import FileChanges
 from agentcli.agent.plugins.active_parts import Owned
-from agentcli.agent.ports import Attachments, Hooks
+from agentcli.agent.ports import END_SECONDS, Attachments, Hooks
 from agentcli.agent.profile import ModelSettings, price_of
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.questions import Questions, UserQuestion
@@ -121,6 +121,7 @@ class ConversationState:
         """Questions of MCP servers to the user; None: there are no servers."""
         self._reported_problems: set[str] = set()
         self._detached: set[asyncio.Task[None]] = set()
+        self._detached_hooks: set[asyncio.Task[None]] = set()
 
     def _new_agents(self) -> Agents:
         setup = self.setup
@@ -319,11 +320,29 @@ class ConversationState:
         stopped with it."""
         return None if self.controller is None or self.is_model_working else self.controller.signal
 
-    def detach(self, work: Coroutine[Any, Any, None]) -> None:
+    def detach(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a task beside the submissions that nothing waits for; `aclose` cancels it."""
         task = asyncio.get_running_loop().create_task(work)
         self._detached.add(task)
         task.add_done_callback(self._detached.discard)
+        return task
+
+    def detach_hook(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run hooks beside the submissions; `finish_hooks` waits for them."""
+        task = self.detach(work)
+        self._detached_hooks.add(task)
+        task.add_done_callback(self._detached_hooks.discard)
+
+    async def finish_hooks(self) -> None:
+        """Let detached hooks end by themselves or at their timeouts. The user has left an interactive session, so it
+        waits no longer than for SessionEnd hooks."""
+        if self._detached_hooks:
+            await asyncio.wait(self._detached_hooks, timeout=END_SECONDS if self.interactive else None)
+
+    def cancel_hooks(self) -> None:
+        """End the detached hooks, for which `Engine.aclose` waits otherwise."""
+        for task in self._detached_hooks:
+            task.cancel()
 
     def begin_session(self) -> None:
         """Start the SessionStart hooks, if there are hooks. The first prompt waits for them."""

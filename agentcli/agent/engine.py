@@ -72,6 +72,7 @@ class Engine:
         """The shell for commands that the user types after a `!`; `shell` runs one."""
         self.question = state.question
         self.take_notices = state.take_notices
+        self.cancel_hooks = state.cancel_hooks
         self.refresh_definitions = state.refresh_definitions
         self.take_definition_problems = state.take_definition_problems
 
@@ -502,7 +503,7 @@ class Engine:
         try:
             await state.agents.aclose()
             await state.background.aclose()
-            await state.hooks.after_session(reason)
+            await asyncio.gather(state.finish_hooks(), state.hooks.after_session(reason))
         finally:
             await state.aclose()
             state.log.record_mode(setup.permissions)

@@ -86,7 +86,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         budget_text=lambda: state.costs.budget_text,
         summaries=Summaries(setup.provider, requests, price, late) if setup.tuning.tool_summaries else None,
         late=late,
-        detach=state.detach,
+        detach_hook=state.detach_hook,
     )
 
 

@@ -26,6 +26,8 @@ EmitEvent = Callable[[Event], Awaitable[None]]
 """Puts an event into the stream of the submission."""
 StopSource = Literal["hook", "schema"]
 """What keeps a submission going or ends it: hooks, or the required structured output (`--json-schema`)."""
+END_SECONDS = 1.5
+"""Seconds that hooks get while a session ends, when the user waits for it."""
 
 
 @frozen
@@ -132,7 +134,7 @@ class Hooks:
         return StopVerdict()
 
     async def after_failure(self, text: str) -> None:
-        """StopFailure: runs in the background; nothing waits for it."""
+        """StopFailure: runs in the background; only the end of the session waits for it."""
 
     async def before_agent(self, agent_id: str, name: str, prompt: str) -> tuple[str, ...]:
         """A sub-agent starts; `name` is its type. Returns texts for it, added to its prompt."""

@@ -158,7 +158,7 @@ class HeadlessRun:
 
     def _stop(self, reason: AbortReason) -> None:
         session = self._session
-        if session is not None and session.submitting:
+        if session is not None and (session.submitting or self._ending):
             session.stop(reason)
         elif self._signals.exit_code is not None:
             # No submission is running that could end with a result: reading a pipe, or waiting for the next line.

@@ -66,6 +66,7 @@ class HeadlessSession:
         self._stop = reason
         self._stopped.set()
         self._engine.abort(reason)
+        self._engine.cancel_hooks()
 
     async def submit(
         self, prompt: Prompt, mentions: str | None = None, *, verbatim: bool = False, is_last: bool = False

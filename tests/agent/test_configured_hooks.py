@@ -21,7 +21,7 @@ from agentcli.hooks.rules import HookRule
 from agentcli.hooks.runner import HookPlace, HookRunner
 from agentcli.tools.base import Output
 from tests.support.fakes import Bench, FakeTool, LoopClock, bench, collect, only, result_of
-from tests.support.scripts import call, fails, reply
+from tests.support.scripts import call, fails, pause, reply
 from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
@@ -422,8 +422,48 @@ def test_an_api_error_runs_no_stop_hook_but_the_one_for_failures() -> None:
         b = with_hooks(fails(400, "bad"), rules=(rule("Stop", note), rule("StopFailure", note)))
         async with b.engine:
             assert result_of(await b.run()).is_error
-            await asyncio.sleep(0)
         assert seen == ["StopFailure"]
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("interactive", "seconds", "ended"), [(False, 50, True), (False, 70, False), (True, 1, True), (True, 2, False)]
+)
+def test_the_end_of_a_session_gives_failure_hooks_their_time(interactive: bool, seconds: float, ended: bool) -> None:
+    async def main() -> None:
+        seen: list[str] = []
+
+        async def slow(data: Json) -> None:
+            await asyncio.sleep(seconds)
+            seen.append(data["hook_event_name"])
+
+        b = with_hooks(fails(400, "bad"), rules=(HookRule("StopFailure", "", slow),), interactive=interactive)
+        async with b.engine:
+            began = asyncio.get_running_loop().time()
+            assert result_of(await b.run()).is_error
+            assert asyncio.get_running_loop().time() == began, "the result does not wait for them"
+        assert seen == (["StopFailure"] if ended else [])
+
+    run(main)
+
+
+def test_an_abort_runs_no_failure_hooks() -> None:
+    async def main() -> None:
+        seen: list[str] = []
+        too_long = fails(400, "prompt is too long: 300000 tokens > 200000 maximum", "invalid_request_error")
+        summary = reply(pause(5), "A summary.")
+        rules = (rule("StopFailure", lambda data: seen.append(data["error"])),)
+        b = with_hooks("First. " * 90, too_long, summary, rules=rules)
+        async with b.engine:
+            await b.run("one")
+            events = []
+            async for event in b.engine.submit("two"):
+                events.append(event)
+                if isinstance(event, ev.CompactionStarted):
+                    b.engine.abort()
+            assert result_of(events).terminal.startswith("aborted")
+        assert seen == []
 
     run(main)
 

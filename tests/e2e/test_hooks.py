@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.program import Program
-from tests.support.scripts import call, reply
+from tests.support.scripts import call, fails, reply
 from tests.support.server import LoopbackServer
 from tests.support.terminal import app_with
 
@@ -106,6 +108,29 @@ async def test_a_blocked_prompt_fails_the_run_without_a_request(program: Program
         assert ended.code == 1
         assert json.loads(ended.out)["errors"] == ["A hook blocked this prompt: No secrets."]
         assert server.requests == []
+
+
+async def test_a_failed_run_prints_its_result_and_then_waits_for_its_stop_failure_hooks(program: Program) -> None:
+    gate = program.work / "gate"
+    os.mkfifo(gate)
+    held = os.open(gate, os.O_RDWR)
+    async with LoopbackServer(fails(400, "no luck"), fails(400, "no luck")) as server:
+        program.talk_to(server.url)
+        configured = ("--settings", json.dumps(hooks("StopFailure", f"head -c 4 {gate}; cat > failed.json")))
+        running = await program.start("-p", "go", "--output-format", "stream-json", *FLAGS[2:], *configured)
+        assert (await running.frame("result"))["is_error"]
+        assert not (program.work / "failed.json").exists()
+        os.write(held, b"open")
+        assert (await running.finish()).code == 1
+        assert "no luck" in json.loads((program.work / "failed.json").read_text())["error"]
+
+        (program.work / "failed.json").unlink()
+        stuck = await program.start("-p", "go", "--output-format", "stream-json", *FLAGS[2:], *configured)
+        await stuck.frame("result")
+        stuck.signal(signal.SIGINT)
+        assert (await stuck.finish()).code == 128 + signal.SIGINT
+        assert not (program.work / "failed.json").exists()
+    os.close(held)
 
 
 async def test_the_session_starts_and_ends_with_its_hooks(program: Program) -> None:

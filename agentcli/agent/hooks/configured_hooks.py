@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import (
+    END_SECONDS,
     EmitEvent,
     Hooks,
     PostToolVerdict,
@@ -26,8 +27,6 @@ from agentcli.core.messages import Json, Origin, ToolResultBlock, ToolUseBlock
 from agentcli.hooks.answers import HookAnswer
 from agentcli.hooks.runner import HookRun, HookRunner, Occasion
 
-END_SECONDS = 1.5
-"""Timeout of SessionEnd hooks: the program waits for them when it ends."""
 _MOST_KEPT = 100
 
 

@@ -50,8 +50,8 @@ class LoopDependencies:
     """Summarises finished batches of tools in the background; None: off."""
     late: list[Event]
     """Events of background work, to be yielded by the loop."""
-    detach: Callable[[Coroutine[Any, Any, None]], None]
-    """Runs a task that nothing waits for (StopFailure hooks)."""
+    detach_hook: Callable[[Coroutine[Any, Any, None]], None]
+    """Runs StopFailure hooks, which only the end of the session waits for."""
 
     @property
     def context_limits(self) -> ContextLimits:

@@ -194,8 +194,9 @@ class Ending:
         for prompt in refused_prompts(self._state) if outcome.refused is not None else ():
             dependencies.compaction.view.repair("leave_out_prompt", prompt)
             yield ev.RequestRepaired(repair="leave_out_prompt", through=prompt, text=stop.text)
-        if stop.terminal is EndReason.PROMPT_TOO_LONG or outcome.failure is not None:
-            dependencies.detach(dependencies.extensions.hooks.after_failure(stop.text))
+        failed = stop.terminal is EndReason.PROMPT_TOO_LONG or outcome.failure is not None
+        if failed and outcome.aborted is None:
+            dependencies.detach_hook(dependencies.extensions.hooks.after_failure(stop.text))
         for message in terminal_messages(stop, outcome, dependencies.turn.ids):
             yield ev.MessageAppended(message=message)
         await dependencies.aclose()
