@@ -84,7 +84,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         pipeline=setup.pipeline,
         ask_about_budget=lambda: ask_about_budget(state, controller),
         budget_text=lambda: state.costs.budget_text,
-        summaries=Summaries(setup.provider, requests, price, late) if setup.tuning.tool_summaries else None,
+        summaries=Summaries(setup.provider, requests, price) if setup.tuning.tool_summaries else None,
         late=late,
         detach_hook=state.detach_hook,
     )

@@ -11,7 +11,8 @@ from enum import StrEnum
 from typing import Any
 
 from agentcli.context.estimate import message_tokens
-from agentcli.core.frozen import frozen, replace
+from agentcli.core.events import Event
+from agentcli.core.frozen import frozen, replace, slotted
 from agentcli.core.growing import growing
 from agentcli.core.messages import Message, Origin
 from agentcli.tools.base import ToolContext
@@ -79,6 +80,16 @@ class TokenProgress:
     """Output tokens since the last continuation."""
 
 
+@slotted
+class PendingSummary:
+    """The summary of a finished batch of tools, until its events were taken."""
+
+    ready: list[Event] = field(default_factory=list)
+    """Events that nobody has taken yet: costs, then the summary."""
+    is_made: bool = False
+    """Whether no further event comes."""
+
+
 @frozen
 class LoopState:
     """Everything that varies between iterations."""
@@ -104,6 +115,8 @@ class LoopState:
     """Whether the model was already warned that it repeats itself."""
     budget_spent: int | None = None
     """Tokens that this submission had spent at its last compaction; None before the first."""
+    pending_summaries: tuple[PendingSummary, ...] = ()
+    """Summaries of tool batches that are being made; each is yielded when it is ready, in whatever turn that is."""
     repeats_from: int = 0
     """Index of the first message in which to look for repetitions: the user allowed those before it."""
 
@@ -121,6 +134,18 @@ class LoopState:
 
     def adding(self, *messages: Message) -> LoopState:
         return replace(self, messages=growing(self.messages).adding(*messages))
+
+    def with_summary(self, summary: PendingSummary) -> LoopState:
+        pending = tuple(one for one in self.pending_summaries if one.ready or not one.is_made)
+        return replace(self, pending_summaries=(*pending, summary))
+
+    def take_summaries(self) -> list[Event]:
+        """Take the events of pending summaries that are ready."""
+        taken = []
+        for summary in self.pending_summaries:
+            taken += summary.ready
+            summary.ready.clear()
+        return taken
 
     def with_budget_carried(self, gained_tokens: int = 0) -> LoopState:
         """Record the tokens spent before a compaction. `gained_tokens`: output not yet counted in `tokens`."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from agentcli.agent.loop_state import (
     EndReason,
     Limits,
     LoopState,
+    PendingSummary,
     Stop,
     TokenProgress,
     Transition,
@@ -395,3 +397,13 @@ def test_every_combination_of_inputs_leads_to_a_decision(produced: TurnOutcome, 
 @given(outcomes, limits_strategy)
 def test_decide_is_pure(produced: TurnOutcome, limits: Limits) -> None:
     assert decide(STATE, produced, limits) == decide(STATE, produced, limits)
+
+
+@pytest.mark.parametrize("transition", list(Transition))
+def test_a_pending_tool_summary_outlives_every_transition(transition: Transition) -> None:
+    pending = STATE.with_summary(PendingSummary())
+    data = {"cap": 64_000, "results": ["a"], "remaining": 10}
+    after = next_state(pending, Continue(transition, data), 0)
+    assert after.pending_summaries[0] is pending.pending_summaries[0]
+    later = PendingSummary()
+    assert after.with_summary(later).pending_summaries == (*pending.pending_summaries, later)

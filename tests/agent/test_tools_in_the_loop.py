@@ -412,6 +412,22 @@ async def test_a_batch_summary_arrives_when_ready_without_blocking() -> None:
 
 
 @played
+async def test_a_batch_summary_is_yielded_after_a_recovery_in_between() -> None:
+    summary = reply(pause(3), "Looked around.", match="You write one short line")
+    cut = reply(pause(1), "Cut", stop_reason="max_tokens")
+    b = bench(
+        reply(call("Look")), cut, cut, reply(pause(5), "Done."), summary, tools=[FakeTool()],
+        tuning=Tuning(tool_summaries=True),
+    )  # fmt: skip
+    async with b.engine:
+        events = await b.run()
+    [ready] = [place for place, event in enumerate(events) if isinstance(event, ev.ToolBatchSummarised)]
+    before = [event.transition for event in only(events[:ready], ev.LoopContinued)]
+    assert before == ["next_turn", "max_output_tokens_escalate", "max_output_tokens_recovery"]
+    assert result_of(events).text == "CutDone."
+
+
+@played
 async def test_closing_the_generator_ends_a_running_tool() -> None:
     tool = FakeTool("Slow", safe=False, seconds=100)
     b = bench(reply(call("Slow")), "Next.", tools=[tool])

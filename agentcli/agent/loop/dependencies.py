@@ -9,7 +9,7 @@ from agentcli.agent.cache.watch import CacheWatch
 from agentcli.agent.context.compaction import CompactionDependencies
 from agentcli.agent.context.control import ContextControl
 from agentcli.agent.loop.turn import TurnDependencies
-from agentcli.agent.loop_state import Limits
+from agentcli.agent.loop_state import Limits, PendingSummary
 from agentcli.agent.ports import ContextLimits, Extensions, Staging
 from agentcli.agent.profile import ModelSettings
 from agentcli.agent.prompt_queue import PromptQueue
@@ -69,10 +69,9 @@ class LoopDependencies:
         """The dependencies of a compaction that starts now. `budget_spent` as in `LoopState`."""
         return replace(self.compaction, window=self.context_limits.window, budget_spent=budget_spent)
 
-    def summarise_tools(self, added: Sequence[Message], signal: AbortSignal) -> None:
+    def summarise_tools(self, added: Sequence[Message], signal: AbortSignal) -> PendingSummary | None:
         """Start a background summary of a finished batch of tools, if enabled; returns at once."""
-        if self.summaries is not None:
-            self.summaries.start(added, signal)
+        return self.summaries.start(added, signal) if self.summaries is not None else None
 
     def stage_collapses(self, log: Sequence[Message], estimate: int, signal: AbortSignal) -> None:
         """Start background summaries of old exchanges, if they may be needed soon; returns at once."""

@@ -55,7 +55,7 @@ class Exchange:
                         await self._compare_request()
                         for finding in self._cache_events(event):
                             yield finding
-                    for late in dependencies.take_late_events():
+                    for late in (*dependencies.take_late_events(), *self.state.take_summaries()):
                         yield late
             failure = turn.outcome.failure
             repair = _REPAIRS.get(failure.kind) if failure is not None else None

@@ -131,8 +131,8 @@ class Continuation:
         before, dependencies, decision, signal = self._state, self._dependencies, self._decision, self._signal
         transition = decision.transition
         has_results = transition is Transition.NEXT_TURN and bool(self._outcome.tool_results)
-        if has_results:
-            dependencies.summarise_tools(self._outcome.added, signal)
+        if has_results and (summary := dependencies.summarise_tools(self._outcome.added, signal)) is not None:
+            self._state = self._state.with_summary(summary)
         for message in transition_messages(decision, before, self._outcome, dependencies.turn.ids):
             yield self._added(message)
         if has_results or transition in (Transition.STOP_HOOK_BLOCKING, Transition.TOKEN_BUDGET_CONTINUATION):
@@ -200,7 +200,7 @@ class Ending:
         for message in terminal_messages(stop, outcome, dependencies.turn.ids):
             yield ev.MessageAppended(message=message)
         await dependencies.aclose()
-        for late in dependencies.take_late_events():
+        for late in (*dependencies.take_late_events(), *self._state.take_summaries()):
             yield late
         failure = outcome.failure
         yield ev.LoopEnded(

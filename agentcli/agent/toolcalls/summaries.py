@@ -1,6 +1,7 @@
 """One-line summaries of finished tool batches, made in the background by the small model (SPEC T10).
 
-Nothing waits for one: the loop takes finished ones in passing, and cancels the rest when it ends.
+Nothing waits for one: `LoopState` holds it until it is ready, and the loop yields it in passing. At its end the loop
+cancels the rest.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 
+from agentcli.agent.loop_state import PendingSummary
 from agentcli.agent.ports import PriceOf, Requests
 from agentcli.agent.side_call import SideCall
 from agentcli.core import events as ev
@@ -22,43 +24,46 @@ SHOWN_CHARACTERS = 600
 
 
 class Summaries:
-    def __init__(self, provider: Provider, requests: Requests, price: PriceOf, ready: list[ev.Event]) -> None:
-        """`ready` receives events; the loop takes them out."""
+    def __init__(self, provider: Provider, requests: Requests, price: PriceOf) -> None:
         self._provider = provider
         self._requests = requests
         self._price = price
-        self._ready = ready
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, added: Sequence[Message], signal: AbortSignal) -> None:
-        """Start a summary of the calls and results in these messages; returns at once."""
+    def start(self, added: Sequence[Message], signal: AbortSignal) -> PendingSummary | None:
+        """Start a summary of the calls and results in these messages; None without calls. Returns at once."""
         uses = [use for message in added for use in message.tool_uses]
         if not uses:
-            return
+            return None
         results = {result.tool_use_id: result for message in added for result in message.tool_results}
         described = "\n\n".join(
             f"{use.name} {str(use.input)[:SHOWN_CHARACTERS]}\n-> {results[use.id].text[:SHOWN_CHARACTERS]}"
             for use in uses
             if use.id in results
         )
-        coroutine = self._summarise(described, [use.id for use in uses], signal)
+        summary = PendingSummary()
+        coroutine = self._summarise(summary, described, [use.id for use in uses], signal)
         task = asyncio.get_running_loop().create_task(coroutine, name="tool summary")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return summary
 
     async def aclose(self) -> None:
         await cancel_and_wait(list(self._tasks))
 
-    async def _summarise(self, described: str, tool_use_ids: list[str], signal: AbortSignal) -> None:
+    async def _summarise(
+        self, summary: PendingSummary, described: str, tool_use_ids: list[str], signal: AbortSignal
+    ) -> None:
         call = SideCall(self._provider, self._price)
         try:
             async with aclosing(call.run(self._requests.small(SYSTEM, described), signal)) as events:
                 async for event in events:
                     if isinstance(event, ev.UsageReported):
-                        self._ready.append(event)
+                        summary.ready.append(event)
         finally:
+            summary.is_made = True
             if (lost := call.lost_usage()) is not None:
-                self._ready.append(lost)
+                summary.ready.append(lost)
         line = (call.text or "").strip().partition("\n")[0]
         if line:
-            self._ready.append(ev.ToolBatchSummarised(tool_use_ids=tool_use_ids, text=line[:200]))
+            summary.ready.append(ev.ToolBatchSummarised(tool_use_ids=tool_use_ids, text=line[:200]))
