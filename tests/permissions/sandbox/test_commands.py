@@ -204,7 +204,10 @@ async def test_the_exit_code_is_that_of_the_command(box: Box) -> None:
     assert (await box.run("kill -KILL $$")).is_error
 
 
-SLOW_CLEANUP = "trap 'sleep 0.3; echo cleaned > cleaned; exit 1' TERM; echo ready > ready; while :; do sleep 0.01; done"
+SLOW_CLEANUP = """trap 'sleep 0.3; echo cleaned > cleaned; exit 1' TERM
+until grep -q '^State:.S' /proc/$PPID/status; do :; done  # `timeout` forwards no signal before it waits
+echo ready > ready
+while :; do sleep 0.01; done"""
 
 
 @pytest.mark.parametrize(
