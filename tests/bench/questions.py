@@ -158,7 +158,7 @@ def _offered(call: Request, rights: Rights, policy: Policy, folder: Path) -> tup
     context = rights.context
     needs = _needs(call, rights, folder)
     choices = policy.suggest(call.tool, needs, context.cwd, context.working_dirs).choices()
-    return choices[1].rules if len(choices) > 1 else ()
+    return choices[0].rules if len(choices) > 1 else ()
 
 
 def questions(_runs: int) -> Report:
