@@ -33,7 +33,8 @@ class Grant:
     """The user did not see this command: it must not change files that hooks, editors, builds and package managers
     obey."""
     reads_only: bool = False
-    """It was proven to be read-only; git then runs no hooks and helpers for it."""
+    """It was proven to be read-only: its sandbox lets it change nothing and has no network, so that a wrong proof does
+    no harm, and git runs no hooks and helpers for it."""
     git_settings: bool = False
     """It may change the repository's own git configuration."""
 

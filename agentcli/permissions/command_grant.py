@@ -62,6 +62,8 @@ _WRITES_LAST_OPERAND = frozenset({"cp", "ln", "install", "rsync"})
 """Programs that only read all operands but the last one."""
 _CHANGES_ENTRIES = frozenset({"mv", "ln", "install", "mkdir", "rmdir", "rm", "sed", "rsync"})
 """Programs that create, replace or remove directory entries, so the folder must be writable, not only the file."""
+_SHOWS_NETWORK = frozenset({"ss", "netstat", "lsof"})
+"""Read-only programs that show nothing in a network of their own."""
 _REMOVING = frozenset({"rm", "rmdir", "mv"})
 
 
@@ -76,9 +78,9 @@ def grant_for(
     allow, deny = rules
     hosts = tuple(rule.spec for rule in allow if rule.tool == NETWORK and rule.spec)
     hosts += tuple(f"!{rule.spec}" for rule in deny if rule.tool == NETWORK and rule.spec) if hosts else ()
-    network: NetworkAccess = "default"
-    if mode is PermissionMode.AUTO:
-        network = "none" if only_reads else "hosts"
+    network: NetworkAccess = "hosts" if mode is PermissionMode.AUTO else "default"
+    if only_reads and not any(part.inner[0] in _SHOWS_NETWORK for part in parts):
+        network = "none"
     opened = (path for part in parts for path in _opened(part)) if approved else ()
     return Grant(
         network=network,

@@ -20,7 +20,14 @@ RUN = [
     "cat <<'EOF' # rm -rf src\n$(rm -rf src)\nEOF",
     "find src -name '*.py' -exec wc -l {} +",
 ]
-REFUSED = ['for f in src/*.py; do rm "$f"; done', 'echo "$(touch made)"', 'while read -r f; do cat "$f"; done < a.txt']
+RUNS_ITS_INPUT = "echo 'true]touch made' | sed -n 's/[]/]/;s|/e#|b|'"
+"""GNU sed reads a bracket here where a simpler parser reads a delimiter, and runs the rest of the line."""
+REFUSED = [
+    RUNS_ITS_INPUT,
+    'for f in src/*.py; do rm "$f"; done',
+    'echo "$(touch made)"',
+    'while read -r f; do cat "$f"; done < a.txt',
+]
 
 
 async def test_read_only_compounds_run_and_others_are_refused(program: Program) -> None:

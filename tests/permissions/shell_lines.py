@@ -863,6 +863,12 @@ sed '1W x' a
 sed '{p;w out
 sed '1{e id}' a
 sed 's/[/]x/y/w out' a
+sed -n 's/[]/]/;s|/e#|b|' a
+sed -n '/[]/]/e#/p' a
+sed 's/[ab]/x/' a
+sed 's/a\/b/c/' a
+sed 'y/a/b/' a
+sed '1{p}' a
 sed
 jq env a.json
 jq -n '$ENV.HOME'

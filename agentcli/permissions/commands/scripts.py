@@ -5,53 +5,21 @@ Conservative: each check accepts only the part of the language that it fully und
 
 from __future__ import annotations
 
-import re
-
 from agentcli.core.text.lazy_pattern import lazy_pattern
 
-_SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\[^\n]|\[\^?\]?[^\]/\n]*\])*/I?)"
-_SED_RANGE = rf"(?:{_SED_ADDRESS}(?:,(?:{_SED_ADDRESS}|[+~]\d+))?)?[ ]*!?[ ]*"
-_SED_COMMAND = lazy_pattern(rf"[ ]*{_SED_RANGE}(?:[pPdDnNgGhHxlz=]|[qQ]\d{{0,3}}|(?P<substitute>[sy]))")
+_SED_TEXT = r"(?:[^\\\[;\n%s]|\\[1-9.swSW+?()])*"
+"""Text between two delimiters without brackets, in which implementations of sed disagree about delimiters, and with
+escapes that all read in the same way."""
+_SED_PATTERN = f"/{_SED_TEXT % '/'}/"
+_SED_ADDRESS = rf"(?:\d+|\$|{_SED_PATTERN})"
+_SED_SUBSTITUTION = "|".join(rf"\{mark}{_SED_TEXT % mark}\{mark}{_SED_TEXT % mark}\{mark}" for mark in "/|,#@:")
+_SED_COMMAND = rf" *(?:{_SED_ADDRESS}(?:,{_SED_ADDRESS})?)? *!? *(?:[pd=]|q|s(?:{_SED_SUBSTITUTION})[gpI\d]*) *"
+_SED_SCRIPT = lazy_pattern(rf"{_SED_COMMAND}(?:[;\n]{_SED_COMMAND})*;?")
 
 
 def sed_only_prints(script: str) -> bool:
-    """Whether a sed script uses only `p d q = n N g G h H x s y`, without flags that write files or run programs."""
-    position = 0
-    if not script.strip():
-        return False
-    while position < len(script):
-        if script[position] in " ;\n":
-            position += 1
-            continue
-        found = _SED_COMMAND.match(script, position)
-        if found is None:
-            return False
-        position = found.end()
-        if found["substitute"]:
-            end = _substitution_end(script, position, found["substitute"])
-            if end is None:
-                return False
-            position = end
-        while position < len(script) and script[position] == " ":
-            position += 1
-        if position < len(script) and script[position] not in ";\n":
-            return False
-    return True
-
-
-def _substitution_end(script: str, position: int, command: str) -> int | None:
-    """Index after `/a/b/flags`; None if it is ambiguous."""
-    delimiter = script[position : position + 1]
-    if delimiter not in tuple("/|,#:@!%_+"):
-        return None
-    escaped = re.escape(delimiter)
-    piece = rf"((?:[^{escaped}\\\n]|\\[^\n])*)"
-    flags = r"[gpiI0-9]*" if command == "s" else ""
-    found = re.compile(f"{escaped}{piece}{escaped}{piece}{escaped}{flags}").match(script, position)
-    # Implementations of sed differ on a delimiter inside brackets.
-    if found is None or found.group(1).count("[") != found.group(1).count("]"):
-        return None
-    return found.end()
+    """Whether a sed script only prints, deletes and substitutes plain text, without brackets."""
+    return _SED_SCRIPT.fullmatch(script) is not None
 
 
 _AWK_FORBIDDEN = lazy_pattern(

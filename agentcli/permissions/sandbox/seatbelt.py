@@ -57,7 +57,7 @@ class SeatbeltLauncher(Launcher):
         self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
     ) -> Launch:
         temporary = self._temporary_folder()
-        text = profile(self._rules, temporary, git=uses_git(arguments))
+        text = profile(self._rules, temporary, git=uses_git(arguments), reads_only=grant.reads_only)
         own = str(temporary)
         kept = {name: value for name, value in environ.items() if name not in VARIABLES}
         kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOXED": self.name}
@@ -93,13 +93,14 @@ class SeatbeltLauncher(Launcher):
             return self._temporary
 
 
-def profile(rules: SandboxRules, temporary: Path, *, git: bool = False) -> str:
+def profile(rules: SandboxRules, temporary: Path, *, git: bool = False, reads_only: bool = False) -> str:
+    written = () if reads_only else (*rules.working_dirs, *rules.allow_write)
     lines = [
         "(version 1)",
         "(allow default)",
         "(deny file-write*)",
         '(allow file-write* (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (regex #"^/dev/fd/"))',
-        _rule("allow", "file-write*", (temporary, *rules.working_dirs, *rules.allow_write)),
+        _rule("allow", "file-write*", (temporary, *written)),
     ]
     for folder in rules.working_dirs:
         names = [*FOLDERS, *FILES, *([] if git else [".git"])]

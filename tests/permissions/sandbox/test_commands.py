@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.abort import AbortController, AbortReason
+from agentcli.core.grant import Grant
 from agentcli.core.processes.launch import Launcher
 from agentcli.tools.base import Output
 from agentcli.tools.shell.bash import Bash
 from tests.permissions.sandbox.box import SECRET, Box
+from tests.tools.running import text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -28,6 +30,18 @@ async def test_the_working_directory_is_writable_and_cd_is_kept(box: Box) -> Non
     assert (box.project / "made").read_text() == "x\n"
     assert output.new_cwd == box.project / "sub"
     assert str(output.content).splitlines()[0] == str(box.project / "sub")
+
+
+async def test_a_command_that_was_taken_for_read_only_changes_nothing_and_has_no_network(box: Box) -> None:
+    context = replace(box.context(), grant=Grant(reads_only=True, network="none"))
+    (box.project / "kept.txt").write_text("kept\n")
+    output = await box.run(
+        "rm kept.txt; echo x > made; echo y > /tmp/note; cat /tmp/note kept.txt; grep -c : /proc/net/dev",
+        context=context,
+    )
+    said = text_of(output).splitlines()
+    assert {"y", "kept", "1"} <= {*said}, "one network interface, the loopback"
+    assert [path.name for path in box.project.iterdir()] == ["kept.txt"]
 
 
 async def test_nothing_is_left_in_the_folders_after_a_command(box: Box) -> None:

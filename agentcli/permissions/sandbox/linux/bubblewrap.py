@@ -125,7 +125,8 @@ class BubblewrapLauncher(Launcher):
                 connection = ProxyConnection.through_proxy(grant.hosts, session, rules.upstream)
             protected = replace(protected, writable=self._not_replaceable(protected.writable))
             path, text = environ.get("PATH", ""), "".join(arguments[-1:])
-            mounts = Mounts(rules, masks, files, path, caches, command=text, is_git=uses_git(arguments))
+            is_git, reads_only = uses_git(arguments), grant.reads_only
+            mounts = Mounts(rules, masks, files, path, caches, command=text, is_git=is_git, reads_only=reads_only)
             variables = connection.variables(self._variables(files.temp, environ, caches))
             network = self.shares_network(grant)
             filter = self._system_call_filter(network)
@@ -241,6 +242,8 @@ class BubblewrapLauncher(Launcher):
     def shares_network(self, grant: Grant) -> bool:
         if self.rules.strict:
             return False
+        if grant.reads_only and not self.ability.network:
+            return True
         return grant.network == "all" or (grant.network == "default" and self.rules.network)
 
     def _offers_hosts(self, grant: Grant) -> bool:

@@ -45,7 +45,7 @@ class SessionFiles:
 
 class Mounts:
     """The mounts of one command, whose text is `command`. `is_git`: it runs git, which would record files that only
-    look removed or changed."""
+    look removed or changed. `reads_only`: nothing but its temp folder and caches is writable."""
 
     def __init__(
         self,
@@ -57,12 +57,14 @@ class Mounts:
         *,
         command: str,
         is_git: bool,
+        reads_only: bool,
     ) -> None:
         self._rules = rules
         self._masks = masks
         self._files = files
         self._caches = caches
         self._is_git = is_git
+        self._reads_only = reads_only
         self._shown = _shown(rules.home, search_path)
         self._neighbours = temp_folder.neighbours(rules.working_dirs, command)
 
@@ -97,6 +99,11 @@ class Mounts:
             if not is_below(str(folder), ("/run",)):
                 made += _bind(folder, writable=False)
         made += self._caches.mounts(resolved)
+        if self._reads_only:
+            # Read-only already, unless they are in a hidden folder.
+            for folder in self._rules.working_dirs:
+                made += _bind(folder, writable=False)
+            return made
         for folder in _unmovable((*self._rules.working_dirs, *self._further_writable(), *granted), resolved):
             made += _bind(folder, writable=True)
         for folder in protected.writable:
