@@ -26,6 +26,11 @@ class BackgroundCommands:
         return [*self.commands, *self._agents.tasks]
 
     @property
+    def any_runs(self) -> bool:
+        """Whether a command or an agent runs in the background."""
+        return any(task.status == "running" for task in self.tasks)
+
+    @property
     def commands(self) -> list[BackgroundTask]:
         """The background commands, without the agents."""
         return [shell.task for shell in self._shells.known()] if self._shells is not None else []

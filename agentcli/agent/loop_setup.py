@@ -86,6 +86,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         budget_text=lambda: state.costs.budget_text,
         summaries=Summaries(setup.provider, requests, price) if setup.tuning.tool_summaries else None,
         late=late,
+        runs_background=lambda: state.background.any_runs,
         detach_hook=state.detach_hook,
     )
 

@@ -118,7 +118,7 @@ class LoopState:
     pending_summaries: tuple[PendingSummary, ...] = ()
     """Summaries of tool batches that are being made; each is yielded when it is ready, in whatever turn that is."""
     repeats_from: int = 0
-    """Index of the first message in which to look for repetitions: the user allowed those before it."""
+    """Index of the first message in which to look for repetitions: those before it were allowed or reported."""
 
     @property
     def only_a_prompt(self) -> bool:
@@ -205,7 +205,7 @@ def next_state(state: LoopState, decision: Continue, gained_tokens: int) -> Loop
         changes["advised"] = True
     elif loop == "told":
         changes["warned_of_loop"] = True
-    if loop in ("allowed", "advised"):
+    if loop in ("allowed", "advised", "polling"):
         changes["repeats_from"] = len(state.messages)
     match decision.transition:
         case Transition.NEXT_TURN:

@@ -488,12 +488,15 @@ class CompactionFailed(Event):
 @frozen(kw_only=True)
 class LoopSuspected(Event):
     """The model repeats the same calls with the same results. With a `request_id`, a `PermissionRequested` asks whether
-    to continue; without one (non-interactive), the model is informed or the work ends."""
+    to continue; without one (non-interactive, or the calls wait for something), the model is informed or the work
+    ends."""
 
     name: str
     title: str
     times: int
     request_id: str = ""
+    seconds: float = 0.0
+    """How long the calls took."""
 
 
 @frozen(kw_only=True)

@@ -116,17 +116,13 @@ class HeadlessSession:
         if self._wait_background:
             stopped = asyncio.get_running_loop().create_task(self._stopped.wait())
             try:
-                while self._stop is None and self._runs_background:
+                while self._stop is None and self._engine.background.any_runs:
                     await self._show_changes(stopped)
             finally:
                 await cancel_and_wait([stopped])
         if self._stop is not AbortReason.SHUTDOWN:
             for event in await self._engine.background.stop_all():
                 await self._show(event)
-
-    @property
-    def _runs_background(self) -> bool:
-        return any(task.status == "running" for task in self._engine.background.tasks)
 
     async def _show_changes(self, stopped: asyncio.Task[bool]) -> None:
         """Wait for the next change of a background command, or for a signal."""

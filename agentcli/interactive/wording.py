@@ -178,7 +178,8 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
         case ev.PermissionDenied():
             return f"{plain_line(event.name)} was denied: {event.reason}", "info"
         case ev.LoopSuspected():
-            return f"{plain_line(event.title)}: the same result {event.times} times in a row", "warning"
+            during = f" in {duration(event.seconds)}" if event.seconds else ""
+            return f"{plain_line(event.title)}: the same result {event.times} times in a row{during}", "warning"
         case ev.RulesLearned():
             where = "for this session" if event.where == "session" else f"saved in {event.where}"
             return f"Allowed from now on ({where}): {', '.join(event.rules)}", "info"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.loop.repetition import REPEATS, repetition
+from agentcli.agent.loop.repetition import REPEATS, SECONDS, repetition
 from agentcli.context.compact import said_again
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -107,7 +108,6 @@ def test_parallel_calls_are_one_turn() -> None:
     ("name", "input", "patience"),
     [
         ("BashOutput", {"bash_id": "1"}, 20),
-        ("Bash", {"command": "sleep 30; cat state"}, 10),
         ("TodoWrite", {"todos": []}, 6),
         ("Bash", {"command": "make"}, 3),
     ],
@@ -116,6 +116,28 @@ def test_polling_counts_as_a_loop_only_after_many_repetitions(name: str, input: 
     one = turn((name, input, "the same"))
     assert times(*[one] * (patience - 1)) == 0
     assert times(*[one] * patience) == patience
+
+
+def waiting(seconds: float, times: int) -> list[list[Message]]:
+    [use, results] = turn(("Bash", {"command": "sleep 5; check"}, "not yet"))
+    return [[use, replace(results, meta={SECONDS: seconds} if seconds else {})]] * times
+
+
+@each_row(
+    ("seconds", "rounds", "background", "expected"),
+    [
+        (5.0, 9, False, None),
+        (5.0, 10, False, (10, 50.0, True)),
+        (0.0, 3, False, (3, 0.0, False)),
+        (0.0, 9, True, None),
+        (0.0, 10, True, (10, 0.0, True)),
+    ],
+)
+def test_calls_that_wait_may_change_and_are_reported_after_ten_rounds(
+    seconds: float, rounds: int, background: bool, expected: tuple[int, float, bool] | None
+) -> None:
+    found = repetition(log(*waiting(seconds, rounds)), background=background)
+    assert (found and (found.times, found.seconds, found.can_change)) == expected
 
 
 def test_approved_repetitions_are_not_counted_again() -> None:
@@ -260,5 +282,26 @@ def test_calls_with_different_results_are_no_loop() -> None:
             events = await collect(b.engine.submit("go"))
         assert only(events, ev.LoopSuspected) == []
         assert result_of(events).turns == 13
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize("interactive", [True, False])
+def test_polling_goes_on_with_a_notice_after_every_ten_rounds_and_no_question(interactive: bool) -> None:
+    async def main() -> None:
+        b = bench(
+            *[reply(call("Look", seconds=5))] * 25,
+            "It is there.",
+            tools=[FakeTool(safe=False)],
+            interactive=interactive,
+        )
+        async with b.engine:
+            events = await b.run()
+            assert result_of(events).text == "It is there."
+            assert only(events, ev.PermissionRequested) == []
+            assert [(e.times, e.seconds, e.request_id) for e in only(events, ev.LoopSuspected)] == [(10, 50.0, "")] * 2
+            told = [message.text for message in b.engine.messages if message.origin is Origin.RECOVERY]
+            assert len(told) == 2
+            assert "same result 10 times in a row in 50 s" in told[0]
 
     run_virtual(main)

@@ -88,6 +88,25 @@ async def test_a_signal_ends_the_wait_and_the_result_still_comes(program: Progra
     assert processes_in(program.work) == []
 
 
+async def test_a_run_that_polls_beside_a_background_command_goes_on_after_a_notice(program: Program) -> None:
+    polls = [reply(call("Bash", command="cat state"))] * 12
+    async with LoopbackServer(reply(LASTING), *polls, "Given up.") as server:
+        program.talk_to(server.url)
+        (program.work / "state").write_text("not yet")
+        ended = await program.run("-p", "wait for it", *ALLOWED)
+    assert (ended.code, ended.out) == (0, "Given up.\n")
+    assert "Bash has returned the same result 10 times in a row" in json.dumps(server.bodies[11]["messages"])
+
+
+async def test_the_same_call_without_anything_to_wait_for_still_ends_a_run(program: Program) -> None:
+    async with LoopbackServer(*[reply(call("Bash", command="cat state"))] * 4) as server:
+        program.talk_to(server.url)
+        (program.work / "state").write_text("the same")
+        ended = await program.run("-p", "look", *ALLOWED)
+    assert ended.code == 1
+    assert "The model was warned and did it again." in ended.err
+
+
 async def test_a_resumed_session_reports_each_command_and_no_id_repeats(program: Program) -> None:
     replies = [reply(LASTING), reply(say("Started.")), reply(call("BashOutput", bash_id="bash_1"), LASTING)]
     async with LoopbackServer(*replies, reply(say("I see.")), reply(say("Yes."))) as server:

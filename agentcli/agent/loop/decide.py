@@ -183,6 +183,9 @@ def _results(state: LoopState, outcome: TurnOutcome) -> LoopDecision:
     match outcome.loop_verdict.kind:
         case "continue":
             return Continue(Transition.NEXT_TURN, {**data, "loop": "allowed", "said": outcome.loop_verdict.said})
+        case "polling":
+            about = {"name": name, "times": times, "seconds": outcome.repetition.seconds}
+            return Continue(Transition.NEXT_TURN, {**data, "loop": "polling", **about})
         case "unattended" if not state.warned_of_loop:
             return Continue(Transition.NEXT_TURN, {**data, "loop": "told", "name": name, "times": times})
     return Stop(EndReason.LOOP_DETECTED, words.loop_detected(name, times, warned=state.warned_of_loop))

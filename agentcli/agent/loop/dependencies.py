@@ -50,6 +50,8 @@ class LoopDependencies:
     """Summarises finished batches of tools in the background; None: off."""
     late: list[Event]
     """Events of background work, to be yielded by the loop."""
+    runs_background: Callable[[], bool]
+    """Whether a background command or agent runs."""
     detach_hook: Callable[[Coroutine[Any, Any, None]], None]
     """Runs StopFailure hooks, which only the end of the session waits for."""
 

@@ -85,7 +85,12 @@ class Exchange:
         state = self.state = replace(self.state, messages=messages, tool_context=turn.context)
         repeated = None
         if turn.outcome.tool_results:
-            repeated = repetition(state.messages, state.repeats_from, advised=state.advised)
+            repeated = repetition(
+                state.messages,
+                state.repeats_from,
+                advised=state.advised,
+                background=self._dependencies.runs_background(),
+            )
         self.outcome = replace(
             turn.outcome,
             added=tuple(turn.added),

@@ -238,6 +238,8 @@ def transition_messages(decision: Continue, state: LoopState, outcome: TurnOutco
             text = refused_again(decision.data["name"], decision.data["times"])
         case Transition.NEXT_TURN if decision.data.get("loop") == "told":
             text = words.repeated(decision.data["name"], decision.data["times"])
+        case Transition.NEXT_TURN if decision.data.get("loop") == "polling":
+            text = words.polled(decision.data["name"], decision.data["times"], decision.data["seconds"])
         case Transition.NEXT_TURN if decision.data.get("said"):
             return (user_message(decision.data["said"], ids.new(), Origin.QUEUED),)
         case _:

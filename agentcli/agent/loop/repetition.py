@@ -2,10 +2,12 @@
 
 A repetition is three turns in a row, or three rounds of a cycle of up to three turns, that make the same calls with
 equal input and get the same results. It is read from the conversation, so it needs no state and works in a resumed
-session. A message of the user ends a repetition, and so does a reply without calls. Polling tools may repeat more often
-before the loop guard fires.
+session. A message of the user ends a repetition, and so does a reply without calls.
 
-In an interactive session the user is asked. Otherwise the model is warned once; if it continues, the submission ends.
+Calls that take time wait for something, as `sleep 5; check` does, and so does any call while a background task runs:
+the next result may differ. Such polling is never ended. The model and the user are notified after ten rounds, and again
+after ten more. If no time passes, the user is asked in an interactive session. Otherwise the model is warned once; if
+it continues, the submission ends.
 Calls that are refused repeatedly are answered with advice first, at the second refusal; repetitions are counted again
 from there.
 """
@@ -24,7 +26,6 @@ from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import Json, Message, Origin, ToolUseBlock
 from agentcli.core.permission import Answer
-from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
 
 REPEATS = 3
@@ -33,11 +34,14 @@ REFUSALS = 2
 DENIED = "denied"
 """Key in the meta of a message with results: ids of the calls that were refused."""
 _LONGEST_CYCLE = 3
-_POLLING_REPEATS: Mapping[str, int] = {"BashOutput": 20, "TodoWrite": 6, "StructuredOutput": 20}
+SECONDS = "seconds"
+"""Key in the meta of a message with results: how long the calls took, if that was at least `MIN_WAIT_SECONDS`."""
+MIN_WAIT_SECONDS = 1.0
+POLLS = 10
+"""Rounds of polling without a change before a notice."""
+_REPEATS_OF_TOOL: Mapping[str, int] = {"BashOutput": 20, "TodoWrite": 6, "StructuredOutput": 20}
 """Repeats before these tools count as a loop: polling gives the same output until there is more, a task list may be
 written unchanged, and wrong structured output has its own limit and subtype in the result."""
-_WAITING_REPEATS = 10
-_WAITS = lazy_pattern(r"\b(?:sleep|wait|timeout|inotifywait|tail\s+-f)\b")
 _TITLE_LIMIT = 200
 
 TitleOf = Callable[[str, Json], str]
@@ -52,13 +56,18 @@ class Repetition:
     times: int
     refused: bool = False
     """All its calls were refused, and the model was not advised yet."""
+    seconds: float = 0.0
+    """How long its calls took."""
+    can_change: bool = False
+    """It waits for something, so that its next result may differ."""
 
 
 @frozen
 class LoopVerdict:
-    """How to proceed with a repetition: the user's answer, or "unattended" in a non-interactive session."""
+    """How to proceed with a repetition: the user's answer, "polling" if its result may change, or "unattended" in a
+    non-interactive session."""
 
-    kind: Literal["unattended", "continue", "stop"]
+    kind: Literal["unattended", "polling", "continue", "stop"]
     said: str = ""
     """The user's instruction what to do instead; sent to the model, which continues."""
 
@@ -66,9 +75,12 @@ class LoopVerdict:
 # ------------------------------------------------------------------------------------------------------ detection
 
 
-def repetition(messages: Sequence[Message], since: int = 0, *, advised: bool = True) -> Repetition | None:
+def repetition(
+    messages: Sequence[Message], since: int = 0, *, advised: bool = True, background: bool = False
+) -> Repetition | None:
     """The repetition at the end of the conversation, or None. `since`: messages before this index were checked and
     allowed. `advised`: the model was already advised about refused calls; otherwise they count from the second one.
+    `background`: a background task runs, which may change any result.
 
     Costs only what is compared: a conversation that does not repeat itself is read three turns back.
     """
@@ -77,11 +89,14 @@ def repetition(messages: Sequence[Message], since: int = 0, *, advised: bool = T
         times = turns.times(period)
         if times < REFUSALS:
             continue
-        refused = not advised and turns.refused(period)
-        needed = REFUSALS if refused else max(REPEATS, turns.needed_repeats(period))
+        all_refused = turns.refused(period)
+        refused = all_refused and not advised
+        seconds = turns.seconds(times * period)
+        can_change = not all_refused and (background or seconds >= times * MIN_WAIT_SECONDS)
+        needed = REFUSALS if refused else max(POLLS if can_change else REPEATS, turns.needed_repeats(period))
         if times >= needed:
             call = turns.last_call
-            return None if call is None else Repetition(call, times, refused)
+            return None if call is None else Repetition(call, times, refused, seconds, can_change)
     return None
 
 
@@ -91,6 +106,7 @@ class _Turns:
     def __init__(self, messages: Sequence[Message], since: int) -> None:
         self._source = _backwards(messages, since)
         self._read: list[_Turn] = []
+        self._seconds: list[float] = []
         self._messages = messages
 
     @property
@@ -99,10 +115,11 @@ class _Turns:
 
     def _get(self, number: int) -> _Turn | None:
         while len(self._read) <= number:
-            turn = next(self._source, None)
-            if turn is None:
+            found = next(self._source, None)
+            if found is None:
                 return None
-            self._read.append(turn)
+            self._read.append(found[0])
+            self._seconds.append(found[1])
         return self._read[number]
 
     def times(self, period: int) -> int:
@@ -112,17 +129,23 @@ class _Turns:
             same += 1
         return same // period + 1
 
+    def seconds(self, count: int) -> float:
+        """How long the calls of the last `count` turns took."""
+        return sum(self._seconds[:count])
+
     def refused(self, period: int) -> bool:
         turns = [turn for number in range(period) if (turn := self._get(number)) is not None]
         return bool(turns) and all(refused for turn in turns for *_call, refused in turn)
 
     def needed_repeats(self, period: int) -> int:
         turns = [turn for number in range(period) if (turn := self._get(number)) is not None]
-        return max((_needed_repeats(name, input) for turn in turns for name, input, *_rest in turn), default=REPEATS)
+        return max((_REPEATS_OF_TOOL.get(name, REPEATS) for turn in turns for name, *_rest in turn), default=REPEATS)
 
 
-def _backwards(messages: Sequence[Message], since: int) -> Iterator[_Turn]:
+def _backwards(messages: Sequence[Message], since: int) -> Iterator[tuple[_Turn, float]]:
+    """The turns, newest first, and how long the calls of each took."""
     results: dict[str, tuple[object, bool, bool]] = {}
+    seconds = 0.0
     for message in islice(reversed(messages), max(0, len(messages) - since)):
         if message.is_copy:
             continue  # A copy made by a compaction; nothing was done again.
@@ -132,26 +155,23 @@ def _backwards(messages: Sequence[Message], since: int) -> Iterator[_Turn]:
             uses = message.tool_uses
             if not uses:
                 return
-            yield tuple([(use.name, use.input, *results.get(use.id, (None, True, False))) for use in uses])
+            yield tuple([(use.name, use.input, *results.get(use.id, (None, True, False))) for use in uses]), seconds
             results.clear()
+            seconds = 0.0
         else:
             denied = message.meta.get(DENIED, ())
+            seconds += message.meta.get(SECONDS, 0.0)
             for result in message.tool_results:
                 id = result.tool_use_id
                 results[id] = (result.content, result.is_error, id in denied)
-
-
-def _needed_repeats(name: str, input: Json) -> int:
-    if name == "Bash" and _WAITS.search(str(input.get("command", ""))):
-        return _WAITING_REPEATS
-    return _POLLING_REPEATS.get(name, REPEATS)
 
 
 # ------------------------------------------------------------------------------------------------------- question
 
 
 class LoopQuestion:
-    """Ask the user whether a repetition may continue. Result: `verdict`; None: aborted."""
+    """Report a repetition; ask the user whether it may continue if nothing can change. Result: `verdict`; None:
+    aborted."""
 
     def __init__(self, found: Repetition, title: TitleOf, questions: Questions, ids: Ids, signal: AbortSignal) -> None:
         self._found = found
@@ -162,13 +182,14 @@ class LoopQuestion:
         self.verdict: LoopVerdict | None = None
 
     async def run(self) -> AsyncGenerator[ev.Event, None]:
-        interactive = self._questions.interactive
-        request_id = self._ids.new() if interactive else ""
+        found = self._found
+        asks = self._questions.interactive and not found.can_change
+        request_id = self._ids.new() if asks else ""
         yield ev.LoopSuspected(
-            request_id=request_id, name=self._found.call.name, title=self._title, times=self._found.times
+            request_id=request_id, name=found.call.name, title=self._title, times=found.times, seconds=found.seconds
         )
-        if not interactive:
-            self.verdict = LoopVerdict("unattended")
+        if not asks:
+            self.verdict = LoopVerdict("polling" if found.can_change else "unattended")
             return
         asking = UserQuestion(self._asked(request_id), self._questions, self._signal)
         async with aclosing(asking.run()) as events:

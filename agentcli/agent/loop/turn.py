@@ -16,7 +16,7 @@ from typing import Protocol
 
 from agentcli.agent.hooks.call import hook_message
 from agentcli.agent.loop.decide import TurnOutcome
-from agentcli.agent.loop.repetition import DENIED
+from agentcli.agent.loop.repetition import DENIED, MIN_WAIT_SECONDS, SECONDS
 from agentcli.agent.loop.reply import Reply
 from agentcli.agent.ports import PriceOf
 from agentcli.agent.provider_notices import announced
@@ -103,6 +103,8 @@ class Turn:
         """Id of the reply whose beginning the consumer got, and not its end."""
         self._began = dependencies.clock.monotonic()
         self._finished_calls: dict[str, ToolResultBlock] = {}
+        self._tool_seconds = 0.0
+        """Duration of the longest call."""
         self._results_added = 0
         self._open_questions: dict[str, ev.PermissionRequested] = {}
         self._agent_calls: dict[str, str] = {}
@@ -379,6 +381,7 @@ class Turn:
                 self._agent_calls[event.agent] = self._agent_calls.get(event.parent, event.tool_use_id)
             case ev.ToolFinished() if not event.agent:
                 self._finished_calls[event.tool_use_id] = event.result
+                self._tool_seconds = max(self._tool_seconds, event.duration_ms / 1000)
         yield event
 
     def _ordered_results(self, ready: Sequence[CallResult]) -> Iterator[ev.Event]:
@@ -447,7 +450,8 @@ class Turn:
         ids = self._dependencies.ids
         denied = [result.call.id for result in results if result.denied]
         data = {result.call.id: result.output.data for result in results if result.output.data}
-        meta = {name: value for name, value in ((DENIED, denied), (RESULT_DATA, data)) if value}
+        seconds = self._tool_seconds if self._tool_seconds >= MIN_WAIT_SECONDS else 0
+        meta = {name: value for name, value in ((DENIED, denied), (RESULT_DATA, data), (SECONDS, seconds)) if value}
         blocks = tuple(self._finished_calls[result.call.id] for result in results)
         yield Message("user", blocks, ids.new(), Origin.TOOL_RESULTS, meta=meta or NOTHING)
         for result in results:

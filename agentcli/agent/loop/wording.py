@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentcli.core.abort import AbortReason
+from agentcli.core.text.format import duration
 from agentcli.core.text.plaintext import plain_line
 
 INTERRUPTED = "[Request interrupted by user]"
@@ -55,7 +56,16 @@ def token_budget(remaining: int) -> str:
 def repeated(name: str, times: int) -> str:
     return (
         f"You have called {plain_line(name, 128)} {times} times in a row with the same input, and the result was the "
-        "same each time. Another call will not change that. Do something else, or tell the user what blocks you."
+        "same each time. Another call will not change that. Do something else, or tell the user what blocks you. To "
+        "wait for something, put the wait into the call, such as a sleep before the check."
+    )
+
+
+def polled(name: str, times: int, seconds: float) -> str:
+    during = f" in {duration(seconds)}" if seconds else ""
+    return (
+        f"{plain_line(name, 128)} has returned the same result {times} times in a row{during}. If you wait for "
+        "something that is still running, wait longer between two checks. If it cannot change any more, stop waiting."
     )
 
 
