@@ -2,8 +2,9 @@
 
 Superseded are: a Read result whose lines were read again later; one of a file that was completely written since (the
 new content is in that call); one of a file that was changed since, if most of its lines were read again; an older
-result of the same call with the same content; pictures from many turns ago. Tools are recognised by name, the lines of
-a Read result by the line numbers in it.
+result of the same call with the same content; a tool's pictures from many turns ago. Tools are recognised by name, the
+lines of a Read result by the line numbers in it. An image that the user attached is never superseded: an old one leaves
+only when the context is nearly full, named as what it is.
 """
 
 from __future__ import annotations
@@ -13,23 +14,29 @@ from collections.abc import Iterator, Sequence
 from agentcli.context.edits import ContextEdit, block_id
 from agentcli.context.estimate import block_tokens
 from agentcli.context.results import AnsweredCall, NewResults, ResultReader, path_of, same_call
-from agentcli.context.steps import ContextState, StepPlan, StepTotal, newest_exchange
+from agentcli.context.steps import NEARLY_FULL, ContextState, StepPlan, StepTotal, newest_exchange
 from agentcli.core.frozen import frozen
 from agentcli.core.growing import Growing
-from agentcli.core.messages import Block, ImageBlock, Message, Origin, TextBlock, ToolResultBlock
+from agentcli.core.messages import ATTACHED, Block, ImageBlock, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 
 READ_AGAIN = "[Read again later: see below]"
 WRITTEN_WHOLE = "[The file was written whole later: see below]"
 CHANGED_AND_READ = "[The file was changed and read again later: see below]"
 REPEATED = "[The same call gave the same result later: see below]"
 OLD_PICTURE = "[A picture of many turns ago stood here. Look at it again, or ask for it, if it matters.]"
+LEFT_OUT_IMAGE = "[An image that the user attached{name} was left out because the context is nearly full. {again}]"
+_READ_IMAGE = "Read the file if the image matters."
+_ATTACH_IMAGE = "Ask the user to attach it again if it matters."
 
 LEAST_FREED = 25
 """Minimum tokens freed by replacing a result with a line."""
 _LEAST_CHARACTERS = 200
 _CHANGES = ("Write", "Edit", "MultiEdit", "NotebookEdit")
 _NUMBERED = lazy_pattern(r"(\d{1,9})\t")
+_IMAGE_CHIP = lazy_pattern(r"\[Image #\d+: ([^\[\]\n]+)\]$")
 _CHANGES_FOLDER = lazy_pattern(r"\b(?:cd|pushd|popd)\b")
 
 
@@ -62,6 +69,19 @@ class _Picture:
     age_counts: str
     """Unit of its age: `prompts` for pictures from the user, `replies` for those from tools."""
     born: int
+    name: str = ""
+    """Path or name of an image from the user, as the text before it says; empty if unknown."""
+
+    @property
+    def is_users(self) -> bool:
+        return isinstance(self.shown, ImageBlock)
+
+    @property
+    def stand_in(self) -> str:
+        if isinstance(self.shown, ToolResultBlock):
+            return f"{self.shown.text}\n{OLD_PICTURE}" if self.shown.text.strip() else OLD_PICTURE
+        again = _READ_IMAGE if self.name.startswith("/") else _ATTACH_IMAGE
+        return LEFT_OUT_IMAGE.format(name=f" ({self.name})" if self.name else "", again=again)
 
 
 class Snip:
@@ -84,12 +104,19 @@ class Snip:
         self._snip(situation, newest)
         edits: Sequence[ContextEdit] = self._ready
         total = StepTotal(self._freed, self._first.older.block) if self._first is not None else None
+        counts = [(len(edits), "superseded result", "superseded results")]
+        names: list[str] = []
         if self._pictures and (pictures := [*self._pictures_left_out(situation, newest)]):
-            edits, total = (*edits, *pictures), None
+            edits, total = (*edits, *(_replaced(one.block, one.shown, one.stand_in) for one in pictures)), None
+            names = [one.name or "without a name" for one in pictures if one.is_users]
+            counts.append((len(pictures) - len(names), "old picture of a tool", "old pictures of tools"))
         if not edits:
             return None
-        text = f"left out {_count(len(edits), 'superseded result', 'superseded results')}"
-        return StepPlan(edits, text, total=total)
+        parts = [counted(*one) for one in counts if one[0]]
+        if names:
+            images = counted(len(names), "image that you attached", "images that you attached")
+            parts.append(f"{images} ({', '.join(names)}) for lack of space; /context restores them, or attach again")
+        return StepPlan(edits, f"left out {' and '.join(parts)}", total=total)
 
     # ---------------------------------------------------------------------------------------------------- superseding
 
@@ -180,14 +207,22 @@ class Snip:
     def _take_pictures(self, place: int, message: Message) -> None:
         self._count["replies"] += message.role == "assistant"
         self._count["prompts"] += message.origin in (Origin.PROMPT, Origin.QUEUED)
+        said = ""
+        """The text before a block."""
         for number, block in enumerate(message.content):
+            name = ""
+            if isinstance(block, TextBlock):
+                said = block.text
             if isinstance(block, ImageBlock):
                 by = "prompts"
+                chip = _IMAGE_CHIP.search(said)
+                named = chip[1] if chip else str(message.meta.get(ATTACHED, {}).get("path", ""))
+                name, said = plain_line(named, 200), ""
             elif isinstance(block, ToolResultBlock) and any(isinstance(part, ImageBlock) for part in block.content):
                 by = "replies"
             else:
                 continue
-            self._pictures.append(_Picture(block_id(message, number), place, block, by, self._count[by]))
+            self._pictures.append(_Picture(block_id(message, number), place, block, by, self._count[by], name))
 
     # ----------------------------------------------------------------------------------------------------------- edits
 
@@ -215,14 +250,15 @@ class Snip:
             if self._first is None or one.older.place < self._first.older.place:
                 self._first = one
 
-    def _pictures_left_out(self, situation: ContextState, newest: int) -> Iterator[ContextEdit]:
+    def _pictures_left_out(self, situation: ContextState, newest: int) -> Iterator[_Picture]:
         self._pictures = [one for one in self._pictures if situation.edited(one.block) is None]
         twice = {one.older.block for one in self._superseded}
         for one in self._pictures:
             old = self._count[one.age_counts] - one.born >= self._oldest_picture[one.age_counts]
-            if old and one.place < newest and one.block not in twice and situation.is_free(one.block):
-                text = one.shown.text if isinstance(one.shown, ToolResultBlock) else ""
-                yield _replaced(one.block, one.shown, f"{text}\n{OLD_PICTURE}" if text.strip() else OLD_PICTURE)
+            if not old or (one.is_users and situation.share < NEARLY_FULL):
+                continue
+            if one.place < newest and one.block not in twice and situation.is_free(one.block):
+                yield one
 
 
 def _replaced(block: str, shown: Block, line: str) -> ContextEdit:
@@ -257,7 +293,3 @@ def _shows_most_of(new: _Reading, old: _Reading) -> bool:
         return False
     both = min(new.lines[1], old.lines[1]) - max(new.lines[0], old.lines[0]) + 1
     return 2 * both >= old.lines[1] - old.lines[0] + 1
-
-
-def _count(count: int, one: str, many: str) -> str:
-    return f"1 {one}" if count == 1 else f"{count:,} {many}"

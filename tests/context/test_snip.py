@@ -117,17 +117,36 @@ def test_a_relative_path_is_another_file_in_another_folder() -> None:
     assert planned(talk) == NOTHING
 
 
-def test_tool_images_age_by_replies_and_user_images_by_prompts() -> None:
+FULL = ContextState(estimate=90_000, usable=100_000)
+
+
+def test_tool_images_age_by_replies_and_user_images_leave_only_a_nearly_full_context() -> None:
     talk = Talk()
-    prompt = talk.prompt("like this", PIXEL)
+    prompt = talk.prompt("like [Image #1: /home/me/a b.png]", PIXEL)
+    talk.answer()
+    pasted = talk.prompt("and [Image #1: clipboard.png]", PIXEL)
     shot = talk.call("mcp__browser__shot", {}, (TextBlock("Taken at 10:00"), PIXEL))
     for number in range(12):
         talk.call("Bash", {"command": str(number)}, "ok")
     assert planned(talk) == {shot: f"Taken at 10:00\n{OLD_PICTURE}"}
-    for _ in range(3):
+    for _ in range(9):
         talk.answer()
         talk.prompt("more")
-    assert planned(talk) == {shot: f"Taken at 10:00\n{OLD_PICTURE}", f"{prompt}:1": OLD_PICTURE}
+    assert planned(talk) == {shot: f"Taken at 10:00\n{OLD_PICTURE}"}, "there is room for the user's images"
+    why = "was left out because the context is nearly full."
+    assert planned(talk, FULL) == {
+        shot: f"Taken at 10:00\n{OLD_PICTURE}",
+        f"{prompt}:1": f"[An image that the user attached (/home/me/a b.png) {why} "
+        "Read the file if the image matters.]",
+        f"{pasted}:1": f"[An image that the user attached (clipboard.png) {why} "
+        "Ask the user to attach it again if it matters.]",
+    }
+    plan = Snip().plan(talk.log, FULL)
+    assert plan is not None
+    assert plan.text == (
+        "left out 1 old picture of a tool and 2 images that you attached (/home/me/a b.png, clipboard.png) for lack of "
+        "space; /context restores them, or attach again"
+    )
 
 
 def test_the_newest_exchange_and_pinned_content_stay() -> None:

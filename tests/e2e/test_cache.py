@@ -6,6 +6,7 @@ the cache with a prompt many times larger than ours, which makes that easier for
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Sequence
@@ -26,6 +27,8 @@ from tests.e2e.program import Program
 from tests.support.cacheserver import CacheServer, PromptCache, Reading
 from tests.support.fakes import collect, only, result_of
 from tests.support.scripts import call, reply, say, think
+from tests.support.server import LoopbackServer
+from tests.tui.test_prompt_editor import png
 
 pytestmark = pytest.mark.anyio
 
@@ -221,6 +224,17 @@ async def test_a_resumed_session_reports_an_expired_cache(program: Program) -> N
         ended = await program.run("-p", "-c", "Second.", "--verbose")
         assert ended.code == 0, ended.err
         assert "The server no longer has the prompt cache of this session" in ended.err
+
+
+async def test_an_attached_image_stays_in_a_resumed_session_without_a_warm_cache(program: Program) -> None:
+    (program.work / "shot.png").write_bytes(png(600, 400))
+    async with LoopbackServer(*["Answer."] * 5) as server:  # It caches nothing, so that leaving out costs nothing.
+        program.talk_to(server.url)
+        await program.run("-p", "Like @shot.png, please.")
+        for _number in range(4):
+            ended = await program.run("-p", "-c", "Go on.", "--verbose")
+            assert (ended.code, "left out" in ended.err) == (0, False), ended.err
+        assert '"type": "image"' in json.dumps(server.requests[-1].body["messages"])
 
 
 async def test_a_resume_with_other_options_names_what_broke_the_cache(program: Program) -> None:

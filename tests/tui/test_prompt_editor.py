@@ -394,6 +394,13 @@ def test_a_dropped_picture_is_a_chip_and_is_sent_with_the_prompt(tmp_path: Path)
     assert base64.b64decode(image.source["data"]) == png()
 
 
+def test_the_model_gets_the_path_of_a_dropped_picture(tmp_path: Path) -> None:
+    file = tmp_path / "a shot.png"
+    file.write_bytes(png())
+    words, _image = Draft("[Image #1: a shot.png]", {"[Image #1: a shot.png]": ImagePiece(str(file))}).content()
+    assert words == TextBlock(f"[Image #1: {file}]")
+
+
 def test_an_unreadable_picture_is_reported_and_becomes_text(tmp_path: Path) -> None:
     file = tmp_path / "broken.png"
     file.write_bytes(b"not a picture")

@@ -91,12 +91,15 @@ class Draft:
             return self.expanded()
         blocks: list[Block] = []
         at = 0
-        for _start, end, piece in self.chips():
+        for start, end, piece in self.chips():
             if not isinstance(piece, ImagePiece):
                 continue
             words = Draft(self.text[at:end], self.pieces).expanded()
             found = loaded(piece)
-            if isinstance(found, str):
+            if isinstance(found, ImagePiece):
+                # With its path the model can look at it again, or use the file.
+                words = words.removesuffix(self.text[start:end]) + _with_path(self.text[start:end], piece.path)
+            else:
                 words = f"{words[:-1]}, not attached: {found}]"
             blocks.append(TextBlock(clean_text(words)))
             if isinstance(found, ImagePiece):
@@ -124,6 +127,13 @@ class Draft:
             raise ValueError("not a draft")
         known = {chip: piece for chip, form in pieces.items() if (piece := _piece_from_dict(form)) is not None}
         return cls(clean_text(text), known)
+
+
+def _with_path(chip: str, path: str) -> str:
+    """The chip with the image's path in place of its name, if it can contain it."""
+    if not path or re.search(r"[\[\]\n]", plain_line(path)) or plain_line(path) != path:
+        return chip
+    return f"{chip.partition(':')[0]}: {path}]"
 
 
 def loaded(piece: ImagePiece) -> ImagePiece | str:
