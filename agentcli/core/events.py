@@ -550,6 +550,8 @@ class Result(Event):
     api_error_status: int | None = None
     retryable: bool = False
     structured_output: Any = None
+    waited_ms: int = 0
+    """The part of `duration_ms` during which a question to the user was open."""
     background_tasks: list[Json] = field(default_factory=list)
     """Background commands that still ran when the answer was complete: `task_id`, `command`, `status`, `summary`."""
 

@@ -324,9 +324,10 @@ def result_line(event: ev.Result, reported: Collection[str] = ()) -> tuple[str, 
         if ending or not errors:
             return ending or "The request failed.", "error", errors
         return errors[0], "error", errors[1:]
-    if not event.turns or (event.turns == 1 and event.duration_ms < 1_000):
+    worked_ms = event.duration_ms - event.waited_ms
+    if not event.turns or (event.turns == 1 and worked_ms < 1_000):
         return None
-    parts = [duration(event.duration_ms / 1000)] if event.duration_ms >= 1_000 else []
+    parts = [duration(worked_ms / 1000)] if worked_ms >= 1_000 else []
     if event.turns > 1:
         parts.append(counted(event.turns, "turn"))
     return " · ".join(parts), "info", ()

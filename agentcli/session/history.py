@@ -127,6 +127,7 @@ def end_fields(event: ev.Result) -> Json:
         "errors": event.errors,
         "turns": event.turns,
         "durationMs": event.duration_ms,
+        "waitedMs": event.waited_ms,
         "costUsd": event.total_cost_usd,
     }
 
@@ -135,6 +136,7 @@ def submission_end(record: Json, errors: list[str]) -> ev.Result:
     """Restore the parts of a submission's `Result` that are shown. `errors`: earlier error messages, for files whose
     record has none."""
     duration, turns, cost = record.get("durationMs"), record.get("turns"), record.get("costUsd")
+    waited = record.get("waitedMs")
     written = record.get("errors")
     return ev.Result(
         subtype=str(record.get("subtype") or ""),
@@ -144,6 +146,7 @@ def submission_end(record: Json, errors: list[str]) -> ev.Result:
         errors=[str(error) for error in (written if isinstance(written, list) else errors)],
         turns=turns if isinstance(turns, int) else 0,
         duration_ms=duration if isinstance(duration, int) else 0,
+        waited_ms=waited if isinstance(waited, int) else 0,
         api_duration_ms=0,
         usage=Usage(),
         total_cost_usd=float(cost) if isinstance(cost, int | float) else 0.0,

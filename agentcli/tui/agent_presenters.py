@@ -87,7 +87,7 @@ class AgentPresenters:
         progress.apply(run.presenter.show_own(event, now))
         _update_doing(progress, event, run.presenter.activity.text)
         before = progress.status
-        progress.status = "waiting" if run.presenter.activity.phase == "waiting" else "running"
+        progress.set_waiting(run.presenter.activity.phase == "waiting", now)
         self._touch(run)
         operations = self._replaced(run) if progress.status != before else []
         if isinstance(event, _SESSION_EVENTS):

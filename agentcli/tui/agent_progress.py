@@ -50,6 +50,8 @@ class AgentProgress:
         self.cost_usd: float | None = 0.0
         """None if the price of a model is unknown."""
         self.began = now
+        """When it started, moved on by the time that the user took for answers."""
+        self._asked = now
         self.seconds = 0.0
         """Duration, set when it ends."""
         self.report = ""
@@ -114,6 +116,20 @@ class AgentProgress:
             self.dropped += 1
         self.version += 1
 
+    def set_waiting(self, waiting: bool, now: float) -> None:
+        """Set whether it waits for the user."""
+        if waiting and self.status != "waiting":
+            self._asked = now
+        elif not waiting and self.status == "waiting":
+            self.began += now - self._asked
+        self.status = "waiting" if waiting else "running"
+
+    def elapsed(self, now: float) -> float:
+        """Seconds of its own work so far, or until its end."""
+        if not self.is_running:
+            return self.seconds
+        return max(0.0, (self._asked if self.status == "waiting" else now) - self.began)
+
     def finish(self, event: ev.AgentFinished) -> None:
         self.status = _STATUS.get(event.status, "failed")
         self.turns, self.tokens, self.cost_usd = event.turns, event.tokens, event.cost_usd
@@ -125,8 +141,8 @@ class AgentProgress:
     def stop(self, now: float) -> None:
         """Mark a running agent as stopped. A later `finish` adds the details."""
         if self.is_running:
+            self.seconds = self.elapsed(now)
             self.status = "stopped"
-            self.seconds = max(0.0, now - self.began)
             self.version += 1
 
     def drop_items(self) -> None:

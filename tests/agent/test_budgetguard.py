@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
+from agentcli.interactive.wording import result_line
 from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
 from tests.support.scripts import call, reply
 from tests.support.virtual import run_virtual
@@ -54,6 +56,25 @@ async def answered(b: Bench, work: Any, *said: str) -> list[ev.Event]:
 
 def asked(events: list[ev.Event]) -> list[str]:
     return [event.input["questions"][0]["question"] for event in only(events, ev.PermissionRequested)]
+
+
+def test_the_time_that_the_user_takes_for_answers_is_no_work() -> None:
+    async def main() -> None:
+        b = somebody(looks(1), looks(2), "Done.", tools=[FakeTool(seconds=5)])
+        async with b.engine:
+            events: list[ev.Event] = []
+            async for event in b.engine.submit("go"):
+                events.append(event)
+                if isinstance(event, ev.PermissionRequested):
+                    answer = b.engine.answer, event.request_id, chosen(event, first_option(event))
+                    asyncio.get_running_loop().call_later(60, *answer)
+            result = result_of(events)
+            assert result.duration_ms - result.waited_ms < 20_000
+            assert 119_000 < result.waited_ms < 121_000
+            text, _level, _errors = result_line(result) or ("", "", ())
+            assert text == "10 s · 3 turns"
+
+    run_virtual(main)
 
 
 def test_raising_the_budget_continues_the_interrupted_work() -> None:

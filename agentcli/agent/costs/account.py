@@ -42,8 +42,14 @@ class Account:
     answer: AnswerTracker = field(default_factory=AnswerTracker)
     denials: list[Json] = field(default_factory=list)
     ended: ev.LoopEnded | None = None
+    waited: float = 0.0
+    """Seconds during which the user was asked."""
+    asked: float = 0.0
+    """Since when the user is asked, while `questions` are open."""
+    questions: set[str] = field(default_factory=set)
 
     def take(self, event: ev.Event) -> None:
+        self._take_question(event)
         match event:
             case ev.UsageReported():
                 self.usage += event.usage
@@ -65,6 +71,22 @@ class Account:
             case ev.LoopEnded():
                 self.ended = event
 
+    def _take_question(self, event: ev.Event) -> None:
+        was_open = bool(self.questions)
+        match event:
+            case ev.PermissionRequested() | ev.CompactionProposed():
+                self.questions.add(event.request_id)
+            case ev.PermissionResolved():
+                self.questions.discard(event.request_id)
+            case ev.ContextCompacted() | ev.CompactionFailed() | ev.LoopEnded() if not is_of_subagent(event):
+                self.questions.clear()
+            case _:
+                return
+        if self.questions and not was_open:
+            self.asked = self.clock.monotonic()
+        elif was_open and not self.questions:
+            self.waited += self.clock.monotonic() - self.asked
+
     def result(self, totals: Totals, catalog: Catalog, session_id: str, uuid: str) -> ev.Result:
         ended = self.ended or ev.LoopEnded(
             terminal=EndReason.MODEL_ERROR.value, turns=0, text="The run ended unexpectedly."
@@ -81,6 +103,7 @@ class Account:
             errors=[ended.text or ended.terminal] if is_error else [],
             turns=ended.turns,
             duration_ms=int((self.clock.monotonic() - self.began) * 1000),
+            waited_ms=int(self.waited * 1000),
             api_duration_ms=self.api_duration_ms,
             usage=self.usage,
             total_cost_usd=totals.cost_usd,

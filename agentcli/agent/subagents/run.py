@@ -80,7 +80,8 @@ class AgentRun:
         finally:
             unhook()
             self.engine = None
-            self.seconds = self.clock.monotonic() - self.began
+            waited = self._result.waited_ms / 1000 if self._result is not None else 0.0
+            self.seconds = self.clock.monotonic() - self.began - waited
             if not self._outcome:
                 self._outcome, self.text = "stopped", f"The agent {self.id} was cut off. {self._found()}"
             try:

@@ -367,7 +367,7 @@ class Printer:
             return [*self.note(text, level), *(prose(error, "error", INDENT) for error in errors)]
         if not event.turns:
             return []
-        words = [duration(event.duration_ms / 1_000)]
+        words = [duration((event.duration_ms - event.waited_ms) / 1_000)]
         if event.turns > 1:
             words.append(counted(event.turns, "turn"))
         if event.total_cost_usd > 0:

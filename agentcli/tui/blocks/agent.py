@@ -53,7 +53,7 @@ class AgentBlock(Block):
     def tick(self, now: float) -> bool:
         progress = self.progress
         if progress.is_running and progress.began:
-            self._seconds = max(0, int(now - progress.began))
+            self._seconds = int(progress.elapsed(now))
         changed = False
         for child in self._children.values():
             if child.block.tick(now):
@@ -89,7 +89,7 @@ class AgentBlock(Block):
         if progress.background and progress.is_running:
             facts.append("background")
         seconds = self._seconds if progress.is_running else progress.seconds
-        facts += [elapsed(round(seconds))] if seconds >= 1 else []
+        facts += [elapsed(round(seconds))] if seconds >= 1 and progress.status != "waiting" else []
         title = f"{name} {about}" if about else name
         shown, after = _fitted(title, facts, width - cell_len(mark), cell_len(name) + _LEAST_TITLE)
         runs = [

@@ -117,7 +117,7 @@ def _named(agents: Sequence[AgentProgress]) -> Iterator[tuple[str, AgentProgress
 def agent_rows(agents: dict[str, AgentProgress], now: float, widest: int) -> list[Row[str]]:
     rows = []
     for name, progress in agents.items():
-        seconds = now - progress.began if progress.is_running else progress.seconds
+        seconds = progress.elapsed(now)
         facts = [f"{token_count(progress.tokens)} tokens"] if progress.tokens else []
         facts += [money(progress.cost_usd)] if progress.cost_usd else []
         facts += [progress.doing] if progress.is_running else []
