@@ -208,7 +208,10 @@ class Activity:
     text: str = ""
     """Text to show, e.g. `Thinking`, `Bash: pytest -q`, `529 overloaded, attempt 3 of 10`."""
     began: float = 0.0
-    tool_began: float = 0.0
+    step_began: float = 0.0
+    """Monotonic time at which the shown call or compaction began; 0: the time since `began` is shown."""
+    todo: str = ""
+    """The entry of the task list that is in progress."""
     tokens_out: int = 0
     """Estimated output tokens of this submission so far."""
     until: float = 0.0

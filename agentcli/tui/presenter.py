@@ -28,6 +28,7 @@ from agentcli.core.text.plural import counted
 from agentcli.core.text.terminal_colours import checked_spans
 from agentcli.interactive import wording
 from agentcli.interactive.partial_output import PartialOutput
+from agentcli.tui.activity_state import ActivityState
 from agentcli.tui.agent_presenters import AgentPresenters
 from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.answer_pieces import AnswerPieces
@@ -75,7 +76,9 @@ class Presenter:
         """`prefix` of item ids, for transcripts that contain items of several presenters."""
         self._title_of = title_of
         self._prefix = prefix
-        self.activity = Activity()
+        self._state = ActivityState()
+        self._now = 0.0
+        """Time of the event that is being shown."""
         self._numbers = itertools.count(1)
         self._streams: dict[tuple[str, int], _Stream] = {}
         self._tools: dict[str, ToolItem] = {}
@@ -92,8 +95,6 @@ class Presenter:
         """The interruption has been shown; output that still arrives before the `Result` is not."""
         self._partial = PartialOutput()
         """Whether the submission has produced output that an interruption keeps."""
-        self._characters = 0
-        self._tokens = 0
         self._pieces = AnswerPieces()
         self._asked: dict[str, float] = {}
         """Time at which the open question about each call was asked."""
@@ -102,6 +103,10 @@ class Presenter:
         self._ended_tasks: dict[str, str] = {}
         """Item ids of ended Task calls, by call id: a background agent may start after its call has ended."""
         self.agents = AgentPresenters(self, lambda agent: Presenter(title_of, f"{prefix}{agent}:"))
+
+    @property
+    def activity(self) -> Activity:
+        return self._state.activity
 
     # -------------------------------------------------------------------------------------------- from the user
 
@@ -121,13 +126,12 @@ class Presenter:
         return [Add(PromptItem(id=self._new("prompt"), text=plain_text(text)))]
 
     def begin(self, now: float, text: str = "Starting") -> None:
-        self._characters = self._tokens = 0
         self._ended_tasks.clear()
-        self.activity = Activity(phase="starting", text=text, began=now, agents=self.agents.running)
+        self._state.begin(text, now, self.agents.running)
 
     def interrupted(self, now: float, steering: bool = False) -> list[Operation]:
         """Show an interruption at once; later events about it change nothing. `steering`: caused by a new prompt."""
-        calls = dict(self._tools)
+        self._now, calls = now, dict(self._tools)
         operations = [*self._close(now, "interrupted"), *self.agents.stop_foreground(now)]
         # Keep the calls: their remaining output until they end is still to come.
         self._tools = {call: replace(item, status="interrupted") for call, item in calls.items()}
@@ -158,9 +162,11 @@ class Presenter:
     def show_own(self, event: ev.Event, now: float) -> list[Operation]:
         """Show an event of this presenter's own agent."""
         self._partial.take(event)
+        self._now = now
         return [] if self._halted and isinstance(event, _STREAMED) else self._show(event, now)
 
     def _show_agent(self, event: ev.Event, now: float) -> list[Operation]:
+        self._now = now
         operations = self.agents.show(event, now, halted=self._halted)
         if operations:
             self._count_agents()
@@ -177,12 +183,12 @@ class Presenter:
 
     def show_beside(self, event: ev.Event, now: float) -> list[Operation]:
         """Show an event of a shell line beside a submission; the line may outlive it, also after an interruption."""
-        kept = self.activity, self._halted, self._tools
-        self._halted, self._tools = False, self._beside
+        kept = self._state, self._halted, self._tools
+        self._state, self._halted, self._tools = ActivityState(), False, self._beside
         try:
             return self._show(event, now)
         finally:
-            self.activity, self._halted, self._tools = kept
+            self._state, self._halted, self._tools = kept
 
     @singledispatchmethod
     def _show(self, event: ev.Event, now: float) -> list[Operation]:
@@ -276,7 +282,7 @@ class Presenter:
 
     @_show.register
     def _(self, event: ev.ToolInputStreamed, now: float) -> list[Operation]:
-        self._count(event.text)
+        self._state.count(event.text)
         return []
 
     @_show.register
@@ -294,7 +300,7 @@ class Presenter:
     def _grow(
         self, event: ev.TextStreamed | ev.ThinkingStreamed, kind: type[AnswerItem | ThinkingItem], now: float
     ) -> list[Operation]:
-        self._count(event.text)
+        self._state.count(event.text)
         stream = self._stream(event.message_id, event.index, kind, now)
         text = stream.stripper.feed(event.text)
         if stream.shown:
@@ -365,9 +371,7 @@ class Presenter:
     @_show.register
     def _(self, event: ev.UsageReported, now: float) -> list[Operation]:
         if event.purpose == "turn":
-            self._characters = 0
-            self._tokens += event.usage.output_tokens
-            self.activity = replace(self.activity, tokens_out=self._tokens)
+            self._state.count_reported(event.usage.output_tokens)
         return []
 
     # --------------------------------------------------------------------------------------------------- waiting
@@ -385,8 +389,11 @@ class Presenter:
 
     @_show.register
     def _(self, event: ev.StreamWentQuiet | ev.CompactionStarted, now: float) -> list[Operation]:
-        quiet = isinstance(event, ev.StreamWentQuiet)
-        self._phase(self.activity.phase or "sending" if quiet else "compacting", wording.event_line(event)[0])
+        text = wording.event_line(event)[0]
+        if isinstance(event, ev.StreamWentQuiet):
+            self._phase(self.activity.phase or "sending", text, step_began=self.activity.step_began)
+        else:
+            self._phase("compacting", text, step_began=now)
         return []
 
     @_show.register
@@ -440,13 +447,13 @@ class Presenter:
         # A command that runs again with network access: its duration excludes the wait for the answer.
         began = item.began + now - asked
         if self.activity.phase:
-            self._phase("tools", plain_line(item.title, 80), tool_began=began)
+            self._phase("tools", plain_line(item.title, 80), step_began=began)
         return self._tool(event.tool_use_id, status="running", began=began)
 
     @_show.register
     def _(self, event: ev.ToolStarted, now: float) -> list[Operation]:
         title = plain_line(event.title, 2_000)
-        self._phase("tools", plain_line(event.title, 80), tool_began=now)
+        self._phase("tools", plain_line(event.title, 80), step_began=now)
         if (item := self._tools.get(event.tool_use_id)) is None:
             # A command that the user typed: no call of the model came before it.
             item = ToolItem(id=self._new("call"), name=plain_line(event.name), title=title, status="running", began=now)
@@ -499,15 +506,14 @@ class Presenter:
         if self.agents.waiting or any(item.status == "waiting" for item in self._tools.values()):
             self._phase("waiting", "Waiting for your answer")
         elif running:
-            self._phase("tools", plain_line(running[-1].title, 80), tool_began=running[-1].began)
+            self._phase("tools", plain_line(running[-1].title, 80), step_began=running[-1].began)
         elif agents:
             self._phase("agents", f"{counted(agents, 'agent')} running")
         else:
             self._phase("tools", "Working")
 
     def _count_agents(self) -> None:
-        if self.activity.agents != (running := self.agents.running):
-            self.activity = replace(self.activity, agents=running)
+        self._state.set_agents(self.agents.running)
 
     def _planned(self, call: str) -> Json:
         """Display of a plan that was not approved: the user still needs to read it to request changes."""
@@ -543,7 +549,7 @@ class Presenter:
         self._retry, self._halted, self._partial = None, False, PartialOutput()
         self._reported.clear()
         self._agent_calls.clear()
-        self.activity = Activity(agents=self.agents.running)
+        self._state.end(self.agents.running)
         return operations
 
     def closed(self, now: float) -> list[Operation]:
@@ -578,16 +584,8 @@ class Presenter:
         known = "error" if level == "error" else "warning" if level == "warning" else "info"
         return NoticeItem(id=self._new("notice"), text=plain_text(text), level=known, code=code)  # type: ignore[arg-type]
 
-    def _phase(self, phase: str, text: str, until: float = 0.0, tool_began: float = 0.0) -> None:
-        if self.activity.phase == "interrupting":
-            return
-        changes = {"phase": phase, "text": text, "until": until, "tool_began": tool_began}
-        self.activity = replace(self.activity, **changes)  # type: ignore[arg-type]
-
-    def _count(self, text: str) -> None:
-        """Estimate output tokens at four characters each; the exact number is known only at the end of a response."""
-        self._characters += len(text)
-        self.activity = replace(self.activity, tokens_out=self._tokens + self._characters // 4)
+    def _phase(self, phase: str, text: str, until: float = 0.0, step_began: float = 0.0) -> None:
+        self._state.enter(phase, text, self._now, until, step_began)
 
     def _belongs(self, message_id: str, item_id: str) -> None:
         self._of_reply.setdefault(message_id, {})[item_id] = None

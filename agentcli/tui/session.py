@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,6 +18,7 @@ from agentcli.core.messages import Json
 from agentcli.interactive.driver import SessionDriver
 from agentcli.interactive.submission import is_prompt
 from agentcli.interactive.view import Question, Sent
+from agentcli.tui.activity_state import active_todo
 from agentcli.tui.frame_clock import FrameClock
 from agentcli.tui.model import Above, Activity, Add, Clear, Facts, Item, Operation, Remove
 from agentcli.tui.presenter import Presenter
@@ -126,7 +128,7 @@ class TranscriptView:
     def _paint(self) -> None:
         operations = self._operations()
         self.facts.refresh_late()
-        self._screen.paint(operations, self.presenter.activity)
+        self._screen.paint(operations, self._activity)
 
     def _operations(self) -> list[Operation]:
         """Turn the queued events into operations, and update the status line for them."""
@@ -151,7 +153,14 @@ class TranscriptView:
     def _apply(self, operations: Sequence[Operation]) -> None:
         if operations:
             self._screen.apply(operations)
-        self._screen.show_activity(self.presenter.activity)
+        self._screen.show_activity(self._activity)
+
+    @property
+    def _activity(self) -> Activity:
+        activity = self.presenter.activity
+        if not activity.phase or self._engine is None:
+            return activity
+        return replace(activity, todo=active_todo(self._engine.todos))
 
     def preview(self, items: Sequence[Item]) -> None:
         """Show the end of the conversation that is about to open."""

@@ -47,6 +47,25 @@ def test_a_narrow_row_keeps_the_text_and_drops_details(width: int, shown: str) -
     assert text(WORKING, width=width) == shown
 
 
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (80, "Fixing the parser · Bash: pytest -q · 12 s · ↓ 1.2k tokens · Esc stops"),
+        (60, "Fixing the parser · 12 s · ↓ 1.2k tokens · Esc stops"),
+        (40, "Fixing the parser · 12 s · Esc stops"),
+        (14, "Fixing the pa…"),
+    ],
+)
+def test_the_active_task_is_shown_first_and_fits_every_width(width: int, shown: str) -> None:
+    assert text(replace(WORKING, todo="Fixing the parser"), width=width) == shown
+
+
+def test_a_question_a_retry_and_a_compaction_hide_the_active_task() -> None:
+    for phase in ("waiting", "retrying", "compacting", "interrupting"):
+        assert "Fixing" not in text(replace(WORKING, phase=phase, todo="Fixing the parser"))  # type: ignore[arg-type]
+    assert text(replace(WORKING, phase="waiting")) == "Bash: pytest -q · ↓ 1.2k tokens", "no time of the user"
+
+
 def test_agents_are_counted_once() -> None:
     # One of the three works in the background.
     assert text(Activity(phase="agents", text="2 agents running", agents=3)) == "2 agents running · Esc stops"

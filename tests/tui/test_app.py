@@ -437,3 +437,24 @@ def test_the_text_of_a_command_is_visible_wherever_the_view_was(tmp_path: Path) 
         await until(pilot, lambda: "no nope.toml" in shown(app))
 
     Desk(tmp_path, reply(say("\n\n".join(f"Paragraph {number}" for number in range(40))))).play(script)
+
+
+def test_the_active_task_is_in_the_activity_line_also_after_a_resume(tmp_path: Path) -> None:
+    todos = [{"content": "Fix it", "activeForm": "Fixing the parser", "status": "in_progress"}]
+    answer = reply("Wait", pause(3_600))
+
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "go")
+        await until(pilot, lambda: "Fixing the parser · Writing" in shown(app))
+        await pilot.press("escape")
+        await idle(pilot, app)
+        assert "Fixing the parser · Writing" not in shown(app)
+
+    async def again(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "go on")
+        await until(pilot, lambda: "Fixing the parser · Writing" in shown(app))
+        await pilot.press("escape")
+        await idle(pilot, app)
+
+    Desk(tmp_path, reply(call("TodoWrite", todos=todos)), answer).play(script)
+    Desk(tmp_path, answer, continue_latest=True).play(again)

@@ -292,7 +292,21 @@ def test_a_command_that_runs_again_with_network_counts_its_time_without_the_wait
     shown.apply(presenter.show(ev.PermissionResolved(behavior="allow", **question), 72.0))
     (item,) = shown.of(ToolItem)
     assert (item.status, item.began) == ("running", 70.0)
-    assert (presenter.activity.text, presenter.activity.tool_began) == ("Bash get", 70.0)
+    assert (presenter.activity.text, presenter.activity.step_began) == ("Bash get", 70.0)
+
+
+def test_a_compaction_counts_its_own_time_and_no_time_counts_while_the_user_is_asked() -> None:
+    presenter = Presenter()
+    presenter.begin(10.0)
+    presenter.show(ev.CompactionStarted(trigger="auto"), 100.0)
+    assert presenter.activity.step_began == 100.0
+    proposed = ev.CompactionProposed(
+        request_id="q", summary="s", tokens_before=9, tokens_after=1, cost_usd=None, kept=[], dropped=[]
+    )
+    presenter.show(proposed, 110.0)
+    assert presenter.activity.phase == "waiting"
+    presenter.show(ev.RequestStarted(model="m", turn=2, purpose="turn", estimated_tokens=1), 200.0)
+    assert presenter.activity.began == 100.0, "90 seconds were the user's"
 
 
 def test_an_undone_compaction_is_reported_by_its_notice_only() -> None:

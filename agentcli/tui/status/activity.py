@@ -48,6 +48,10 @@ _NAMES = {
 }
 
 
+_WORK = ("starting", "sending", "thinking", "writing", "tools", "agents")
+"""Phases in which the task list's active entry is shown first."""
+
+
 def activity_text(activity: Activity, now: float, width: int, palette: Palette) -> list[Run]:
     """Text of the row without its sign, at most `width` cells wide."""
     if not activity.phase or width <= 0:
@@ -55,6 +59,11 @@ def activity_text(activity: Activity, now: float, width: int, palette: Palette) 
     style = _style(activity, palette)
     text = shown_command(plain_line(activity.text, 300)) or _NAMES[activity.phase]
     details = _details(activity, now, palette)
+    if activity.todo and activity.phase in _WORK:
+        # The task is what the user follows; the call behind it is in the transcript, too.
+        text, step = shown_command(activity.todo), text
+        if step != "Working":
+            details.insert(0, (4, (shortened(step, max(12, width // 3)), palette.muted)))
     # The text is more important than any detail, but must not fill the row: drop the least important details first.
     wanted = min(cell_len(text), max(12, width // 2))
     while details and sum(cell_len(part) + 3 for _rank, (part, _look) in details) + wanted > width:
@@ -73,8 +82,8 @@ def _details(activity: Activity, now: float, palette: Palette) -> list[tuple[int
         seconds = activity.until - now
         left = f"next in {elapsed(max(1, round(seconds)))}" if seconds > 0.05 else "now"
         details.append((0, (left, palette.warning)))
-    began = activity.tool_began or activity.began
-    if began > 0 and now - began >= 1:
+    began = activity.step_began or activity.began
+    if began > 0 and now - began >= 1 and activity.phase != "waiting":
         details.append((2, (elapsed(now - began), palette.muted)))
     if activity.agents > 0 and activity.phase != "agents":
         details.append((2, (counted(activity.agents, "agent"), palette.muted)))
@@ -91,8 +100,8 @@ def _style(activity: Activity, palette: Palette) -> Style:
     return palette.accent if activity.phase == "waiting" else palette.text
 
 
-def _words_of(activity: Activity) -> tuple[str, str, float, float]:
-    return activity.phase, activity.text, activity.until, activity.tool_began
+def _words_of(activity: Activity) -> tuple[str, str, str, float, float]:
+    return activity.phase, activity.text, activity.todo, activity.until, activity.step_began
 
 
 class ActivityLine(Widget):
