@@ -170,6 +170,13 @@ def test_each_library_is_imported_only_where_it_belongs() -> None:
             assert homes is None or where.startswith(homes), f"{where}:{line}: {name}"
 
 
+def test_tasks_do_not_depend_on_the_task_factory_of_the_event_loop() -> None:
+    """A task that starts eagerly runs before its caller has stored it: `start_task` in `core/aio.py` never does so."""
+    by_factory = re.compile(r"(?:asyncio|loop|\(\))\.(?:create_task|ensure_future|TaskGroup)\(")
+    found = {path.relative_to(PACKAGE).as_posix() for path in modules() if by_factory.search(source(path))}
+    assert found == {"core/abort.py"}, "its `ensure_future` gets futures"
+
+
 LIGHT = ["agentcli", "agentcli.agent.loop.run_loop", "agentcli.assemble", "agentcli.cli.main"]
 HEAVY = {
     "anthropic",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from agentcli.agent.subagents.agents import Agents
 from agentcli.core import events as ev
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.tools.shell.background import BackgroundTask, Shells
 
 
@@ -47,10 +47,9 @@ class BackgroundCommands:
     async def wait_for_changes(self) -> list[ev.Event]:
         """Wait until a command has started or ended, or an agent has reported something. For use between submissions: a
         running submission yields these events itself. Never returns if nothing runs in the background; cancel it."""
-        loop = asyncio.get_running_loop()
-        waiting = [loop.create_task(self._agents.wait_for_events())]
+        waiting = [start_task(self._agents.wait_for_events())]
         if self._shells is not None:
-            waiting.append(loop.create_task(self._shells.wait_for_change()))
+            waiting.append(start_task(self._shells.wait_for_change()))
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agentcli.agent.old_content import OldContent
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.core import events as ev
-from agentcli.core.aio import in_thread, wait_uncancelled
+from agentcli.core.aio import in_thread, start_task, wait_uncancelled
 from agentcli.core.growing import Growing
 from agentcli.core.messages import Json, Message, Origin, ToolUseBlock
 from agentcli.core.permission import PermissionMode
@@ -125,7 +125,7 @@ class ConversationLog:
         cancelled caller does not wait for the thread that reads them."""
         if self._part is not None and self._earlier is None:
             if self._reading is None:
-                self._reading = asyncio.get_running_loop().create_task(self._read_earlier(self._part))
+                self._reading = start_task(self._read_earlier(self._part))
             await asyncio.shield(self._reading)
         return self._with_earlier(messages)
 

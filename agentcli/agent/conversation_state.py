@@ -27,7 +27,7 @@ from agentcli.agent.subagents.updates import AgentList, AgentReports
 from agentcli.agent.updates.attachments import Composite, UserNotes
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortSignal
-from agentcli.core.aio import cancel_and_wait, in_thread
+from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.messages import Json
 from agentcli.tools.base import Tool
 from agentcli.tools.planning.todowrite import todos_from
@@ -322,7 +322,7 @@ class ConversationState:
 
     def detach(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a task beside the submissions that nothing waits for; `aclose` cancels it."""
-        task = asyncio.get_running_loop().create_task(work)
+        task = start_task(work)
         self._detached.add(task)
         task.add_done_callback(self._detached.discard)
         return task
@@ -349,7 +349,7 @@ class ConversationState:
         if not self.session_begun and type(self.hooks) is not Hooks:
             self.session_begun = True
             work = self.hooks.before_session(self.setup.session_source)
-            self.session_hooks = asyncio.get_running_loop().create_task(work)
+            self.session_hooks = start_task(work)
 
     async def aclose(self) -> None:
         try:

@@ -18,7 +18,7 @@ from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason
-from agentcli.core.aio import wait_uncancelled
+from agentcli.core.aio import start_task, wait_uncancelled
 from agentcli.core.messages import ImageBlock, Json, TextBlock, ToolUseBlock
 from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_text
@@ -58,7 +58,7 @@ class SessionToolHost:
             text = f"There is no tool called {name[:100]!r}. {served.hint(name)}".rstrip()
             return McpResult((McpContent("text", text=text),), is_error=True)
         controller = AbortController()
-        work = asyncio.ensure_future(self._run(name, arguments, client, controller))
+        work = start_task(self._run(name, arguments, client, controller))
         try:
             result = await asyncio.shield(work)
         except asyncio.CancelledError:

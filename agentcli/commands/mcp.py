@@ -20,7 +20,7 @@ from agentcli.commands.mcp_listing import (
     state_word,
 )
 from agentcli.core.abort import Aborted
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
 from agentcli.core.text.plaintext import plain_line
@@ -178,10 +178,10 @@ async def _login(engine: Engine, servers: McpServers, server: McpServer, rest: s
             server.paste(rest)
         return
     addresses: asyncio.Queue[str] = asyncio.Queue()
-    work = asyncio.ensure_future(_stoppable(engine, server.sign_in(addresses.put_nowait)))
+    work = start_task(_stoppable(engine, server.sign_in(addresses.put_nowait)))
     try:
         while not work.done():
-            shown = asyncio.ensure_future(addresses.get())
+            shown = start_task(addresses.get())
             await asyncio.wait({work, shown}, return_when=asyncio.FIRST_COMPLETED)
             if shown.done():
                 yield say(

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from enum import StrEnum
 from typing import Self, TypeVar
+
+from agentcli.core.aio import start_task
 
 T = TypeVar("T")
 
@@ -90,7 +92,8 @@ class AbortSignal:
 
         If it finished at the same time, its value is returned, so that finished work is not lost.
         """
-        task: asyncio.Future[T] = asyncio.ensure_future(awaitable)
+        task: asyncio.Future[T]
+        task = start_task(awaitable) if isinstance(awaitable, Coroutine) else asyncio.ensure_future(awaitable)
         if self._reason is not None and not task.done():
             task.cancel()
         unhook = self.on_abort(lambda _reason: task.cancel())

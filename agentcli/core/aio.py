@@ -22,6 +22,15 @@ CLEANUP_SECONDS = 2.0
 _LOOK_SECONDS = 0.05
 
 
+def start_task(work: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
+    """Start a task, which first runs in the next iteration of the event loop.
+
+    With `create_task` the loop's task factory decides: the one of Textual and of some embedding programs runs a task
+    before its caller has stored it or has done what must happen first, such as recording a call.
+    """
+    return asyncio.Task(work, loop=asyncio.get_running_loop(), name=name)
+
+
 async def cancel_and_wait(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait until each has ended; their exceptions are ignored.
 
@@ -155,7 +164,7 @@ class Merge(Generic[T]):
 
     def start(self, producer: Coroutine[Any, Any, None], name: str | None = None) -> asyncio.Task[None]:
         """Start a producer; allowed at any time, also while the consumer iterates."""
-        task = asyncio.get_running_loop().create_task(producer, name=name)
+        task = start_task(producer, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task

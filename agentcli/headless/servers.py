@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.headless.output import Notices
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ async def wait_for_servers(servers: McpServers, stopped: asyncio.Event, notices:
 
     `stopped` ends the wait."""
     servers.start()
-    loop, limits = asyncio.get_running_loop(), servers.limits
+    limits = servers.limits
     longest = limits.first_prompt_seconds
     grace = _GRACE_SECONDS if longest >= limits.start_seconds else 0.0
-    settled = loop.create_task(servers.settle(longest + grace))
-    stop = loop.create_task(stopped.wait())
+    settled = start_task(servers.settle(longest + grace))
+    stop = start_task(stopped.wait())
     try:
         await asyncio.wait({settled, stop}, timeout=_QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         if not settled.done() and not stop.done():

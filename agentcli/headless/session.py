@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.core.abort import AbortReason
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.events import Event, PermissionDenied, PermissionRequested, Result
 from agentcli.core.messages import Json, TextBlock
 from agentcli.core.permission import Answer
@@ -114,7 +114,7 @@ class HeadlessSession:
     async def _end_background(self) -> None:
         """Wait for background commands if requested, until a signal; then stop those that still run."""
         if self._wait_background:
-            stopped = asyncio.get_running_loop().create_task(self._stopped.wait())
+            stopped = start_task(self._stopped.wait())
             try:
                 while self._stop is None and self._engine.background.any_runs:
                     await self._show_changes(stopped)
@@ -126,7 +126,7 @@ class HeadlessSession:
 
     async def _show_changes(self, stopped: asyncio.Task[bool]) -> None:
         """Wait for the next change of a background command, or for a signal."""
-        change = asyncio.get_running_loop().create_task(self._engine.background.wait_for_changes())
+        change = start_task(self._engine.background.wait_for_changes())
         try:
             await asyncio.wait({change, stopped}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -171,7 +171,7 @@ class HeadlessSession:
 
     async def follow(self, source: AsyncIterator[bytes | None], output: StreamJsonOutput) -> None:
         """Process user lines until the source ends and all are answered. Raises `OutputLost`."""
-        reader = asyncio.get_running_loop().create_task(self._read(source, output), name="stdin")
+        reader = start_task(self._read(source, output), name="stdin")
         try:
             while self._stop is None and (prompt := await self._prompts.get()) is not None:
                 await self._submit_with_leftovers(prompt)

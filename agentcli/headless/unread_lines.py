@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from agentcli.core.aio import start_task
 from agentcli.core.messages import Json
 from agentcli.headless.output import Notices
 
@@ -37,7 +38,7 @@ async def report_unread_lines(part: EarlierPart, notices: Notices) -> AsyncItera
                 time.sleep(_PAUSE_SECONDS)
             yield record
 
-    reading = asyncio.create_task(_report(part, paced, notices))
+    reading = start_task(_report(part, paced, notices))
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from agentcli.core.aio import wait_uncancelled
+from agentcli.core.aio import start_task, wait_uncancelled
 from agentcli.core.processes.own_programs import kill_group, shell_command, signal_group, start_program_async
 from agentcli.hooks.answers import HookOutput
 
@@ -73,7 +73,7 @@ async def run_command(command: str, data: bytes, cwd: Path, environ: Mapping[str
 
 async def _ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
     """Wait for the process and kill the rest of its group; returns whether it timed out."""
-    exited = asyncio.get_running_loop().create_task(process.wait())
+    exited = start_task(process.wait())
     timed_out = False
     try:
         done, _pending = await asyncio.wait({exited}, timeout=seconds)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from copy import deepcopy
 from pathlib import Path
 
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.events import Event, HookFinished, HookStarted, NoticeRaised
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
@@ -108,7 +108,7 @@ class HookRunner:
         data = {**self.described(), "hook_event_name": occasion.event, **(occasion.fields or {})}
         if len(rules) == 1:
             return [*refused, await self._run_one(rules[0], data, occasion, emit)]
-        tasks = [asyncio.ensure_future(self._run_one(rule, data, occasion, emit)) for rule in rules]
+        tasks = [start_task(self._run_one(rule, data, occasion, emit)) for rule in rules]
         try:
             return [*refused, *await asyncio.gather(*tasks)]
         finally:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
-from agentcli.core.aio import CLEANUP_SECONDS
+from agentcli.core.aio import CLEANUP_SECONDS, start_task
 from agentcli.core.permission import Answer
 from agentcli.interactive.pending_questions import PendingQuestions
 from agentcli.interactive.submission import is_prompt, needs_model, submission_events
@@ -162,7 +162,7 @@ class SessionDriver:
 
     async def _end_servers(self, servers: McpServers) -> None:
         """End the MCP servers of a session that another one replaces. Slow ones are ended in the background."""
-        task = asyncio.get_running_loop().create_task(servers.aclose(), name="end MCP servers")
+        task = start_task(servers.aclose(), name="end MCP servers")
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
         await asyncio.wait([task], timeout=SERVER_END_SECONDS)
@@ -270,7 +270,7 @@ class SessionDriver:
     # --------------------------------------------------------------------------------------------- the submission
 
     def _create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
+        task = start_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli import __version__
 from agentcli.core.abort import Aborted, AbortSignal
-from agentcli.core.aio import cancel_and_wait, in_thread
+from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.call_clock import CallClock
@@ -100,7 +100,7 @@ class McpConnection:
         connection = cls(client, name, reader, link, limits, clock)
         try:
             async with client:
-                listening = asyncio.get_running_loop().create_task(connection._listen(on_list_changed))
+                listening = start_task(connection._listen(on_list_changed))
                 try:
                     yield connection
                 finally:
@@ -242,7 +242,7 @@ class McpConnection:
         """Wait for a response, a timeout or an abort. After the latter two the library notifies the server, without
         waiting."""
         loop = asyncio.get_running_loop()
-        task = loop.create_task(asked)
+        task = start_task(asked)
         self._open.add(task)
         task.add_done_callback(self._forget)
         waiting: asyncio.Future[None] = loop.create_future()

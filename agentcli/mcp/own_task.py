@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ async def in_own_task(work: Coroutine[Any, Any, T]) -> T:
     """
     import anyio
 
-    task = asyncio.get_running_loop().create_task(work)
+    task = start_task(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Literal, TypeVar
 
 from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import cancel_and_wait, in_thread
+from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
@@ -135,7 +135,7 @@ class McpServer:
             return
         elif self.state in ("waiting", "failed", "needs-auth"):
             self._set("connecting")
-            self._task = asyncio.get_running_loop().create_task(self._run(), name=f"mcp {self.name}")
+            self._task = start_task(self._run(), name=f"mcp {self.name}")
 
     async def stop(self, state: ServerState = "waiting") -> None:
         """Disconnect, and wait until everything is cleaned up."""

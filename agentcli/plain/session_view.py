@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from agentcli.core import events as ev
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.interactive.view import Question, Sent
 from agentcli.plain.output.pieces import Gap, Piece
 from agentcli.plain.output.printer import Printer, prompt_lines
@@ -60,7 +60,7 @@ class PrintedView:
         else:
             self._above += pieces
             if self._printing is None:
-                self._printing = asyncio.get_running_loop().create_task(self._print_above())
+                self._printing = start_task(self._print_above())
 
     async def _print_above(self) -> None:
         while self._above:
@@ -150,7 +150,7 @@ class PrintedView:
 
     def ask(self, event: Question, waiting: int) -> None:
         self._asked = event.request_id
-        self._asking = asyncio.get_running_loop().create_task(self._ask(event, self._asking))
+        self._asking = start_task(self._ask(event, self._asking))
         self._asking.add_done_callback(self._question_closed)
 
     async def _ask(self, event: Question, before: asyncio.Task[None] | None) -> None:

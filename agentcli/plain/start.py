@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from agentcli import __version__
 from agentcli.config.paths import Paths
+from agentcli.core.aio import start_task
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.processes.exit_cleanup import end_process
@@ -188,7 +189,7 @@ class Plain:
 
     async def _converse(self) -> None:
         await self._ask_for_trust()
-        self._opening = asyncio.get_running_loop().create_task(self._open_first())
+        self._opening = start_task(self._open_first())
         if self._start.goes_on or self._start.pick_session:
             await self._opening
         if self._start.prompt:
@@ -255,7 +256,7 @@ class Plain:
             return ""
 
     async def _prompted(self, draft: str) -> str:
-        prompting = asyncio.get_running_loop().create_task(self._reader.prompt(draft))
+        prompting = start_task(self._reader.prompt(draft))
         try:
             if self._opening is not None:
                 # Also if it failed before the prompt: otherwise the error would only show after a line is sent.
@@ -324,7 +325,7 @@ class Plain:
         if self.model_connection.is_unreachable:
             self.session.show_above([prose(NOT_CONNECTED, "warning", "! ", "warning")])
         await self.session.printed()
-        warming = asyncio.get_running_loop().create_task(self._warm(engine))
+        warming = start_task(self._warm(engine))
         self._warming.add(warming)
         warming.add_done_callback(self._warming.discard)
 

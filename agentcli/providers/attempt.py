@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from agentcli.core.abort import AbortReason, AbortSignal
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.messages import Json
 from agentcli.providers.base import Failure, FailureKind, Quiet
 from agentcli.providers.failures import aborted, internal, no_content, stalled
@@ -45,7 +45,7 @@ class Attempt:
         self._quiet_said = False
         self._timer: asyncio.TimerHandle | None = None
         self._line = Line()
-        self._reader = self._loop.create_task(self._read(), name="model reply")
+        self._reader = start_task(self._read(), name="model reply")
         self._watch()
         self._unhook = signal.on_abort(self._abort)
 

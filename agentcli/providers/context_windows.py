@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from agentcli.core.aio import start_task
 from agentcli.core.errors import CredentialError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
@@ -50,7 +51,7 @@ class ContextWindows:
     def ask(self, model: str) -> None:
         """Start a lookup unless the model was looked up or is known. Returns immediately."""
         if model not in self._asked and self._catalog.wants_window(model):
-            self._asked[model] = asyncio.get_running_loop().create_task(self._find_out(model))
+            self._asked[model] = start_task(self._find_out(model))
 
     async def settled(self) -> None:
         """Wait for running lookups; for tests."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.processes.own_programs import GIT_ALONE, PIPE, end_program, kill_group, start_program_async
 from agentcli.core.processes.programs import find_program
 from agentcli.workspace.base import SnapshotError, TooManyFiles
@@ -88,7 +88,7 @@ class Git:
             )
         except OSError as error:
             raise SnapshotError(f"git did not start: {error.strerror}") from error
-        work = asyncio.get_running_loop().create_task(_talk(process, input, cut))
+        work = start_task(_talk(process, input, cut))
         try:
             async with asyncio.timeout(seconds):
                 output, errors = await work
@@ -118,8 +118,8 @@ class Git:
 
 
 async def _talk(process: asyncio.subprocess.Process, input: bytes, cut: int | None) -> tuple[bytes, bytes]:
-    feeding = asyncio.get_running_loop().create_task(_feed(process, input))
-    complaining = asyncio.get_running_loop().create_task(_read(process.stderr, 65_536, process, True))
+    feeding = start_task(_feed(process, input))
+    complaining = start_task(_read(process.stderr, 65_536, process, True))
     try:
         limit = OUTPUT_LIMIT if cut is None else cut
         output = await _read(process.stdout, limit, process, cut is not None)

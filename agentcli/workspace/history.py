@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from agentcli.core.aio import cancel_and_wait, in_thread
+from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.workspace.base import (
@@ -107,7 +107,7 @@ class WorkspaceHistory:
         Runs git in the folder, isolated from its settings: only for trusted folders (S1)."""
         if self._warming is None:
             work = self._looked_through(distinct(working_dirs))
-            self._warming = asyncio.get_running_loop().create_task(work, name="look through the folders")
+            self._warming = start_task(work, name="look through the folders")
         try:
             await asyncio.shield(self._warming)
         except asyncio.CancelledError:
@@ -488,6 +488,4 @@ class WorkspaceHistory:
         """Prune old snapshots in the background, once per process."""
         if self._pruning is None:
             pruning = PruneSchedule(self._place.folder, PRUNE_EVERY_SECONDS)
-            self._pruning = asyncio.get_running_loop().create_task(
-                pruning.run(self._folders.shadows), name="prune snapshots"
-            )
+            self._pruning = start_task(pruning.run(self._folders.shadows), name="prune snapshots")

@@ -9,8 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.core.aio import Merge, cancel_and_wait, in_thread, wait_uncancelled
+from agentcli.core.aio import Merge, cancel_and_wait, in_thread, start_task, wait_uncancelled
+from tests.support.own_loop import start_tasks_eagerly
 from tests.support.virtual import VirtualLoop, run_virtual
+
+
+@pytest.mark.parametrize("is_eager", [False, True])
+def test_a_task_runs_only_after_its_caller_has_stored_it(is_eager: bool) -> None:
+    async def main() -> None:
+        if is_eager:
+            start_tasks_eagerly(asyncio.get_running_loop())
+        tasks: list[asyncio.Task[list[object]]] = []
+
+        async def look() -> list[object]:
+            return [*tasks, asyncio.current_task()]
+
+        tasks.append(start_task(look(), name="looking"))
+        assert await tasks[0] == [tasks[0], tasks[0]]
+        assert tasks[0].get_name() == "looking"
+
+    run_virtual(main)
 
 
 def test_items_of_several_producers_arrive_as_they_happen() -> None:

@@ -29,7 +29,7 @@ from agentcli.providers.transports.http11 import (
     reaches,
 )
 from agentcli.providers.transports.wire import WireTransport
-from tests.support.own_loop import eager_task_factory
+from tests.support.own_loop import start_tasks_eagerly
 from tests.support.tables import each_row
 
 pytestmark = pytest.mark.anyio
@@ -240,7 +240,7 @@ async def test_the_next_address_is_tried_beside_one_that_does_not_answer(
 ) -> None:
     loop = asyncio.get_running_loop()
     if is_eager:
-        loop.set_task_factory(eager_task_factory())
+        start_tasks_eagerly(loop)
     usual = loop.sock_connect
     tried: list[tuple[str, int]] = []
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
+EAGER = bool(os.environ.get("EAGER_TASKS"))
+"""Whether the tests' event loops start tasks eagerly: as that of Textual does on Python 3.12 or later, and as that of a
+program that uses agentcli as a library may."""
 
-def eager_task_factory() -> Any:
-    """asyncio's factory of tasks that run at once up to their first wait. Skips the test on Python 3.11, without it."""
+
+def start_tasks_eagerly(loop: asyncio.AbstractEventLoop) -> None:
+    """Run each new task at once, up to its first wait. Skips the test on Python 3.11, which cannot."""
     factory = getattr(asyncio, "eager_task_factory", None)
     if factory is None:
         pytest.skip("tasks cannot start eagerly before Python 3.12")
-    return factory
+    loop.set_task_factory(factory)
 
 
 def run_in_own_loop(test: Callable[..., Coroutine[Any, Any, None]], arguments: dict[str, Any]) -> None:
@@ -30,6 +35,8 @@ def run_in_own_loop(test: Callable[..., Coroutine[Any, Any, None]], arguments: d
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         loop.set_exception_handler(remember)
+        if EAGER:
+            start_tasks_eagerly(loop)
         try:
             loop.run_until_complete(test(**arguments))
         except Exception as error:

@@ -11,6 +11,8 @@ import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from tests.support.own_loop import EAGER, start_tasks_eagerly
+
 T = TypeVar("T")
 
 
@@ -46,6 +48,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(self._jumping)
         # Timers within the resolution of the clock count as due: without this a rounding error could spin.
         self._clock_resolution = 1e-9
+        if EAGER:
+            start_tasks_eagerly(self)
 
     def time(self) -> float:
         return self._jumping.now

@@ -31,7 +31,7 @@ from agentcli.context.edits import edit_to_dict
 from agentcli.context.view import REPAIRS, ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.growing import Growing
 from agentcli.core.messages import Message, Origin
 from agentcli.providers.base import FailureKind
@@ -75,7 +75,7 @@ class ConversationCollapse(Collapser):
             return
         if not self._is_enough(staging):
             work = self._make_ready(signal)
-            self._task = asyncio.get_running_loop().create_task(work, name="context collapse")
+            self._task = start_task(work, name="context collapse")
 
     def drain(self, log: Sequence[Message], pinned: frozenset[str]) -> ev.ContextEdited | None:
         view = self._view

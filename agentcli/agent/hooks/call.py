@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from agentcli.agent.ports import Hooks
 from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.events import Event
 from agentcli.core.messages import Message, Origin, user_message
 
@@ -33,7 +33,7 @@ class HookCall(Generic[T]):
         if hooks is self._hooks:
             self.verdict = await self._signal.run(self._call(hooks))
             return
-        task = asyncio.get_running_loop().create_task(self._signal.run(self._call(hooks)))
+        task = start_task(self._signal.run(self._call(hooks)))
         task.add_done_callback(lambda _task: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:

@@ -21,7 +21,7 @@ from agentcli.agent.ports import (
     QuestionVerdict,
     StopVerdict,
 )
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.events import Event
 from agentcli.core.messages import Json, Origin, ToolResultBlock, ToolUseBlock
 from agentcli.hooks.answers import HookAnswer
@@ -99,7 +99,7 @@ class ConfiguredHooks(Hooks):
         if not self.runner.has("Notification"):
             return
         occasion = Occasion("Notification", kind, {"message": text, "notification_type": kind})
-        task = asyncio.get_running_loop().create_task(self.runner.run(occasion, self._keep))
+        task = start_task(self.runner.run(occasion, self._keep))
         self._beside.tasks.add(task)
         task.add_done_callback(self._beside.tasks.discard)
 

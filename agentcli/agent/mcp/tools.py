@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.mcp.results import MOST_TOKENS, ResultLimits, output_of
 from agentcli.core.abort import Aborted, AbortSignal
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.text.plaintext import plain_line, plain_text
@@ -92,11 +92,10 @@ class McpTool:
             latest[:] = [progress]
             news.set()
 
-        loop = asyncio.get_running_loop()
-        working = loop.create_task(self._called(input, context, signal, report), name=self.name)
+        working = start_task(self._called(input, context, signal, report), name=self.name)
         try:
             while not working.done():
-                waiting = loop.create_task(news.wait())
+                waiting = start_task(news.wait())
                 await asyncio.wait({working, waiting}, return_when=asyncio.FIRST_COMPLETED)
                 await cancel_and_wait([waiting])
                 if news.is_set() and not working.done():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.agent.plugins.active_parts import ActiveParts, combine
-from agentcli.core.aio import cancel_and_wait, in_thread
+from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.events import NoticeRaised
 from agentcli.core.text.plaintext import plain_line
 from agentcli.plugins.collection import LoadedPlugin, PluginCollection
@@ -114,7 +114,7 @@ class SessionPlugins:
         it."""
         while not (notices := self.take_notices()):
             self._news.clear()
-            tasks = [asyncio.ensure_future(self._news.wait()), asyncio.ensure_future(self._disk_change())]
+            tasks = [start_task(self._news.wait()), start_task(self._disk_change())]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:

@@ -19,7 +19,7 @@ from agentcli.agent.subagents.specs import BUILTIN, DEEPEST, AgentSpec
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
-from agentcli.core.aio import cancel_and_wait, in_thread
+from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock
@@ -225,7 +225,7 @@ class Agents:
         over = [id for id, each in self._background.items() if each.run.status != "running"]
         for old in over[: max(0, len(self._background) - _MOST_KEPT)]:
             del self._background[old]
-        one.working = asyncio.get_running_loop().create_task(self._work(one), name=f"agent {run.id}")
+        one.working = start_task(self._work(one), name=f"agent {run.id}")
         text = (
             f"The agent {run.id} works in the background. Its report comes in a later message: continue with other "
             "work, and do not guess what it will say. KillShell stops it by this id."

@@ -15,7 +15,7 @@ from agentcli.agent.ports import PriceOf, Requests
 from agentcli.agent.side_call import SideCall
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.messages import Message
 from agentcli.providers.base import Provider
 
@@ -43,7 +43,7 @@ class Summaries:
         )
         summary = PendingSummary()
         coroutine = self._summarise(summary, described, [use.id for use in uses], signal)
-        task = asyncio.get_running_loop().create_task(coroutine, name="tool summary")
+        task = start_task(coroutine, name="tool summary")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return summary

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from agentcli.core.aio import start_task
 from agentcli.core.frozen import frozen
 from agentcli.core.processes.programs import clean_search_path
 from agentcli.core.text.lazy_pattern import lazy_pattern
@@ -179,7 +180,7 @@ async def start_program_async(
 
     from agentcli.core.aio import wait_uncancelled
 
-    task = asyncio.get_running_loop().create_task(
+    task = start_task(
         asyncio.create_subprocess_exec(
             *_checked(command),
             cwd=cwd,
@@ -205,7 +206,6 @@ async def end_program(process: asyncio.subprocess.Process) -> None:
     """Kill a program of `start_program_async` with its group unless it has exited, and wait for it. Its unread output
     is lost. Completes even if the caller is cancelled meanwhile.
     """
-    import asyncio
 
     from agentcli.core.aio import wait_uncancelled
 
@@ -217,7 +217,7 @@ async def end_program(process: asyncio.subprocess.Process) -> None:
     for number in range(3):
         if (pipe := transport.get_pipe_transport(number)) is not None and not pipe.is_closing():
             pipe.abort() if number == 0 else pipe.close()
-    await wait_uncancelled([asyncio.get_running_loop().create_task(process.wait())])
+    await wait_uncancelled([start_task(process.wait())])
 
 
 async def run_helper(
@@ -266,7 +266,7 @@ async def run_in_foreground(command: Sequence[str], *, cwd: Path | str, environ:
     except asyncio.CancelledError:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
-        await wait_uncancelled([asyncio.get_running_loop().create_task(process.wait())])
+        await wait_uncancelled([start_task(process.wait())])
         raise
 
 

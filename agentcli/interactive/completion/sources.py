@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.frozen import frozen
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class IndexedFiles:
             return
         if self._listing is None or self._listing.done():
             self._listed = self._clock()
-            self._listing = asyncio.get_running_loop().create_task(self._index.refresh(), name="files for the prompt")
+            self._listing = start_task(self._index.refresh(), name="files for the prompt")
 
     async def files(self, query: str, limit: int) -> FoundFiles:
         if self._index is None:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agentcli.config.atomic import replace_file
+from agentcli.core.aio import start_task
 from agentcli.core.files.bounded_json import parse_json
 from agentcli.core.files.bounded_read import read_bounded
 from agentcli.core.text.plaintext import has_key
@@ -123,7 +124,7 @@ class DraftStore:
             self._timer = loop.call_later(self._quiet_seconds, self._is_it_time)
         elif self._current is not None:
             written = asyncio.to_thread(self._write, self._version, self._current())
-            self._writing = loop.create_task(written, name="draft")
+            self._writing = start_task(written, name="draft")
 
     def _write(self, version: int, draft: Draft) -> None:
         assert self._folder is not None

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentcli.core.aio import cancel_and_wait, in_thread, wait_uncancelled
+from agentcli.core.aio import cancel_and_wait, in_thread, start_task, wait_uncancelled
 from agentcli.core.processes.descendants import kill_descendants
 from agentcli.core.processes.exit_cleanup import on_exit
 from agentcli.core.processes.own_programs import kill_group, signal_group, start_program_async
@@ -120,8 +120,8 @@ class StdioTransport:
                 self._readers.append(transport)
             unconnected.pop_all()
         self._tasks = [
-            loop.create_task(self._log_errors(stderr), name="mcp stderr"),
-            loop.create_task(self._watch(), name="mcp exit"),
+            start_task(self._log_errors(stderr), name="mcp stderr"),
+            start_task(self._watch(), name="mcp exit"),
         ]
         return _Lines(self), _Input(self)
 
@@ -190,13 +190,12 @@ class StdioTransport:
     async def _stop_uncancelled(self) -> None:
         import anyio
 
-        task = asyncio.get_running_loop().create_task(self._stop(), name="mcp stop")
+        task = start_task(self._stop(), name="mcp stop")
         with anyio.CancelScope(shield=True):
             await wait_uncancelled([task])
 
     async def _stop(self) -> None:
-        loop = asyncio.get_running_loop()
-        draining = loop.create_task(self._drain(), name="mcp drain")
+        draining = start_task(self._drain(), name="mcp drain")
         try:
             if self._process.returncode is not None or (self._stdin is not None and self._stdin.is_closing()):
                 await self._end_link()

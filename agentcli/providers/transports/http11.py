@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import h11
 
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 
 KEEP_SECONDS = 5.0
 """Seconds that an unused connection is kept for the next request, as in httpx2."""
@@ -316,7 +316,7 @@ async def _connect_to_any_address(host: str, port: int) -> socket.socket:
     try:
         while addresses or not all(attempt.done() for attempt in attempts):
             if addresses:
-                attempts.append(loop.create_task(_connect_to(addresses.pop(0))))
+                attempts.append(start_task(_connect_to(addresses.pop(0))))
             pending = [attempt for attempt in attempts if not attempt.done()]
             if pending:
                 delay = _ADDRESS_DELAY if addresses else None

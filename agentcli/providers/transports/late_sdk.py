@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Protocol
 
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.messages import Json
 from agentcli.providers.transports.base import Transport
 
@@ -70,7 +70,7 @@ class LateSdkTransport(Transport):
             self._timer = None
 
     def _begin_loading(self) -> None:
-        self._loading = asyncio.get_running_loop().create_task(self._load())
+        self._loading = start_task(self._load())
 
     async def _load(self) -> None:
         try:

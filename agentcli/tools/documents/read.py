@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import in_thread, wait_uncancelled
+from agentcli.core.aio import in_thread, start_task, wait_uncancelled
 from agentcli.core.files.real_path import real_path
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, TextBlock
@@ -170,7 +170,7 @@ def _find(wanted: Wanted, context: ToolContext) -> _Found | Output:
 async def _large(real: str, wanted: Wanted, signal: AbortSignal) -> Output:
     stop = threading.Event()
     unhook = signal.on_abort(lambda _reason: stop.set())
-    work = asyncio.ensure_future(in_thread(read_large, real, wanted, stop.is_set))
+    work = start_task(in_thread(read_large, real, wanted, stop.is_set))
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:

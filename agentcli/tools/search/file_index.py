@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 
 from agentcli.core.abort import AbortController
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.frozen import frozen
 from agentcli.tools.base import ToolContext
 from agentcli.tools.search.path_index import Match, PathIndex
@@ -67,7 +67,7 @@ class FileIndex:
     def start(self) -> None:
         """List the files again in the background; does nothing while a listing is running."""
         if self._refreshing is None or self._refreshing.done():
-            self._refreshing = asyncio.get_running_loop().create_task(self.refresh(), name="file index")
+            self._refreshing = start_task(self.refresh(), name="file index")
 
     async def refresh(self) -> None:
         began = time.monotonic()

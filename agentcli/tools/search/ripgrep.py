@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
-from agentcli.core.aio import cancel_and_wait, in_thread
+from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.frozen import frozen
 from agentcli.core.processes.installation import installation_paths, is_installed
 from agentcli.core.processes.programs import find_program
@@ -118,10 +118,9 @@ async def _run(
         reason = (error.strerror or "").lower()
         return RipgrepResult([], error=f"ripgrep ({program}) could not be started: {reason}. Install it again.")
     unhook = signal.on_abort(lambda _reason: child.signal_group(signals.SIGKILL))
-    loop = asyncio.get_running_loop()
-    errors = loop.create_task(_read_errors(child), name="rg errors")
+    errors = start_task(_read_errors(child), name="rg errors")
     try:
-        reader = loop.create_task(collected.read(child), name="rg output")
+        reader = start_task(collected.read(child), name="rg output")
         try:
             ended = await collected.until_ended(reader)
         finally:
@@ -190,7 +189,7 @@ class _Collected:
 
     async def until_ended(self, reader: asyncio.Task[None]) -> bool:
         """True if the output was read to its end or to the limit; False on timeout."""
-        waiting = asyncio.get_running_loop().create_task(self._has_enough.wait())
+        waiting = start_task(self._has_enough.wait())
         try:
             await asyncio.wait({reader, waiting}, timeout=TIME_LIMIT, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Mapping
 
-from agentcli.core.aio import in_thread, wait_uncancelled
+from agentcli.core.aio import in_thread, start_task, wait_uncancelled
 from agentcli.core.processes.own_programs import shell_command, start_program_async
 
 SESSION_VARIABLE = "AGENTCLI_SESSION"
@@ -120,7 +120,7 @@ class Watch:
         if self._descriptor is not None or not sys.platform.startswith("linux"):
             return
         reading, self._descriptor = os.pipe()
-        starting = asyncio.get_running_loop().create_task(_started(mark, reading), name="watch")
+        starting = start_task(_started(mark, reading), name="watch")
         try:
             await asyncio.shield(starting)
         except OSError:

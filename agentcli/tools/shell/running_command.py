@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 
-from agentcli.core.aio import cancel_and_wait, in_thread
+from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.processes.launch import LIMITS_FROM_SECONDS, Launch, SandboxFinding
 from agentcli.core.processes.programs import find_program
 from agentcli.core.text.plaintext import plain_line
@@ -77,7 +77,7 @@ class ShellCommand:
         if launch.watch >= 0:
             loop.add_reader(launch.watch, self._look)
         self._limits = loop.call_later(LIMITS_FROM_SECONDS, launch.watch_limits)
-        self._work = loop.create_task(self._until_over(), name="shell command")
+        self._work = start_task(self._until_over(), name="shell command")
 
     @classmethod
     async def start(cls, text: str, context: ToolContext, output: CollectedOutput) -> ShellCommand:
@@ -172,7 +172,7 @@ class ShellCommand:
         await cancel_and_wait([self._work])
 
     async def _until_over(self) -> None:
-        pump = asyncio.get_running_loop().create_task(self._pump(), name="shell output")
+        pump = start_task(self._pump(), name="shell output")
         ended = False
         try:
             await self._child.wait()

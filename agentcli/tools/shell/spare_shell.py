@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agentcli.core.aio import start_task
 from agentcli.core.frozen import frozen
 from agentcli.core.processes.launch import Launch, SpareLaunch
 from agentcli.tools.process import Child, Pipe
@@ -161,7 +162,7 @@ class SpareShells:
             self._timer = None
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        self._work = asyncio.get_running_loop().create_task(work, name="spare shell")
+        self._work = start_task(work, name="spare shell")
         self._work.add_done_callback(self._done)
 
     def _done(self, _task: asyncio.Task[None]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.interactive.completion.server_completions import LateArguments, no_late_arguments
 from agentcli.interactive.completion.sources import ArgumentSource, CommandSource, FileSource, FoundFiles
 from agentcli.interactive.completion.targets import (
@@ -161,7 +161,7 @@ class Assist:
             self._wanted = target  # replaces an older query
             self._asked_again.set()
             if self._searching is None or self._searching.done():
-                self._searching = asyncio.get_running_loop().create_task(self._search(), name="completion")
+                self._searching = start_task(self._search(), name="completion")
 
     async def _search(self) -> None:
         while (target := self._wanted) is not None:
@@ -203,7 +203,7 @@ class Assist:
 
         if self._asking is not None:
             self._asking.cancel()
-        self._asking = asyncio.get_running_loop().create_task(ask(), name="completion of arguments")
+        self._asking = start_task(ask(), name="completion of arguments")
 
     def _show(self, menu: Menu | None) -> None:
         self._menu = menu

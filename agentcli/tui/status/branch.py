@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.core.aio import cancel_and_wait
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.files.bounded_read import read_start
 from agentcli.core.text.plaintext import plain_line
 
@@ -56,7 +56,7 @@ class BranchWatch:
         self._engine = engine
         self._wake.set()
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._watch())
+            self._task = start_task(self._watch())
 
     def look(self) -> None:
         self._wake.set()

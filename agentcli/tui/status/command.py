@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from rich.style import Style
 
+from agentcli.core.aio import start_task
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.processes.own_programs import PIPE, kill_group, shell_command, start_program, user_environment
@@ -169,7 +170,7 @@ class StatusFeed:
     def update(self, facts: Facts) -> None:
         self._latest = facts
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._follow(), name="status command")
+            self._task = start_task(self._follow(), name="status command")
 
     async def close(self) -> None:
         self._stopped.set()
