@@ -11,6 +11,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.usage import Price, Usage
 from agentcli.providers.base import Effort, Thinking
 from agentcli.providers.models.catalog import Catalog, ModelInfo
+from agentcli.providers.requests.body import thinking_budget
 
 
 @frozen
@@ -25,7 +26,7 @@ class Profile:
     thinking: Thinking = Thinking()
     system: tuple[str, ...] = ()
     output_cap: int = 8_192
-    """Tokens that a reply may have."""
+    """Tokens that a reply may have, besides the budget of enabled thinking."""
     context_window: int | None = None
     """Tokens; None: the catalogue's."""
     task_budget: int | None = None
@@ -98,13 +99,18 @@ class ModelSettings:
         if known is None or known[0] is not profile or known[1] is not info or known[2].overhead != overhead:
             limits = ContextLimits(
                 window=profile.context_window or info.context_window,
-                reserved=min(profile.output_cap, info.max_output),
+                reserved=min(profile.output_cap + self.thinking_budget, info.max_output),
                 overhead=overhead,
                 auto_compact=self._tuning.auto_compact,
                 auto_threshold=self._tuning.auto_threshold,
             )
             known = self._context_limits = (profile, info, limits)
         return known[2]
+
+    @property
+    def thinking_budget(self) -> int:
+        """Tokens that requests add to the output cap for enabled thinking."""
+        return thinking_budget(self.profile.thinking, self.catalog.get(self.profile.model))
 
     @property
     def price(self) -> Price | None:

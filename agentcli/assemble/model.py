@@ -11,6 +11,7 @@ from agentcli.assemble.environment import Environment
 from agentcli.core.errors import AgentError, CredentialError, UsageError
 from agentcli.providers.base import Effort, Provider, Thinking, ThinkingMode
 from agentcli.providers.models.catalog import DEFAULT_MODEL, SMALL_MODEL, ModelInfo, nearest_effort
+from agentcli.providers.requests.body import MIN_THINKING_BUDGET, thinking_budget
 
 if TYPE_CHECKING:
     from agentcli.agent.plugins.session_plugins import SessionPlugins
@@ -66,6 +67,12 @@ class ModelBuilder:
         if info.thinking and mode not in info.thinking:
             instead = "always thinks" if info.always_thinks else f"supports {' and '.join(info.thinking)}"
             self._env.warn(f"{info.id} does not support thinking {mode!r}; it {instead}.", "model")
+        used = thinking_budget(Thinking(mode, budget), info)
+        if budget and used and used != budget:
+            why = f"the API accepts no less than {MIN_THINKING_BUDGET:,}"
+            if used < budget:
+                why = f"a reply of {info.id} has at most {info.max_output:,}, and the answer needs room"
+            self._env.warn(f"The thinking budget is {used:,} tokens instead of {budget:,}: {why}.", "model")
 
     def _effort(self, wanted: str | None, model: str) -> Effort | None:
         if wanted is None or wanted == "auto":

@@ -46,6 +46,7 @@ class Request:
     referenced_tools: tuple[str, ...] = ()
     """The names in these blocks, also of tools that are no longer known."""
     max_tokens: int = 8192
+    """Tokens for the answer; the budget of enabled thinking is added to it."""
     thinking: Thinking = Thinking()
     effort: Effort | None = None
     """None: the model's default."""

@@ -37,7 +37,7 @@ from agentcli.providers.base import (
     Waiting,
 )
 from agentcli.providers.failures import aborted, broken, is_stall, is_worth_fallback
-from agentcli.providers.models.catalog import Catalog, ModelInfo
+from agentcli.providers.models.catalog import Catalog
 from agentcli.providers.requests.body import (
     Feature,
     blamed_feature,
@@ -207,17 +207,10 @@ class MessagesProvider:
             yield _FailedAttempt(failure, reply.usage, reply.model, reply.started, body)
 
     def _fit(self, request: Request, progress: _RequestProgress) -> tuple[Json, tuple[str, ...]]:
-        if progress.max_tokens is not None:
-            request = replace(request, max_tokens=min(request.max_tokens, progress.max_tokens))
-        learned = self._learned.get(progress.model)
-        return build_body(request, self._info(progress.model), learned.dropped if learned else ())
-
-    def _info(self, model: str) -> ModelInfo:
-        info = self._catalog.get(model)
-        learned = self._learned.get(model)
-        if learned is not None and learned.max_output is not None:
-            info = replace(info, max_output=min(info.max_output, learned.max_output))
-        return info
+        info, learned = self._catalog.get(progress.model), self._learned.get(progress.model)
+        known = (info.max_output, learned.max_output if learned else None, progress.max_tokens)
+        info = replace(info, max_output=min(limit for limit in known if limit is not None))
+        return build_body(request, info, learned.dropped if learned else ())
 
     async def _next_step(
         self, progress: _RequestProgress, lost: _FailedAttempt

@@ -83,6 +83,8 @@ async def test_a_resumed_session_keeps_its_model_unless_another_is_requested(hom
     [
         ({"thinking": "disabled", "model": "opus"}, "always thinks"),
         ({"max_thinking_tokens": 5_000, "model": "opus"}, "always thinks"),
+        ({"max_thinking_tokens": 60_000, "model": "claude-haiku-4-5"}, "is 55,808 tokens instead of 60,000"),
+        ({"max_thinking_tokens": 100, "model": "claude-haiku-4-5"}, "is 1,024 tokens instead of 100"),
         ({"task_budget": 50_000, "model": "claude-haiku-4-5"}, "does not support a task budget"),
         ({"effort": "xhigh", "model": "claude-opus-4-5"}, "using 'high'"),
     ],

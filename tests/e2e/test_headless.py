@@ -315,3 +315,13 @@ async def test_a_theme_is_reported_as_unused_in_print_mode(program: Program) -> 
         ended = await program.run("-p", "hi", "--theme", "nope")
     assert (ended.code, ended.out) == (0, "one\n")
     assert ended.err == "agentcli: --theme has no effect with -p: themes are for the app.\n"
+
+
+async def test_a_thinking_budget_leaves_room_for_the_answer_also_after_a_cut_reply(program: Program) -> None:
+    async with LoopbackServer(reply("Cut", stop_reason="max_tokens"), reply("Whole.")) as server:
+        program.talk_to(server.url)
+        budget = ("--thinking", "enabled", "--max-thinking-tokens", "30000")
+        ended = await program.run("-p", "think", "--model", "claude-haiku-4-5", *budget)
+        assert (ended.code, ended.out, ended.err) == (0, "Whole.\n", "")
+    sent = [(body["thinking"], body["max_tokens"]) for body in server.bodies]
+    assert sent == [({"type": "enabled", "budget_tokens": 30_000}, tokens) for tokens in (38_192, 64_000)]

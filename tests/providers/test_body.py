@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,7 +83,7 @@ def test_empty_system_parts_are_left_out() -> None:
         ("claude-haiku-4-5", Thinking(), None),
         ("claude-haiku-4-5", Thinking("enabled", 2000), {"type": "enabled", "budget_tokens": 2000}),
         ("claude-haiku-4-5", Thinking("enabled", 10), {"type": "enabled", "budget_tokens": 1024}),
-        ("claude-haiku-4-5", Thinking("enabled", 10**6), {"type": "enabled", "budget_tokens": 8191}),
+        ("claude-haiku-4-5", Thinking("enabled", 10**6), {"type": "enabled", "budget_tokens": 64_000 - 8_192}),
         ("claude-haiku-4-5", Thinking("enabled"), {"type": "enabled", "budget_tokens": 4096}),
         ("some-local-model", Thinking(), None),
         ("some-local-model", Thinking("disabled"), None),
@@ -92,8 +93,25 @@ def test_thinking_is_adapted_to_the_model(model: str, thinking: Thinking, sent: 
     assert build(model, thinking=thinking).get("thinking") == sent
 
 
+@each_row(
+    ("budget", "answer", "sent"),
+    [
+        (30_000, 8_192, (30_000, 38_192)),
+        (30_000, 64_000, (30_000, 64_000)),
+        (10**6, 8_192, (55_808, 64_000)),
+        (10**6, 64_000, (55_808, 64_000)),
+        (2_000, 1_000, (2_000, 3_000)),
+    ],
+)
+def test_the_answer_has_its_room_beside_the_thinking_budget(budget: int, answer: int, sent: tuple[int, int]) -> None:
+    body = build("claude-haiku-4-5", thinking=Thinking("enabled", budget), max_tokens=answer)
+    assert (body["thinking"]["budget_tokens"], body["max_tokens"]) == sent
+
+
 def test_a_thinking_budget_that_cannot_fit_is_left_out() -> None:
-    assert "thinking" not in build("claude-haiku-4-5", thinking=Thinking("enabled", 2000), max_tokens=1000)
+    small = replace(CATALOG.get("claude-haiku-4-5"), max_output=1_000)
+    body, _betas = build_body(Request("m", (text("user", "x"),), thinking=Thinking("enabled", 2_000)), small)
+    assert "thinking" not in body
 
 
 def test_effort_uses_the_nearest_level_and_only_for_models_that_support_it() -> None:

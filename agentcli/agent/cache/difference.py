@@ -9,7 +9,7 @@ from operator import is_
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.providers.base import Request
-from agentcli.providers.requests.body import thinking_budget
+from agentcli.providers.requests.body import USUAL_THINKING_BUDGET
 
 
 def same_messages(before: Request, now: Request) -> int:
@@ -50,9 +50,7 @@ def changed_settings(before: Request, now: Request) -> Iterator[tuple[str, str]]
 
 def _thinking(request: Request) -> tuple[str, int | None]:
     thinking = request.thinking
-    # The budget must be below the output limit, so it can change together with that limit.
-    budget = thinking_budget(thinking, request.max_tokens) if thinking.mode == "enabled" else None
-    return (thinking.mode, budget)
+    return (thinking.mode, (thinking.budget_tokens or USUAL_THINKING_BUDGET) if thinking.mode == "enabled" else None)
 
 
 def changed_tools(before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[tuple[str, str]]:

@@ -38,7 +38,8 @@ class Exchange:
         self._signal = signal
         self._unwatched: tuple[Request, float] | None = None
         """The request that the cache watch has not compared yet, and when it was made."""
-        self._output_room = max(dependencies.context_limits.window - estimate - ROOM_MARGIN, 0)
+        reserved = estimate + ROOM_MARGIN + dependencies.settings.thinking_budget
+        self._output_room = max(dependencies.context_limits.window - reserved, 0)
         self.state = state
         self.outcome = TurnOutcome()
 

@@ -30,6 +30,8 @@ MIN_THINKING_BUDGET = 1024
 USUAL_THINKING_BUDGET = 4096
 """Default thinking budget. Not a share of the output limit: that is raised for some requests of a conversation (after a
 truncated reply, for a summary), and another budget would invalidate the prompt cache."""
+MIN_ANSWER = 8192
+"""Tokens of the model's output limit that no thinking budget uses."""
 MAX_BREAKPOINTS = 4
 _BREAKPOINT: Json = {"type": "ephemeral"}
 
@@ -83,9 +85,10 @@ def build_body(request: Request, info: ModelInfo, dropped: Collection[Feature] =
     if tools and request.forbid_tools and Feature.TOOL_CHOICE not in dropped:
         body["tool_choice"] = {"type": "none"}
     max_tokens = min(request.max_tokens, info.max_output)
-    thinking = _thinking(request, info, max_tokens, dropped)
+    thinking = _thinking(request, info, dropped)
     if thinking:
         body["thinking"] = thinking
+        max_tokens = min(request.max_tokens + thinking.get("budget_tokens", 0), info.max_output)
     output_config = _output_config(request, info, dropped)
     if "task_budget" in output_config:
         betas.append(TASK_BUDGET_BETA)
@@ -96,7 +99,7 @@ def build_body(request: Request, info: ModelInfo, dropped: Collection[Feature] =
     return body, tuple(betas)
 
 
-def _thinking(request: Request, info: ModelInfo, max_tokens: int, dropped: Collection[Feature]) -> Json | None:
+def _thinking(request: Request, info: ModelInfo, dropped: Collection[Feature]) -> Json | None:
     if Feature.THINKING in dropped:
         return None
     mode = request.thinking.mode
@@ -112,14 +115,17 @@ def _thinking(request: Request, info: ModelInfo, max_tokens: int, dropped: Colle
         )
     if mode == "disabled":
         return {"type": "disabled"}
-    if max_tokens <= MIN_THINKING_BUDGET:
-        return None
-    return {"type": "enabled", "budget_tokens": thinking_budget(request.thinking, max_tokens)}
+    budget = thinking_budget(request.thinking, info)
+    return {"type": "enabled", "budget_tokens": budget} if budget else None
 
 
-def thinking_budget(thinking: Thinking, max_tokens: int) -> int:
-    budget = min(thinking.budget_tokens or USUAL_THINKING_BUDGET, max_tokens - 1)
-    return max(budget, MIN_THINKING_BUDGET)
+def thinking_budget(thinking: Thinking, info: ModelInfo) -> int:
+    """Tokens for thinking that are added to the output limit of an answer; 0: the model gets no budget. Does not depend
+    on that limit: see `USUAL_THINKING_BUDGET`."""
+    if thinking.mode != "enabled" or "enabled" not in info.thinking or info.max_output <= MIN_THINKING_BUDGET:
+        return 0
+    room = info.max_output - min(MIN_ANSWER, info.max_output // 2)
+    return max(min(thinking.budget_tokens or USUAL_THINKING_BUDGET, room), MIN_THINKING_BUDGET)
 
 
 def _output_config(request: Request, info: ModelInfo, dropped: Collection[Feature]) -> Json:
