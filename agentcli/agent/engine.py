@@ -142,6 +142,11 @@ class Engine:
         return self.profile.model
 
     @property
+    def effort(self) -> Effort | None:
+        """The effort level that the model gets; None: its own default."""
+        return self._state.settings.effort
+
+    @property
     def catalog(self) -> Catalog:
         return self._state.setup.catalog
 

@@ -10,7 +10,7 @@ from agentcli.agent.toolcalls.executor import Executor
 from agentcli.core.frozen import frozen
 from agentcli.core.usage import Price, Usage
 from agentcli.providers.base import Effort, Thinking
-from agentcli.providers.models.catalog import Catalog, ModelInfo
+from agentcli.providers.models.catalog import Catalog, ModelInfo, nearest_effort
 from agentcli.providers.requests.body import thinking_budget
 
 
@@ -22,7 +22,7 @@ class Profile:
     small_model: str
     fallback_models: tuple[str, ...] = ()
     effort: Effort | None = None
-    """None: the model's own default ("auto")."""
+    """The user's choice, whether or not the model supports it; None: the model's own default ("auto")."""
     thinking: Thinking = Thinking()
     system: tuple[str, ...] = ()
     output_cap: int = 8_192
@@ -106,6 +106,12 @@ class ModelSettings:
             )
             known = self._context_limits = (profile, info, limits)
         return known[2]
+
+    @property
+    def effort(self) -> Effort | None:
+        """The chosen effort as the model supports it; None: the model's own default."""
+        wanted = self.profile.effort
+        return None if wanted is None else nearest_effort(self.catalog.get(self.profile.model), wanted)[0]
 
     @property
     def thinking_budget(self) -> int:

@@ -36,7 +36,6 @@ from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import EXPANDED, TYPED, Message, Origin, TextBlock, ToolResultBlock
 from agentcli.core.permission import PermissionMode
-from agentcli.providers.models.catalog import nearest_effort
 from agentcli.providers.requests.body import Feature
 
 RECORD_SECONDS = 0.01
@@ -291,8 +290,7 @@ class Submission:
         if defined is None or wanted in ("", "inherit") or info.id == self._setup.catalog.resolve(before.model):
             yield []
             return
-        effort = nearest_effort(info, before.effort)[0] if before.effort is not None else None
-        changed = replace(before, model=info.id, effort=effort)
+        changed = replace(before, model=info.id)
         note = self._state.context.price_of_change(changed).note
         text = f"This prompt uses {info.id}, as {defined.definition.origin.label} says. {note}".rstrip()
         settings.profile = changed
@@ -301,7 +299,7 @@ class Submission:
         finally:
             # Not if the user has chosen another model meanwhile.
             if settings.profile.model == info.id:
-                settings.profile = replace(settings.profile, model=before.model, effort=before.effort)
+                settings.profile = replace(settings.profile, model=before.model)
 
     async def _answer_prompt(self, prompt: Message) -> AsyncGenerator[ev.Event, None]:
         """Attach texts of hooks, mentioned files and updates to the prompt, then run the loop."""
@@ -421,7 +419,7 @@ class Submission:
             tools=list(state.registry.names),
             permission_mode=setup.permissions.mode.value,
             api_key_source=setup.api_key_source,
-            effort=profile.effort or "",
+            effort=state.settings.effort or "",
             sandbox=state.tool_context.launcher.level,
             commands=[
                 *(setup.definitions.commands if setup.definitions is not None else ()),

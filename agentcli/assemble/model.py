@@ -77,7 +77,8 @@ class ModelBuilder:
     def _effort(self, wanted: str | None, model: str) -> Effort | None:
         if wanted is None or wanted == "auto":
             return None
-        effort, message = nearest_effort(self._env.catalog.get(model), cast(Effort, wanted))
+        effort = cast(Effort, wanted)
+        _supported, message = nearest_effort(self._env.catalog.get(model), effort)
         if message is not None:
             self._env.warn(message, "effort")
         return effort

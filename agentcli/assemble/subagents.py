@@ -23,7 +23,6 @@ from agentcli.assemble.sessions import OpenedSession, SessionBuilder
 from agentcli.context.prompt import system_parts
 from agentcli.core.events import MessageAppended
 from agentcli.definitions.library import Library
-from agentcli.providers.models.catalog import nearest_effort
 from agentcli.session.base import SessionContext, Store
 from agentcli.tools.files.read_cache import ReadCache
 from agentcli.tools.registry import Registry
@@ -175,11 +174,8 @@ class SubagentBuilder:
             model = profile.small_model
         elif wanted and wanted != "inherit":
             model = catalog.resolve(wanted)
-        effort = profile.effort
-        if effort is not None and model != profile.model:
-            effort, _change = nearest_effort(catalog.get(model), effort)
         if order.spec.shares_context:
-            return replace(profile, model=model, effort=effort, raw_events=False)
+            return replace(profile, model=model, raw_events=False)
         own = order.spec.system if sessions is self._sessions else f"{order.spec.system}\n\n{_IN_WORKTREE}"
         system = system_parts(own, None, sessions.context(memory=False))
-        return replace(profile, model=model, effort=effort, system=system, task_budget=None, raw_events=False)
+        return replace(profile, model=model, system=system, task_budget=None, raw_events=False)

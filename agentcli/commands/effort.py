@@ -36,6 +36,9 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
     message: str | None = None
     if wanted in EFFORTS:
         level, message = nearest_effort(info, wanted)
+        if level is None and message is not None:
+            yield say(message)
+            return
     elif wanted != "auto":
         raise UsageError(f"There is no effort level {arguments!r}. {_offered(engine)}")
     change = change_if_confirmed(
@@ -44,7 +47,7 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         f"Change the effort to {level or 'auto'}?",
         lambda: engine.set_effort(level),
         lambda: message or _current_effort(engine),
-        f"The effort is still {engine.profile.effort or 'auto'}.",
+        f"The effort is still {engine.effort or 'auto'}.",
         at_once=at_once,
     )
     async with aclosing(change) as events:
@@ -54,8 +57,8 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
 
 def _current_effort(engine: Engine) -> str:
     info = engine.catalog.get(engine.model)
-    if engine.profile.effort is not None:
-        return f"The effort is {engine.profile.effort}."
+    if engine.effort is not None:
+        return f"The effort is {engine.effort}."
     default = f" ({info.default_effort} for {info.id})" if info.default_effort else ""
     return f"The effort is auto: the model's default{default}."
 

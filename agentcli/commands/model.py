@@ -1,4 +1,4 @@
-"""/model: show or change the model. The effort is adjusted to the nearest level that the new model supports."""
+"""/model: show or change the model. The chosen effort stays: each model gets the nearest level that it supports."""
 
 from __future__ import annotations
 
@@ -47,19 +47,20 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
     parts = [f"The model is now {info.id}."]
     if not info.known:
         parts.append("It is not in the catalogue: its context window and price are unknown.")
-    level = engine.profile.effort
-    if level is not None:
-        level, message = nearest_effort(info, level)
+    if engine.profile.effort is not None:
+        _level, message = nearest_effort(info, engine.profile.effort)
         parts += [message] if message else []
-    profile = replace(engine.profile, model=info.id, effort=level)
+    profile = replace(engine.profile, model=info.id)
     question = f"Change the model to {plain_line(info.id, 100)}?"
-
-    def change() -> None:
-        engine.set_model(info.id)
-        engine.set_effort(level)
-
-    unchanged = f"The model is still {engine.model}."
-    work = change_if_confirmed(engine, profile, question, change, lambda: " ".join(parts), unchanged, at_once=at_once)
+    work = change_if_confirmed(
+        engine,
+        profile,
+        question,
+        lambda: engine.set_model(info.id),
+        lambda: " ".join(parts),
+        f"The model is still {engine.model}.",
+        at_once=at_once,
+    )
     async with aclosing(work) as events:
         async for event in events:
             yield event

@@ -22,7 +22,7 @@ async def run(engine: Engine, _arguments: str) -> str:
         ("session", engine.session_id),
         ("messages", f"{engine.message_count:,}"),
         ("model", profile.model),
-        ("effort", profile.effort or _own_effort(engine)),
+        ("effort", engine.effort or _own_effort(engine)),
         ("thinking", profile.thinking.mode),
         ("mode", engine.permissions.mode.label),
         ("sandbox", engine.sandbox),

@@ -144,7 +144,7 @@ class AppFrontEnd(FrontEnd):
             return engine.context.price_of_change(replace(engine.profile, effort=effort))
 
         info = engine.catalog.get(engine.model)
-        picker = EffortPicker(info, engine.profile.effort or "auto", price)
+        picker = EffortPicker(info, engine.effort or "auto", price)
         return await self._app.ask_on_screen(picker)
 
     async def _mode(self, engine: Engine) -> Any:

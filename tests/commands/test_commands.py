@@ -153,7 +153,14 @@ async def test_effort_shows_the_current_level_and_uses_the_nearest_supported_one
 async def test_a_model_change_adapts_the_options_and_a_typing_error_is_refused(tmp_path: Path) -> None:
     async with engine_on(tmp_path, effort="max") as engine:
         assert "claude-haiku-4-5 does not support effort levels" in await said(engine, "/model claude-haiku-4-5")
-        assert (engine.model, engine.profile.effort) == ("claude-haiku-4-5", None)
+        assert (engine.model, engine.effort) == ("claude-haiku-4-5", None)
+        assert "'low' is ignored" in await said(engine, "/effort low")
+        await said(engine, "/model my-own-model")
+        assert engine.effort is None
+        await said(engine, "/model claude-opus-4-5")
+        assert engine.effort == "high", "the nearest level to the chosen one"
+        await said(engine, "/model claude-opus-4-6")
+        assert engine.effort == "max", "as it was chosen"
         assert "Did you mean claude-sonnet-5-5" in await refused(engine, "/model claude-sonet-5-5")
         assert "not in the catalogue" in await said(engine, "/model my-own-server/llama")
         assert engine.model == "my-own-server/llama"

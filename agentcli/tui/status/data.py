@@ -108,7 +108,7 @@ def facts_of(engine: Engine, branch: str, agents: int = 0) -> Facts:
     done = sum(todo.get("status") == "completed" for todo in engine.todos)
     return Facts(
         model=info.id,
-        effort=engine.profile.effort or info.default_effort or "",
+        effort=engine.effort or info.default_effort or "",
         mode=engine.permissions.mode.value,
         context_tokens=outlook.tokens,
         context_window=outlook.window,
