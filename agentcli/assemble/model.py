@@ -38,7 +38,7 @@ class ModelBuilder:
     def profile(self, last_model: str) -> Profile:
         """The model and its parameters. `last_model`: of a resumed session, used unless the settings name another."""
         options, settings = self._env.options, self._env.settings
-        info = self._env.catalog.get(settings.text("model") or last_model or DEFAULT_MODEL)
+        info = self._env.catalog.get(self._checked(settings.text("model") or last_model or DEFAULT_MODEL))
         effort = self._effort(settings.text("effort"), info.id)
         mode = cast(ThinkingMode, settings.text("thinking") or "adaptive")
         budget = settings.integer("maxThinkingTokens")
@@ -49,8 +49,8 @@ class ModelBuilder:
         self._warn_about_ignored_settings(info, mode, budget)
         return Profile(
             model=info.id,
-            small_model=self._env.catalog.resolve(settings.text("smallModel") or small_model_for(info)),
-            fallback_models=tuple(self._env.catalog.resolve(name) for name in settings.texts("fallbackModels")),
+            small_model=self._checked(settings.text("smallModel") or small_model_for(info)),
+            fallback_models=tuple(map(self._checked, settings.texts("fallbackModels"))),
             effort=effort,
             thinking=Thinking(mode, budget or None),
             output_cap=settings.integer("maxOutputTokens") or 8_192,
@@ -58,6 +58,12 @@ class ModelBuilder:
             task_budget=options.task_budget,
             raw_events=options.raw_events,
         )
+
+    def _checked(self, model: str) -> str:
+        """The id of a chosen model. Raises `UsageError`."""
+        if problem := self._env.catalog.refusal(model):
+            raise UsageError(problem)
+        return self._env.catalog.resolve(model)
 
     def _warn_about_ignored_settings(self, info: ModelInfo, mode: ThinkingMode, budget: int | None) -> None:
         if self._env.options.task_budget is not None and not info.task_budget:

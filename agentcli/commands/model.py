@@ -40,6 +40,8 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
     arguments, at_once = without_now(arguments)
     if len(arguments.split()) != 1:
         raise UsageError("Give one name: /model NAME.")
+    if problem := engine.catalog.refusal(arguments):
+        raise UsageError(problem)
     info = engine.catalog.get(arguments)
     near = get_close_matches(info.id, [*known, *ALIASES], n=2, cutoff=0.75) if not info.known else []
     if near:

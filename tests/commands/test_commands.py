@@ -152,6 +152,7 @@ async def test_effort_shows_the_current_level_and_uses_the_nearest_supported_one
 
 async def test_a_model_change_adapts_the_options_and_a_typing_error_is_refused(tmp_path: Path) -> None:
     async with engine_on(tmp_path, effort="max") as engine:
+        assert "has a context window of 200k tokens, not 1M" in await refused(engine, "/model claude-haiku-4-5[1m]")
         assert "claude-haiku-4-5 does not support effort levels" in await said(engine, "/model claude-haiku-4-5")
         assert (engine.model, engine.effort) == ("claude-haiku-4-5", None)
         assert "'low' is ignored" in await said(engine, "/effort low")

@@ -325,3 +325,18 @@ async def test_a_thinking_budget_leaves_room_for_the_answer_also_after_a_cut_rep
         assert (ended.code, ended.out, ended.err) == (0, "Whole.\n", "")
     sent = [(body["thinking"], body["max_tokens"]) for body in server.bodies]
     assert sent == [({"type": "enabled", "budget_tokens": 30_000}, tokens) for tokens in (38_192, 64_000)]
+
+
+async def test_a_model_with_1m_means_that_model_or_is_refused(program: Program) -> None:
+    async with LoopbackServer(reply("Hi.")) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "hi", "--model", "sonnet[1m]", "--output-format", "json")
+        assert (server.bodies[0]["model"], "anthropic-beta" in server.requests[0].headers) == (
+            "claude-sonnet-5-5",
+            False,
+        )
+        assert ended.frames[0]["modelUsage"]["claude-sonnet-5-5"]["contextWindow"] == 1_000_000
+        refused = await program.run("-p", "hi", "--model", "claude-haiku-4-5[1m]")
+        assert refused.code == 2
+        assert "claude-haiku-4-5 has a context window of 200k tokens, not 1M." in refused.err
+        assert len(server.bodies) == 1

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from agentcli.core.usage import Usage
 from agentcli.providers.models.catalog import DEFAULT_MODEL, SMALL_MODEL, Catalog, nearest_effort
+from tests.support.tables import each_row
 
 
 def test_aliases_lead_to_the_current_models() -> None:
@@ -55,3 +56,36 @@ def test_an_unsupported_effort_becomes_the_nearest_with_an_explanation() -> None
     assert told is not None
     assert "'xhigh'" in told
     assert nearest_effort(catalog.get("claude-haiku-4-5"), "low")[0] is None
+
+
+@each_row(
+    ("name", "id"),
+    [
+        ("sonnet[1m]", "claude-sonnet-5-5"),
+        (" Opus[1M] ", "claude-opus-5-5"),
+        ("claude-sonnet-4-6[1m]", "claude-sonnet-4-6"),
+        ("us.anthropic.claude-opus-5-v1:0[1m]", "us.anthropic.claude-opus-5-v1:0"),
+    ],
+)
+def test_a_name_that_asks_for_a_long_context_means_the_model_that_has_it(name: str, id: str) -> None:
+    catalog = Catalog()
+    assert (catalog.resolve(name), catalog.get(name), catalog.refusal(name)) == (id, catalog.get(id), "")
+    assert catalog.get(name).context_window == 1_000_000
+
+
+@each_row(
+    ("name", "said"),
+    [
+        ("claude-haiku-4-5[1m]", "claude-haiku-4-5 has a context window of 200k tokens, not 1M. Use opus or sonnet"),
+        ("my-model[1m]", "Use my-model without [1m]"),
+    ],
+)
+def test_a_long_context_that_a_model_lacks_is_refused_with_an_alternative(name: str, said: str) -> None:
+    assert said in Catalog().refusal(name)
+    assert Catalog().get(name).id == name.removesuffix("[1m]"), "it is never sent"
+
+
+def test_settings_may_grant_a_long_context_or_define_the_name() -> None:
+    catalog = Catalog({"claude-haiku-4-5": {"contextWindow": 1_000_000}, "my-model[1m]": {"contextWindow": 500_000}})
+    assert catalog.refusal("claude-haiku-4-5[1m]") == catalog.refusal("my-model[1m]") == ""
+    assert catalog.get("my-model[1m]").id == "my-model[1m]"

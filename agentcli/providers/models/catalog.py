@@ -6,11 +6,13 @@ this table.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from agentcli.core.frozen import frozen
+from agentcli.core.text.format import token_count
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.usage import Price
 from agentcli.providers.base import Effort, ThinkingMode
@@ -149,7 +151,10 @@ server with a lower cap reports it in a 400, and the provider remembers it."""
 
 # Cloud platforms add a region, a vendor and a version to the id; snapshots add a date.
 _PREFIX = lazy_pattern(r"^(?:[a-z]{2,6}\.)?anthropic[./]")
-_SUFFIX = lazy_pattern(r"(?:-v\d+(?::\d+)?|[@-]\d{8}|@[\w-]+|\[1m\])+$")
+_SUFFIX = lazy_pattern(r"(?:-v\d+(?::\d+)?|[@-]\d{8}|@[\w-]+)+$")
+_LONG_CONTEXT = lazy_pattern(r"\[1m\]$", re.IGNORECASE)
+"""Suffix of a name that requests a context window of 1M tokens, known from other programs. It is never sent: every model
+that has such a window has it by default."""
 
 
 class Catalog:
@@ -163,8 +168,26 @@ class Catalog:
         """Cache of entries by the requested name: the loop looks one up some twenty times a turn."""
 
     def resolve(self, model: str) -> str:
-        """The id of an alias; any other name unchanged."""
-        return ALIASES.get(model.strip().lower(), model.strip())
+        """The id of an alias, without `[1m]`; any other name unchanged."""
+        name = model.strip()
+        if name not in self._overrides:
+            name = _LONG_CONTEXT.sub("", name)
+        return ALIASES.get(name.lower(), name)
+
+    def refusal(self, model: str) -> str:
+        """Why a name that the user chose cannot be used; "" if it can."""
+        info = self.get(model)
+        if model.strip() in self._overrides or not _LONG_CONTEXT.search(model.strip()) or info.context_window >= _M:
+            return ""
+        if not info.known:
+            return (
+                f"It is unknown whether {info.id} has a context window of 1M tokens. Use {info.id} without [1m]; the "
+                "setting contextWindow sets its window."
+            )
+        return (
+            f"{info.id} has a context window of {token_count(info.context_window)} tokens, not 1M. Use opus or sonnet, "
+            f"which have 1M, or {info.id} without [1m]."
+        )
 
     def get(self, model: str) -> ModelInfo:
         """The entry of a model or alias. Its `id` is the name to send."""
