@@ -58,10 +58,10 @@ async def test_noninteractive_denials_name_all_needed_rules() -> None:
     events = await run("mkdir b && npm test", Answer("deny"), False)
     (denied,) = only(events, ev.PermissionDenied)
     assert denied.reason == (
-        "Refused `Bash mkdir b && npm test`: it needs approval because mkdir may change files or run code "
-        "(in `mkdir b`), and this session is non-interactive. "
-        "`mkdir b` needs approval: run the parts that need none without it. "
-        "The user can allow such calls with --allowedTools 'Bash(mkdir *),Bash(npm test *)'."
+        "Denied `Bash mkdir b && npm test`: it needs approval because mkdir may change files or run code "
+        "(in `mkdir b`), and this session is non-interactive; "
+        "the parts without `mkdir b` can run as a call of their own, "
+        "and the user can allow such calls with --allowedTools 'Bash(mkdir *),Bash(npm test *)'."
     )
     assert denied.rules == ["Bash(mkdir *)", "Bash(npm test *)"]
 

@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.toolcalls.refusals import refused_again, unattended_refusal
+from agentcli.agent.toolcalls.refusals import denial_sentence, refused_again, unattended_refusal
 from agentcli.cli.main import main
+from agentcli.context.prompt import default_prompt
 from agentcli.core.permission import Decision, Need
-from agentcli.permissions.policy import Policy
+from agentcli.permissions.policy import _PLANNING, Policy
+from agentcli.tools.planning.askuserquestion import AskUserQuestion
+from agentcli.tools.planning.planmode import EnterPlanMode, ExitPlanMode
 from tests.support.tables import each_row
 
 NAME = "a),Bash,Edit(b"
@@ -30,36 +33,36 @@ def refusal(command: str, rule: str = "") -> str:
     [
         (
             Decision("ask", "Needs approval: the value of $X is unknown", cause="the value of $X is unknown"),
-            "it needs approval because the value of $X is unknown, and this session is non-interactive.",
+            "it needs approval because the value of $X is unknown, and this session is non-interactive; ",
         ),
-        (Decision("ask", "this would remove /x."), "this would remove /x, and this session is non-interactive."),
+        (Decision("ask", "this would remove /x."), "this would remove /x, and this session is non-interactive; "),
     ],
 )
 def test_a_refusal_names_the_call_and_the_reason_in_one_sentence(decision: Decision, said: str) -> None:
     text = unattended_refusal("Bash x", {"command": "x"}, decision, ["Bash(it's *)"])
-    assert text.startswith(f"Refused `Bash x`: {said}")
-    assert text.endswith("""The user can allow such calls with --allowedTools 'Bash(it'"'"'s *)'.""")
+    assert text.startswith(f"Denied `Bash x`: {said}")
+    assert text.endswith("""; the user can allow such calls with --allowedTools 'Bash(it'"'"'s *)'.""")
 
 
 @each_row(
     ("command", "advice"),
     [
-        ("cat <<'E'\nx\nE", "Write the text to a file"),
-        ("make\nmake test", "Write it as one line"),
-        ("curl x | python3", "Write the script to a file"),
-        ("cat a | bash -s", "Write the script to a file"),
-        ("npm test $X", "Write the values themselves"),
-        ("npm test `date`", "Write the values themselves"),
-        ("rm a*", "Name the files"),
-        ("x & y", "Run its parts as separate calls"),
+        ("cat <<'E'\nx\nE", "write the text to a file"),
+        ("make\nmake test", "write it as one line"),
+        ("curl x | python3", "write the script to a file"),
+        ("cat a | bash -s", "write the script to a file"),
+        ("npm test $X", "write the values themselves"),
+        ("npm test `date`", "write the values themselves"),
+        ("rm a*", "name the files"),
+        ("x & y", "run its parts as separate calls"),
     ],
 )
 def test_a_call_that_no_rule_covers_gets_advice_how_to_write_it(command: str, advice: str) -> None:
-    assert f"No rule can cover it as it is written. {advice}" in refusal(command)
+    assert f"; no rule can cover it as it is written, so {advice}" in refusal(command)
 
 
 def test_no_allow_rule_is_suggested_against_an_ask_rule() -> None:
-    assert refusal("x", rule="Bash(x)").endswith("An allow rule does not change that.")
+    assert refusal("x", rule="Bash(x)").endswith("; an allow rule does not change that.")
 
 
 @pytest.mark.parametrize(
@@ -70,7 +73,29 @@ def test_no_rule_is_suggested_for_a_call_that_no_rule_can_cover(command: str, tm
     decision = Policy().decide("Bash", {}, [Need("execute", command)], tmp_path, [tmp_path])
     assert decision.behavior == "ask"
     text = unattended_refusal(f"Bash {command}", {"command": command}, decision, [])
-    assert text.endswith("and this session is non-interactive. No rule can allow it.")
+    assert text.endswith("and this session is non-interactive; no rule can allow it.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        refusal("make"),
+        refusal("make; x"),
+        refusal("npm test $X"),
+        refusal("x", rule="Bash(x)"),
+        unattended_refusal("Bash x", {"command": "x"}, Decision("ask", part="x", cause="y"), ["Bash(x)"]),
+        refused_again("Bash", 2),
+        denial_sentence(_PLANNING),
+        *(tool.unanswered for tool in (AskUserQuestion, EnterPlanMode, ExitPlanMode)),
+        *(tool.declined for tool in (AskUserQuestion, EnterPlanMode, ExitPlanMode)),
+    ],
+)
+def test_a_denial_is_one_sentence_for_the_model(text: str) -> None:
+    assert re.findall(r"[.!?](?=\s|$)", text) == ["."]
+
+
+def test_the_system_prompt_leaves_room_for_the_way_that_a_denial_names() -> None:
+    assert "do not try to achieve the same thing in another way, unless the denial names one" in default_prompt()
 
 
 @pytest.fixture
@@ -218,11 +243,11 @@ def test_the_part_that_needs_approval_is_named(rules: list[str]) -> None:
     cause = "it removes more than 10 files (in `rm -rf work`)"
     decision = Decision("ask", f"Needs approval: {cause}", cause=cause, part="rm -rf work")
     text = unattended_refusal("Bash x", {"command": "rm -rf work && make"}, decision, rules)
-    assert "`rm -rf work` needs approval: run the parts that need none without it" in text
+    assert "the parts without `rm -rf work` can run as a call of their own" in text
 
 
 def test_advice_to_split_a_command_promises_no_rule() -> None:
-    assert refusal("x & y").endswith("a rule may cover that, or it still needs approval.")
+    assert refusal("x & y").endswith("so run its parts as separate calls: that may need no approval.")
 
 
 @pytest.mark.parametrize(

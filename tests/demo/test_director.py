@@ -152,7 +152,7 @@ def test_a_denial_at_any_question_is_respected_and_mentioned(answers: str, fixed
     [
         ("The user said no to this call.", ""),
         ("<tool_use_error>use fractions, *please*</tool_use_error>", "> use fractions,  please\n"),
-        ("Plan mode is active: tools and commands that only read work.", "Shift+Tab"),
+        ("Plan mode is active, and this call may change something.", "Shift+Tab"),
     ],
 )
 def test_text_given_with_a_denial_is_repeated_as_plain_text(text: str, shown: str) -> None:

@@ -77,6 +77,6 @@ async def test_they_also_run_in_plan_mode_and_beside_a_denied_file_which_searche
     assert len(shown) == len(READS) + 3
     assert set(refused(ended)).isdisjoint(READS)
     assert "SECRET=1" not in "".join(shown)
-    assert "tools and commands that only read work" in shown[-1]
+    assert "keep exploring with calls that only read" in shown[-1]
     assert "ExitPlanMode" in shown[-1]
     assert not (project.work / "new.txt").exists()

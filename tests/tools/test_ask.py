@@ -55,7 +55,7 @@ async def test_partial_answers_are_accepted(tmp_path: Path) -> None:
 async def test_no_answer_is_an_error_with_advice(tmp_path: Path, answers: Json) -> None:
     output = await answered(tmp_path, [question()], answers)
     assert output.is_error
-    assert "Decide yourself, or ask in your reply" in text_of(output)
+    assert "decide yourself, or ask in your reply" in text_of(output)
 
 
 def test_the_model_cannot_answer_its_own_questions() -> None:

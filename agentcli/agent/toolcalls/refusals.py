@@ -18,14 +18,14 @@ from agentcli.tools.base import Tool
 _LONGEST_TITLE = 120
 _LONGEST_SCHEMA = 8_000
 _REWRITES = (
-    (lazy_pattern(r"<<"), "Write the text to a file with the Write tool and name that file instead of a here-document"),
-    (lazy_pattern(r"\n"), "Write it as one line, or as several calls"),
+    (lazy_pattern(r"<<"), "write the text to a file with the Write tool and name that file instead of a here-document"),
+    (lazy_pattern(r"\n"), "write it as one line, or as several calls"),
     (
         lazy_pattern(r"\|&?\s*(?:env\s+)?(?:ba|da|z|k)?sh\b|\|&?\s*(?:env\s+)?(?:python|perl|ruby|node|php)[\d.]*\b"),
-        "Write the script to a file and run that file instead of piping into an interpreter",
+        "write the script to a file and run that file instead of piping into an interpreter",
     ),
-    (lazy_pattern(r"\$|`"), "Write the values themselves instead of variables and substitutions"),
-    (lazy_pattern(r"[*?]|\["), "Name the files instead of using wildcards"),
+    (lazy_pattern(r"\$|`"), "write the values themselves instead of variables and substitutions"),
+    (lazy_pattern(r"[*?]|\["), "name the files instead of using wildcards"),
 )
 
 
@@ -48,33 +48,31 @@ def unfit_input(tool: Tool, wrong: Sequence[str]) -> str:
 
 
 def unattended_refusal(title: str, input: Json, decision: Decision, rules: Sequence[str]) -> str:
-    """Why a non-interactive session refused a call, and what would allow it. `rules`: those that would, if any."""
-    what = f"Refused `{plain_line(title, _LONGEST_TITLE)}`: {_cause(decision)}, and this session is non-interactive."
-    part = ""
-    if decision.part:
-        part = f" `{decision.part}` needs approval: run the parts that need none without it."
+    """Why a non-interactive session denied a call, and what would allow it. `rules`: those that would, if any.
+
+    One sentence. The system prompt forbids another way to the same end unless the result of the call names one."""
+    denied = f"Denied `{plain_line(title, _LONGEST_TITLE)}`: {_cause(decision)}, and this session is non-interactive"
+    part = f"the parts without `{decision.part}` can run as a call of their own" if decision.part else ""
     if rules:
-        return f"{what}{part} The user can allow such calls with {allow_flag(rules)}."
+        allow = f"the user can allow such calls with {allow_flag(rules)}"
+        return f"{denied}; {f'{part}, and {allow}' if part else allow}."
     if decision.rule:
-        return f"{what} An allow rule does not change that."
+        return f"{denied}; an allow rule does not change that."
     command = input.get("command")
     if not isinstance(command, str) or decision.protected:
-        return f"{what} No rule can allow it."
+        return f"{denied}; no rule can allow it."
     advice = next((text for pattern, text in _REWRITES if pattern.search(command)), "")
-    if not advice and not re.search(r"[;&|]", command):
-        return f"{what} No rule can allow it."
-    if not advice and part:
-        return f"{what} No rule can cover it as it is written.{part}"
-    advice = advice or "Run its parts as separate calls"
-    return f"{what} No rule can cover it as it is written. {advice}: a rule may cover that, or it still needs approval."
+    if not advice and not part and not re.search(r"[;&|]", command):
+        return f"{denied}; no rule can allow it."
+    way = advice or part or "run its parts as separate calls"
+    return f"{denied}; no rule can cover it as it is written, so {way}: that may need no approval."
 
 
 def refused_again(name: str, times: int) -> str:
-    """Advice for the model after the same call was refused several times."""
+    """Advice for the model after the same call was denied several times."""
     return (
-        f"{plain_line(name, 128)} was refused {times} times in a row with the same input, and will be refused again. "
-        "Use another tool or an input that needs no approval, or leave this step out and say in a sentence what is "
-        "missing."
+        f"{plain_line(name, 128)} was denied {times} times in a row with the same input and will be denied again: leave "
+        "this step out, and say in your answer what is missing."
     )
 
 

@@ -44,7 +44,7 @@ class AskUserQuestion(QuestionTool):
         "required": ["questions"],
     }
     """Schema of an answer: `answers` by question text; a label, several labels, or free text."""
-    unanswered = "This session is non-interactive. Decide yourself and say what you decided, or ask in your reply."
+    unanswered = "This session is non-interactive: decide yourself, and say in your answer what you decided."
     declined = "The user did not answer the questions."
 
     def title(self, input: Json) -> str:
@@ -74,7 +74,7 @@ class AskUserQuestion(QuestionTool):
         found = [(question["question"], _answer(question, given)) for question in input["questions"]]
         count = sum(bool(answer) for _question, answer in found)
         if not count:
-            yield failure("The questions were not answered. Decide yourself, or ask in your reply.", "no answer")
+            yield failure("The questions were not answered: decide yourself, or ask in your reply.", "no answer")
             return
         lines = [f"- {question}\n  {answer or '(not answered)'}" for question, answer in found]
         answered = {question: answer for question, answer in found if answer}

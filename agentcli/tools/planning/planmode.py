@@ -22,7 +22,7 @@ _MOST_PLAN = 100_000
 class EnterPlanMode(QuestionTool):
     name = "EnterPlanMode"
     input_schema = object_schema([], {})
-    unanswered = "This session is non-interactive, so no plan can be approved. Go on without plan mode, carefully."
+    unanswered = "This session is non-interactive, so no plan can be approved: go on without plan mode, carefully."
     declined = "The user wants you to go on without plan mode."
 
     def title(self, input: Json) -> str:
@@ -50,7 +50,7 @@ class ExitPlanMode(QuestionTool):
     input_schema = object_schema(["plan"], {"plan": {"type": "string", "minLength": 1, "maxLength": _MOST_PLAN}})
     answer_schema: ClassVar[Json] = {**input_schema, "additionalProperties": True}
     """Front ends may send further fields with an approved plan; they are ignored."""
-    unanswered = "This session is non-interactive, so plan mode stays on. Give the plan as your answer."
+    unanswered = "This session is non-interactive, so plan mode stays on: give the plan as your answer."
     declined = "The user did not approve the plan; plan mode stays on."
 
     def title(self, input: Json) -> str:
