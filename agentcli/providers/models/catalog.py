@@ -153,8 +153,8 @@ server with a lower cap reports it in a 400, and the provider remembers it."""
 _PREFIX = lazy_pattern(r"^(?:[a-z]{2,6}\.)?anthropic[./]")
 _SUFFIX = lazy_pattern(r"(?:-v\d+(?::\d+)?|[@-]\d{8}|@[\w-]+)+$")
 _LONG_CONTEXT = lazy_pattern(r"\[1m\]$", re.IGNORECASE)
-"""Suffix of a name that requests a context window of 1M tokens, known from other programs. It is never sent: every model
-that has such a window has it by default."""
+"""Suffix of a name that requests a context window of 1M tokens, as in other programs. Never sent: models that have such
+a window have it by default."""
 
 
 class Catalog:
