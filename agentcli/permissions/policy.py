@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from agentcli.permissions.rules.suggest import Suggestions
 
 _PLANNING = (
-    "Plan mode is active, and this call may change something: keep exploring with calls that only read, then present the "
-    "plan with ExitPlanMode, or as your answer where there is no such tool."
+    "Plan mode is active, and this call may change something: keep exploring with calls that only read, then present "
+    "the plan with ExitPlanMode, or as your answer where there is no such tool."
 )
 
 

@@ -83,7 +83,7 @@ def test_no_rule_is_suggested_for_a_call_that_no_rule_can_cover(command: str, tm
         refusal("make; x"),
         refusal("npm test $X"),
         refusal("x", rule="Bash(x)"),
-        unattended_refusal("Bash x", {"command": "x"}, Decision("ask", part="x", cause="y"), ["Bash(x)"]),
+        unattended_refusal("Bash x", {"command": "x"}, Decision("ask", "y", part="x", cause="y"), ["Bash(x)"]),
         refused_again("Bash", 2),
         denial_sentence(_PLANNING),
         *(tool.unanswered for tool in (AskUserQuestion, EnterPlanMode, ExitPlanMode)),

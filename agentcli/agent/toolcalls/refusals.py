@@ -71,8 +71,8 @@ def unattended_refusal(title: str, input: Json, decision: Decision, rules: Seque
 def refused_again(name: str, times: int) -> str:
     """Advice for the model after the same call was denied several times."""
     return (
-        f"{plain_line(name, 128)} was denied {times} times in a row with the same input and will be denied again: leave "
-        "this step out, and say in your answer what is missing."
+        f"{plain_line(name, 128)} was denied {times} times in a row with the same input and will be denied again: "
+        "leave this step out, and say in your answer what is missing."
     )
 
 
