@@ -35,6 +35,9 @@ class Grant:
     reads_only: bool = False
     """It was proven to be read-only: its sandbox lets it change nothing and has no network, so that a wrong proof does
     no harm, and git runs no hooks and helpers for it."""
+    keeps_repository: bool = False
+    """Git's folder stays read-only although the command names git: other programs run in it, and undo does not cover
+    that folder."""
     git_settings: bool = False
     """It may change the repository's own git configuration."""
 

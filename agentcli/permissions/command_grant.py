@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.grant import Grant, NetworkAccess
 from agentcli.core.permission import PermissionMode
+from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.permissions.git.subcommand import subcommand_index
 from agentcli.permissions.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -50,6 +52,12 @@ CREDENTIAL_VARIABLES: dict[str, tuple[str, ...]] = {
     "huggingface-cli": ("HF_TOKEN",),
 }
 """Variables that a program signs in with. Offered in the permission question, never passed without an answer."""
+_CHANGES_REPOSITORY = lazy_pattern(
+    r"add|am|apply|branch|checkout|cherry-pick|clean|clone|commit|config|fetch|gc|init|merge|mv|notes|pull|push|rebase"
+    r"|remote|reset|restore|revert|rm|stash|submodule|switch|tag|update-index|worktree"
+)
+_GIT_OPTIONS = lazy_pattern(r"(?:(?:--no-pager|-P|--no-optional-locks|-C \S+|-c user\.(?:name|email)=[^ ]*) ?)*")
+_RUNS_PROGRAM = lazy_pattern(r"-x|--exec|--upload-pack|--receive-pack|foreach")
 _CHANGES_SETTINGS = frozenset({"config", "remote", "submodule"})
 _SETTING_VERBS = {
     "remote": ("add", "set-url", "rename", "remove", "rm", "set-head", "set-branches"),
@@ -90,8 +98,21 @@ def grant_for(
         variables=_variables(parts, allow),
         guards_obeyed_names=mode is PermissionMode.AUTO and not only_reads,
         reads_only=only_reads,
+        keeps_repository=not approved and not (parts and all(part.only_reads or _is_plain_git(part) for part in parts)),
         git_settings=approved and _only_changes_settings(parts),
     )
+
+
+def _is_plain_git(part: CommandPart) -> bool:
+    """Whether a part is git alone, without a setting, variable or sub-command that makes it run other programs."""
+    words = part.inner
+    if words[:1] != ("git",) or part.extended or part.command.assignments:
+        return False
+    command = subcommand_index(words)
+    options, rest = " ".join(words[1:command]), words[command + 1 :]
+    if not _CHANGES_REPOSITORY.fullmatch("".join(words[command : command + 1])):
+        return False
+    return bool(_GIT_OPTIONS.fullmatch(options)) and not any(map(_RUNS_PROGRAM.match, rest))
 
 
 def _only_changes_settings(parts: Sequence[CommandPart]) -> bool:

@@ -23,7 +23,7 @@ UNASKED = [
     "printf 'def test_x():\\n    assert True\\n' > test_x.py; python3 test_x.py; echo exit $?",
     "for n in 1 2 3; do echo $n > n$n.txt; done; rm n1.txt n2.txt n3.txt",
     "if true; then echo {a..c} > braces; fi; unset IFS; eval 'echo evaluated'",
-    "make -n 2>/dev/null || true; git add -A && git -c user.name=t -c user.email=t@e.org commit -qm more && git log",
+    "ls; git add -A && git -c user.name=t -c user.email=t@e.org commit -qm more && git log",
     "git checkout -qb topic && git stash list && git reset -q && git switch -q -",
     "mkdir -p build && touch build/a && rm -rf build",
 ]
@@ -35,6 +35,29 @@ async def test_work_inside_the_project_runs_without_a_question(contained: Projec
         assert session.asked == []
         assert [text for text in results if "exit code" in text.lower() and "exit code 0" not in text.lower()] == []
     assert (contained.path / "made.txt").read_text() == "x"
+
+
+WIPE = "import shutil; shutil.rmtree('.git', ignore_errors=True)"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 wipe.py # git",
+        "git status; python3 wipe.py",
+        "git -c core.editor='python3 wipe.py' commit --allow-empty",
+        "GIT_EDITOR='python3 wipe.py' git commit --allow-empty",
+        "git submodule foreach 'python3 ../wipe.py'; python3 wipe.py",
+    ],
+)
+async def test_no_other_program_changes_the_history_by_a_command_that_names_git(
+    contained: Project, command: str
+) -> None:
+    (contained.path / "wipe.py").write_text(WIPE)
+    async with contained.commands(command, "python3 -c 1; git add wipe.py") as session:
+        *_others, result = await session.run(no)
+    assert (contained.path / ".git" / "HEAD").exists()
+    assert "Run git in its own command" in result
 
 
 async def test_edits_inside_the_project_run_without_a_question(contained: Project) -> None:

@@ -66,6 +66,8 @@ class Refusals:
     network: bool
     temporary: Path | None = None
     """The folder that commands see as `/tmp`; None: the machine's own."""
+    keeps_repository: bool = False
+    """See `Grant.keeps_repository`."""
 
 
 def worth_explaining(code: int, output: str) -> bool:
@@ -97,6 +99,8 @@ def _write(text: str, refusals: Refusals) -> str | None:
             f"{shown} is part of the installation that runs agentcli, which commands cannot change. Make another "
             "environment (python3 -m venv) for the project, or ask the user to run the command in their own terminal."
         )
+    if refusals.keeps_repository and lines[0].startswith(("fatal: ", "error: ")):
+        return "git's own folder is read-only in a command that also runs other programs. Run git in its own command."
     inside = any(Path(path).is_relative_to(folder) for folder in refusals.rules.working_dirs)
     if path and inside and is_protected(path):
         protected = f"{shown} is protected: other programs run or obey what is in it, so commands cannot change it."

@@ -57,7 +57,8 @@ class SeatbeltLauncher(Launcher):
         self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
     ) -> Launch:
         temporary = self._temporary_folder()
-        text = profile(self._rules, temporary, git=uses_git(arguments), reads_only=grant.reads_only)
+        git = uses_git(arguments) and not grant.keeps_repository
+        text = profile(self._rules, temporary, git=git, reads_only=grant.reads_only)
         own = str(temporary)
         kept = {name: value for name, value in environ.items() if name not in VARIABLES}
         kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOXED": self.name}

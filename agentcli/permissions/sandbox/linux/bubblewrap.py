@@ -175,7 +175,8 @@ class BubblewrapLauncher(Launcher):
     def _protection(self, arguments: Sequence[str], grant: Grant) -> Protection:
         """What a command must not change, without the names that its grant opens."""
         rules = self.rules
-        protected = protection(rules.working_dirs, rules.home, arguments, rules.installation)
+        named = () if grant.keeps_repository else arguments
+        protected = protection(rules.working_dirs, rules.home, named, rules.installation)
         protected = protected.opened_for(grant.opened_names)
         return protected.with_obeyed_names(rules.working_dirs) if grant.guards_obeyed_names else protected
 
@@ -280,7 +281,8 @@ class BubblewrapLauncher(Launcher):
                 "sandbox. Start with --sandbox on to allow them."
             )
         temporary = None if self._files is None else self._files.temp
-        refusals = Refusals(rules, find_masks(rules).all, self.shares_network(grant), temporary)
+        masked, network = find_masks(rules).all, self.shares_network(grant)
+        refusals = Refusals(rules, masked, network, temporary, grant.keeps_repository)
         return (explain if is_clear else explain_missing)(output, refusals)
 
     @property
