@@ -19,10 +19,6 @@ MANUAL = Manual(
     (("/doctor", "check this installation"), ("/doctor online", "also request the list of models from the server")),
 )
 
-_WIDEST = 110
-_AROUND = 5
-"""Columns that a front end needs for margins and the scroll bar."""
-
 
 async def run(engine: Engine, arguments: str) -> str:
     if arguments not in ("", "online"):
@@ -31,6 +27,6 @@ async def run(engine: Engine, arguments: str) -> str:
     context = CheckContext(Options(cwd=engine.working_dirs[0], interactive=True), os.environ, screen)
     # In a thread, because it starts programs and a sandbox: streaming and typing must not wait for that.
     found = await asyncio.to_thread(lambda: list(run_checks(context, online=arguments == "online")))
-    width = min(_WIDEST, screen.columns - _AROUND)
-    lines = [line for finding in found for line in finding_lines(finding, width)]
+    # Not wrapped: the front end does that, again after each resize.
+    lines = [line for finding in found for line in finding_lines(finding, None)]
     return "\n".join([*lines, "", summary(found)])

@@ -25,7 +25,7 @@ from tests.plain.asked import Paper
     [
         ("one two three four five six", 20, "  ", "one two three four\n  five six"),
         ("it fits", 20, "  ", "it fits"),
-        ("  - a point that is long", 20, "", "  - a point that is\n  long"),
+        ("  - a point that is long", 20, "", "  - a point that is\n    long"),
         ("a\n\nb", 20, "  ", "a\n\n  b"),
         ("x" * 30, 20, "", "x" * 30),
     ],

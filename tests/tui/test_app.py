@@ -16,7 +16,9 @@ from textual._context import visible_screen_stack
 from textual.pilot import Pilot
 
 from agentcli.assemble import Options
+from agentcli.commands import doctor
 from agentcli.core.permission import PermissionMode
+from agentcli.doctor.finding import Finding
 from agentcli.tui import resume
 from agentcli.tui.app import AgentApp
 from agentcli.tui.dialogs.hunks import HunkReview
@@ -458,3 +460,26 @@ def test_the_active_task_is_in_the_activity_line_also_after_a_resume(tmp_path: P
 
     Desk(tmp_path, reply(call("TodoWrite", todos=todos)), answer).play(script)
     Desk(tmp_path, answer, continue_latest=True).play(again)
+
+
+def test_the_text_of_doctor_fits_the_window_also_after_it_was_resized(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = " ".join(f"word{number}" for number in range(30))
+    monkeypatch.setattr(doctor, "run_checks", lambda *_given, **_rest: [Finding("warn", "Terminal", words, words)])
+
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "/doctor")
+        await idle(pilot, app)
+        for width in (120, 60, 100):
+            await pilot.resize_terminal(width, 40)
+            await until(pilot, lambda: app.chat.transcript.size.width == width)  # noqa: B023
+            app.chat.transcript.frame()
+            await pilot.pause()
+            begin = next(number for number, row in enumerate(rows(app)) if row.startswith("  warn  Terminal"))
+            shown_rows = [row for row in rows(app)[begin : begin + 20] if "word" in row]
+            assert {len(row) - len(row.lstrip()) for row in shown_rows[1:]} == {22, 24}, "below their column"
+            assert all(len(row) > width - 12 for row in shown_rows[:1]), width
+            assert " ".join(" ".join(shown_rows).split()).count(words.removeprefix("word0")) == 2
+
+    Desk(tmp_path).play(script, (80, 40))

@@ -57,7 +57,7 @@ def style_of(facts: Facts, text: str) -> object:
         (160, f"  claude-sonnet-5 · high effort · accept edits · {LONG}{' ' * 29}~/projects/agentcli (main)"),
         (120, f"  claude-sonnet-5 · high · accept edits · {LONG}     …/agentcli (main)"),
         (80, "  sonnet-5 · high · accept edits · 17% ▕▉   ╎▏ · $0.42 next ~$0.012       main"),
-        (60, "  sonnet-5 · high · accept edits · 17% of 1M · $0.42  main"),
+        (60, "  sonnet-5 · high · edits · 17% · $0.42 next ~$0.012  main"),
         (40, " sonnet-5 · high · edits · 17% · $0.42"),
         (20, "sonnet-5 · edits"),
         (8, "edits"),
@@ -67,6 +67,24 @@ def style_of(facts: Facts, text: str) -> object:
 )
 def test_less_important_parts_are_dropped_in_a_narrow_row(width: int, shown: str) -> None:
     assert line(FACTS, width) == shown
+
+
+def test_eighty_columns_have_room_for_model_mode_context_cost_and_the_next_request() -> None:
+    facts = replace(
+        FACTS,
+        model="claude-sonnet-5-5",
+        cost_usd=12.34,
+        next_cost_usd=0.0234,
+        branch="feature/some-long-branch",
+        cwd="~/projects/agent/thing",
+    )
+    busy = {"todos": 5, "todos_done": 2, "tasks": 1, "agents": 2, "failed_servers": 1, "cache_cold": True}
+    for mode in ("default", "acceptEdits", "auto", "plan", "bypassPermissions"):
+        for more in ({}, {"effort": "medium"}, {"is_sandboxed": False}, busy, {**busy, "is_sandboxed": False}):
+            row = line(replace(facts, mode=mode, **more), 80)  # type: ignore[arg-type]
+            assert "sonnet-5-5 · " in row
+            assert " · 17%" in row
+            assert " · $12.34 next ~$0.023" in row, row
 
 
 def test_right_aligned_text_ends_at_the_right_margin() -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from agentcli.core.text.columns import hanging_indent
 from agentcli.core.text.plaintext import spell_hidden_in_piece
 from agentcli.plain.output.markdown import MarkdownCutter, MarkdownPart
 from agentcli.plain.output.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextRuns, TextStyle
@@ -47,11 +48,11 @@ def to_terminal(descriptor: int, encoding: str) -> Sink:
 
 def wrapped(text: str, width: int, indent: str = "") -> str:
     """Wrap sentences to `width` columns. All lines but the first get `indent`, which is as wide as the mark before the
-    first. Lines that fit are unchanged; a wrapped line keeps its own indentation."""
+    first. Lines that fit are unchanged; a wrapped line continues below its last column."""
     room = max(NARROWEST, width - len(indent))
     rows: list[str] = []
     for row in text.split("\n"):
-        own = row[: len(row) - len(row.lstrip(" "))]
+        own = " " * hanging_indent(row, room)
         fits = len(row) <= room
         rows += (
             [row]

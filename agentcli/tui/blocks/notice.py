@@ -115,11 +115,11 @@ class OutputBlock(Block):
     def _text(self, width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
         text = self.item.text.strip("\n")
         rows = MOST_ROWS if self.expanded else _OUTPUT_FIRST + _OUTPUT_LAST
-        found = head(text, width, rows, palette.text, before)
+        found = head(text, width, rows, palette.text, before, in_columns=True)
         self.foldable = self.expanded or bool(found.hidden)
         if self.expanded or not found.hidden:
             return joined(found, width, palette, before)
-        first = head(text, width, _OUTPUT_FIRST, palette.text, before)
-        last = tail(text, width, _OUTPUT_LAST, palette.text, before)
+        first = head(text, width, _OUTPUT_FIRST, palette.text, before, in_columns=True)
+        last = tail(text, width, _OUTPUT_LAST, palette.text, before, in_columns=True)
         hidden = max(1, first.hidden + last.hidden - text.count("\n") - 1)
         return [*joined(Rows(first.lines, hidden), width, palette, before), *last.lines]

@@ -14,6 +14,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from agentcli.core.frozen import frozen
+from agentcli.core.text.columns import hanging_indent
 from agentcli.core.text.plural import counted
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.coloured import Coloured
@@ -55,8 +56,11 @@ def styled(text: str, start: int, end: int, style: Style | Coloured) -> list[Run
     return style.runs(text, start, end) if isinstance(style, Coloured) else [(text[start:end], style)]
 
 
-def head(text: str, width: int, rows: int, style: Style | Coloured, before: Sequence[Run] = ()) -> Rows:
-    """The first rows. If only one more is left, it is included: a line about it would take as much room."""
+def head(
+    text: str, width: int, rows: int, style: Style | Coloured, before: Sequence[Run] = (), *, in_columns: bool = False
+) -> Rows:
+    """The first rows. If only one more is left, it is included: a line about it would take as much room. `in_columns`:
+    rows that continue a line begin below its last column."""
     text = text.rstrip("\n")
     if not text.strip():
         return Rows()
@@ -66,14 +70,21 @@ def head(text: str, width: int, rows: int, style: Style | Coloured, before: Sequ
     while len(lines) <= rows + 1 and place <= len(text):
         end = text.find("\n", place)
         end = len(text) if end < 0 else end
-        lines += wrap(styled(text, place, min(end, place + most), style), width, before, before)
+        rest = _continued(text[place:end], width, before) if in_columns else before
+        lines += wrap(styled(text, place, min(end, place + most), style), width, before, rest)
         if end - place <= most:
             complete.append(len(lines))
         place = end + 1
     return _cut(lines, complete, text.count("\n") + 1, rows)
 
 
-def tail(text: str, width: int, rows: int, style: Style | Coloured, before: Sequence[Run] = ()) -> Rows:
+def _continued(line: str, width: int, before: Sequence[Run]) -> Sequence[Run]:
+    return [*before, (" " * hanging_indent(line, width - size(before)), Style.null())]
+
+
+def tail(
+    text: str, width: int, rows: int, style: Style | Coloured, before: Sequence[Run] = (), *, in_columns: bool = False
+) -> Rows:
     text = text.rstrip("\n")
     if not text.strip():
         return Rows()
@@ -84,7 +95,8 @@ def tail(text: str, width: int, rows: int, style: Style | Coloured, before: Sequ
         start = text.rfind("\n", 0, end) + 1
         # Skip in whole steps: a start that moves with every character would wrap differently each time.
         skipped = max(0, (end - start) // most - 1) * most
-        part = wrap(styled(text, start + skipped, end, style), width, before, before)
+        rest = _continued(text[start:end], width, before) if in_columns else before
+        part = wrap(styled(text, start + skipped, end, style), width, before, rest)
         parts.append(part)
         taken += len(part)
         if not skipped:

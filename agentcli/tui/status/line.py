@@ -80,17 +80,18 @@ _SHORTEN = (
     ("context", 1),
     ("todos", 1),
     ("context", 2),
-    ("cost", 1),
     ("mode", 1),
     ("place", 3),
     ("context", 3),
     ("place", 4),
-    ("effort", 2),
+    ("cost", 1),
     ("servers", 2),
-    ("tasks", 1),
+    ("effort", 2),
     ("agents", 1),
-    ("sandbox", 1),
     ("cost", 2),
+    ("tasks", 1),
+    ("sandbox", 1),
+    ("cost", 3),
     ("model", 2),
     ("mode", 2),
     ("context", 4),
@@ -220,15 +221,13 @@ def _context(facts: Facts, palette: Palette) -> StatusPart | None:
 def _cost(facts: Facts, palette: Palette) -> StatusPart | None:
     unknown = "" if facts.fully_priced else "+?"
     spent = f"{money(facts.cost_usd)}{unknown}" if facts.cost_usd > 0 else "$?" if unknown else ""
-    following = ""
-    if facts.next_cost_usd is not None:
-        following = f"next {about_money(facts.next_cost_usd, '~')}" + (" (cold)" if facts.cache_cold else "")
-    both = " ".join(text for text in (spent, following) if text)
-    if not both:
+    following = f"next {about_money(facts.next_cost_usd, '~')}" if facts.next_cost_usd is not None else ""
+    if not spent and not following:
         return None
     head: Form = [(spent, palette.text)] if spent else []
     tail: Form = [(" " if spent else "", palette.muted), (following, palette.muted)] if following else []
-    return StatusPart("cost", [[*head, *tail], head, []])
+    cold: Form = [(" (cold)", palette.muted)] if following and facts.cache_cold else []
+    return StatusPart("cost", [[*head, *tail, *cold], [*head, *tail], head, []])
 
 
 def _place(facts: Facts, palette: Palette) -> StatusPart | None:
