@@ -45,6 +45,7 @@ NOTHING: Mapping[DiffScope, str] = {
     "all": "No file differs from HEAD.",
 }
 CUT = "The rest of the diff is not shown: it is longer than 32 MB."
+_GONE = "deleted since, not by agentcli"
 _DONE = {"modified": "changed", "added": "new file", "deleted": "deleted"}
 _SIGNS = {"modified": "M", "added": "A", "deleted": "D", "renamed": "R", "copied": "C"}
 
@@ -126,12 +127,21 @@ def _files(folder: FolderDiff, prefix: str) -> list[ChangedFile]:
             continue
         note = notes.pop(parsed[0].path, None)
         said, certain = (terminal_line(note.note), note.certain) if note is not None else ("", True)
+        if not said and _is_gone(folder.root, parsed[0]):
+            said = _GONE
         files += [
             ChangedFile(_name(prefix + one.path), one, source, said, (one.added, one.removed), certain)
             for one in parsed
             if one.path
         ]
     return [*files, *(_without_lines(prefix + path, note) for path, note in notes.items())]
+
+
+def _is_gone(root: str, file: FileDiff) -> bool:
+    """Whether a changed file was deleted after the change. A name that is not shown as it is counts as existing."""
+    is_plain = file.path == terminal_line(file.path) and "\ufffd" not in file.path
+    is_known = file.state != "deleted" and is_plain and os.path.isdir(root)  # noqa: PTH112
+    return is_known and not os.path.lexists(os.path.join(root, file.path))  # noqa: PTH118
 
 
 def _without_lines(path: str, note: FileChange) -> ChangedFile:

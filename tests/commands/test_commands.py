@@ -114,6 +114,25 @@ async def test_undo_and_redo_mark_each_file_with_its_change(tmp_path: Path) -> N
         )
 
 
+async def test_diff_says_which_changed_files_the_user_has_deleted_since(tmp_path: Path) -> None:
+    bash = call("Bash", command="echo 2 > kept.txt; echo 3 > new.txt; rm gone.txt")
+    async with engine_on(tmp_path, reply(bash), "Done.", "Done.") as engine:
+        project = tmp_path / "project"
+        for name in ("kept.txt", "gone.txt", "mine.txt"):
+            (project / name).write_text("1\n")
+        await collect(engine.submit("write"))
+        (project / "new.txt").unlink()
+        (project / "mine.txt").unlink()
+        await collect(engine.submit("rest"))
+        (project / "kept.txt").unlink()
+        assert (await said(engine, "/diff")).split("\n")[:4] == [
+            "3 files changed in this session, +2 −2:",
+            "  D gone.txt  +0 −1, deleted",
+            "  M kept.txt  +1 −1, deleted since, not by agentcli",
+            "  A new.txt  +1 −0, new file, deleted since, not by agentcli",
+        ]
+
+
 async def test_a_file_without_a_copy_is_named_by_diff_and_undo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "LARGEST_FILE", 100)
     monkeypatch.setattr(listing, "ALWAYS_COPIED", 100)
