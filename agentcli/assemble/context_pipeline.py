@@ -35,7 +35,7 @@ def pipeline_for(
 
 
 def collapser_for(settings: Settings, view: ContextView) -> Collapser:
-    """The collapser, which summarises old exchanges before the whole conversation would be compacted."""
+    """The collapser, which summarises old parts before the whole conversation would be compacted."""
     if not settings.boolean("context.collapse"):
         return Collapser()
     compacted_at = settings.number("autoCompactThreshold") or 0.9

@@ -424,7 +424,9 @@ KEYS: tuple[Key, ...] = (
     Key("context.budget", "boolean", "Move large tool results to files and show only their start.", default=True),
     Key("context.snip", "boolean", "Leave out results that a later read or write supersedes.", default=True),
     Key("context.microcompact", "boolean", "Clear old tool results when space is needed.", default=True),
-    Key("context.collapse", "boolean", "Summarise old exchanges when space is needed.", default=True),
+    Key(
+        "context.collapse", "boolean", "Summarise old exchanges and finished turns when space is needed.", default=True
+    ),
     Key(
         "theme",
         "text",

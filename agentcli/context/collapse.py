@@ -1,17 +1,22 @@
-"""Context collapse, the pure part (SPEC 2.1 step 5): which old exchanges a summary may replace, and its text.
+"""Context collapse, the pure part (SPEC 2.1 step 5): which old messages a summary may replace, and its text.
 
-A span is a run of complete exchanges, each from a prompt up to the next one. It is summarised in advance and staged
-here; the step commits staged spans, oldest first, when space is needed. A committed span is an ordinary edit: the log
-keeps everything, and a restore shows it again. `agent/context/collapse.py` requests the summaries.
+A span is a run of complete exchanges, each from a prompt up to the next one; or, in an exchange that is too recent for
+that or has something that stays, a run of finished turns: replies with calls, and their results. So one long prompt can
+be shortened too. A span is summarised in advance and staged here; the step commits staged spans, oldest first, when
+space is needed. A committed span is an ordinary edit: the log keeps everything, and a restore shows it again.
+`agent/context/collapse.py` requests the summaries.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import Literal
 
 from agentcli.context.compact import answers_in, is_restored, question_ids, word_for_word
-from agentcli.context.edits import ContextEdit, block_id
+from agentcli.context.edits import COLLAPSED, ContextEdit, block_id
 from agentcli.context.estimate import block_tokens
 from agentcli.context.steps import ContextState, StepPlan
 from agentcli.core.frozen import frozen
@@ -29,11 +34,14 @@ from agentcli.core.messages import (
     is_thinking,
 )
 from agentcli.core.text.plaintext import plain_text
+from agentcli.core.text.plural import plural
 
 LATEST = 2
-"""Number of latest exchanges that are never part of a span."""
+"""Number of latest exchanges that are never part of a span as a whole."""
+LATEST_TURNS = 4
+"""Number of latest turns with calls that are never part of a span: the model is working with their results."""
 LEAST_SPAN = 2_000
-"""Minimum tokens of a span: a smaller one would free too little. Short exchanges are combined to reach it."""
+"""Minimum tokens of a span: a smaller one would free too little. Short exchanges or turns are combined to reach it."""
 PROMPT_TOKENS = 2_000
 PROMPT_SHARE = 0.2
 """Share of a span's size reserved for the user's own words."""
@@ -58,6 +66,9 @@ SYSTEM = (
     "plain text in short lines, in the past tense, without an introduction."
 )
 LEAD = "[To make room, {what} summarised here. What comes after it is newer.]"
+_LOADING = ("Skill", "ToolSearch")
+"""Calls whose results must stay while the work goes on: instructions, and references that offer tools."""
+_NOUNS = {"exchange": ("exchange", "exchanges"), "turn": ("step of this work", "steps of this work")}
 _NOTES = "Told besides, true until told otherwise:"
 
 EditOf = Callable[[str], ContextEdit | None]
@@ -81,11 +92,17 @@ class Thresholds:
         return Thresholds(self.stage * scale, self.commit * scale, self.target * scale)
 
 
+SpanKind = Literal["exchange", "turn"]
+"""What a span consists of."""
+
+
 @frozen
 class Span:
     messages: tuple[Message, ...]
     """The messages as a request currently shows them."""
-    exchanges: int
+    kind: SpanKind
+    count: int
+    """Number of exchanges or turns."""
     tokens: int
 
     @property
@@ -104,24 +121,58 @@ def find_spans(
     shown: Sequence[Message], stays: Callable[[Message], bool], size: Callable[[Message], int]
 ) -> Iterator[Span]:
     """The spans that may be summarised, oldest first. `shown`: the conversation as a request shows it, without the user
-    context. `stays`: whether a message must remain unchanged. Excludes the last two exchanges and anything unanswered.
-    The spans stay the same as the conversation grows."""
+    context. `stays`: whether a message must remain unchanged. Excludes anything unanswered, the last two exchanges but
+    for their finished turns, and the last turns."""
     begin, count, tokens, end = 0, 0, 0, -1
-    for first, behind in exchanges(shown)[:-LATEST]:
-        messages = shown[first:behind]
-        if not _is_over(messages) or any(map(stays, messages)):
-            end = -1
-            continue
-        if first != end:
+    last: SpanKind | None = None
+    for kind, first, behind in _units(shown, stays):
+        if first != end or kind != last:
             begin, count, tokens = first, 0, 0
-        end, count, tokens = behind, count + 1, tokens + sum(map(size, messages))
+        last, end, count = kind, behind, count + 1
+        tokens += sum(map(size, shown[first:behind]))
         if tokens >= LEAST_SPAN:
-            yield Span(tuple(shown[begin:end]), count, tokens)
+            yield Span(tuple(shown[begin:end]), kind, count, tokens)
             end = -1
+
+
+def _units(shown: Sequence[Message], stays: Callable[[Message], bool]) -> Iterator[tuple[SpanKind, int, int]]:
+    """What spans are made of, with its start and end."""
+    found = exchanges(shown)
+    prompts = [first for first, _behind in found if shown[first].role == "user"]
+    since = prompts[-LATEST] if len(prompts) >= LATEST else 0
+    recent = [turn for first, behind in found if first >= since for turn in _turns(shown, first, behind)]
+    for first, behind in found:
+        if first >= since:
+            break
+        messages = shown[first:behind]
+        if _is_over(messages) and not any(map(stays, messages)):
+            yield "exchange", first, behind
+        else:
+            yield from _finished(shown, _turns(shown, first, behind), stays)
+    yield from _finished(shown, recent[:-LATEST_TURNS], stays)
+
+
+def _finished(
+    shown: Sequence[Message], turns: Iterable[tuple[int, int]], stays: Callable[[Message], bool]
+) -> Iterator[tuple[SpanKind, int, int]]:
+    for first, behind in turns:
+        messages = shown[first:behind]
+        loads = any(use.name in _LOADING for message in messages for use in message.tool_uses)
+        if _is_over(messages) and not loads and not any(map(stays, messages)):
+            yield "turn", first, behind
+
+
+def _turns(shown: Sequence[Message], first: int, behind: int) -> list[tuple[int, int]]:
+    """Start and end of each reply with calls in an exchange, together with all that the user's side adds to it."""
+    replies = (at for at in range(max(1, first), behind) if shown[at].role == "assistant")
+    begins = [at for at in replies if shown[at - 1].role == "user"]
+    turns = pairwise([*begins, behind])
+    return [(at, to) for at, to in turns if shown[to - 1].role == "user" and any(m.tool_uses for m in shown[at:to])]
 
 
 def exchanges(shown: Sequence[Message]) -> list[tuple[int, int]]:
-    """Start and end of each exchange. Attachments before a prompt belong to it, messages of compactions to none."""
+    """Start and end of each exchange. Attachments before a prompt belong to it, messages of compactions to none. One in
+    which turns were summarised is two: up to the summary, and from the next reply on."""
     found: list[tuple[int, int]] = []
     begin: int | None = None
     notes = 0
@@ -134,6 +185,8 @@ def exchanges(shown: Sequence[Message]) -> list[tuple[int, int]]:
         elif begin is not None and (message.origin in (Origin.SUMMARY, Origin.BOUNDARY) or is_restored(message)):
             found.append((begin, place - notes))
             begin = None
+        elif begin is None and message.role == "assistant" and place and shown[place - 1].id.startswith(COLLAPSED):
+            begin = place
         notes = notes + 1 if message.origin is Origin.ATTACHMENT and not is_restored(message) else 0
     if begin is not None:
         found.append((begin, len(shown)))
@@ -204,7 +257,8 @@ def stand_in(span: Span, summary: str, notes: Sequence[str] = ()) -> str | None:
     said = [text for text in words if text.strip()]
     prompts = word_for_word(said, int(min(PROMPT_TOKENS, span.tokens * PROMPT_SHARE))) if said else ""
     told = "\n".join((_NOTES, *notes)) if notes else ""
-    what = "an earlier exchange was" if span.exchanges == 1 else f"{span.exchanges:,} earlier exchanges were"
+    one, many = _NOUNS[span.kind]
+    what = f"an earlier {one} was" if span.count == 1 else f"{span.count:,} earlier {many} were"
     text = "\n\n".join(filter(None, (LEAD.format(what=what), prompts, told, summary)))
     return text if 2 * block_tokens(TextBlock(text)) <= span.tokens else None
 
@@ -228,7 +282,8 @@ def standing_notes(span: Span, shown: Iterable[Message]) -> list[str]:
 class Staged:
     ids: tuple[str, ...]
     text: str
-    exchanges: int
+    kind: SpanKind
+    count: int
     freed: int
     """Tokens freed, estimated when it was staged."""
     by_person: frozenset[str] = frozenset()
@@ -252,7 +307,7 @@ class Collapse:
     def stage(self, span: Span, text: str, by_person: frozenset[str] = frozenset()) -> None:
         freed = span.tokens - block_tokens(TextBlock(text))
         self.stagings += 1
-        self.staged[span.first] = Staged(span.ids, text, span.exchanges, freed, by_person)
+        self.staged[span.first] = Staged(span.ids, text, span.kind, span.count, freed, by_person)
 
     def prune(self, shown: Sequence[Message], edited: EditOf) -> dict[str, Sequence[Message]]:
         """Discard spans that were committed or compacted, and those in which the user has edited something since: the
@@ -283,7 +338,8 @@ class Collapse:
         self, shown: Sequence[Message], pinned: frozenset[str], edited: EditOf, enough: float | None
     ) -> StepPlan | None:
         edits: list[ContextEdit] = []
-        freed = count = 0
+        freed = 0
+        counts: Counter[SpanKind] = Counter()
         for first, messages in self.prune(shown, edited).items():
             if enough is not None and freed >= enough:
                 break
@@ -294,9 +350,9 @@ class Collapse:
             if edit is not None:
                 edits.append(edit)
                 freed += edit.freed
-                count += staged.exchanges
-        text = "summarised an old exchange" if count == 1 else f"summarised {count:,} old exchanges"
-        return StepPlan(tuple(edits), text) if edits else None
+                counts[staged.kind] += staged.count
+        what = " and ".join(f"{'an' if n == 1 else f'{n:,}'} old {plural(n, kind)}" for kind, n in counts.items())
+        return StepPlan(tuple(edits), f"summarised {what}") if edits else None
 
     def _tokens(self, messages: Sequence[Message], edited: EditOf) -> int:
         """Tokens of log messages as shown in a request."""

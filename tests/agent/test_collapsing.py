@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -53,6 +54,10 @@ GIST = "They told the beginning of a story."
 RECORD = "record of a finished part"
 """In what the small model is asked."""
 SUMMARY = reply(GIST, match=RECORD, repeat=True)
+
+
+MOST = 22_500
+"""Less than the catalogue believes: only the answer tells."""
 
 
 class Window(CachingPlayer):
@@ -161,6 +166,56 @@ def test_summaries_are_prepared_during_work_and_used_when_space_is_needed() -> N
     run_virtual(main)
 
 
+class Story(FakeTool):
+    """Gives a part of the story, slowly enough for a summary to be ready before it."""
+
+    async def run(
+        self, input: Json, context: ToolContext, signal: AbortSignal
+    ) -> AsyncGenerator[Progress | Output, None]:
+        await asyncio.sleep(60)
+        yield Output(f"{input['what']}. {ANSWER}")
+
+
+STEPS = [reply(call("Look", what=f"Part {number}")) for number in range(12)]
+
+
+def test_finished_turns_of_one_prompt_are_summarised_while_it_runs() -> None:
+    async def main() -> None:
+        s = Stage(SUMMARY, *STEPS, "The end.", most=WINDOW, tools=[Story()])
+        async with s.engine:
+            events = await s.bench.run("tell it all")
+        assert result_of(events).text == "The end."
+        assert not only(events, ev.ContextCompacted)
+        edited = only(events, ev.ContextEdited)
+        assert edited
+        assert re.fullmatch(r"summarised (an|\d+) old turns?", edited[0].text)
+        now = sent(s.turns[-1])
+        assert "tell it all" in now
+        assert GIST in now
+        assert "Part 0." not in now
+        assert "Part 11." in now
+        broken = 0
+        for before, after in pairwise(s.turns):
+            old, new = ([bare(message) for message in body["messages"]] for body in (before, after))
+            broken += new[: len(old)] != old
+        assert broken == len(edited), "between two batches each request begins with the previous one"
+
+    run_virtual(main)
+
+
+def test_a_single_prompt_that_gets_too_long_commits_its_finished_turns() -> None:
+    async def main() -> None:
+        s = Stage(SUMMARY, *STEPS[:7], "It fits.", most=MOST - 2_500, tools=[Story()])
+        async with s.engine:
+            events = await s.bench.run("tell it all")
+        ways = [event.transition for event in only(events, ev.LoopContinued)]
+        assert "collapse_drain_retry" in ways
+        assert not only(events, ev.ContextCompacted)
+        assert result_of(events).text == "It fits."
+
+    run_virtual(main)
+
+
 def test_the_cost_of_summaries_is_counted() -> None:
     async def main() -> None:
         s = Stage(SUMMARY, *PARTS)
@@ -225,10 +280,6 @@ class UntilStaged(FakeTool):
 def too_long_replies() -> list[Json]:
     """Six parts; then a call during which summaries are made and whose result does not fit any more."""
     return [SUMMARY, *QUICK_PARTS, reply(call("Look")), reply("It fits.")]
-
-
-MOST = 22_500
-"""Less than the catalogue believes: only the answer tells."""
 
 
 async def runs_into_it(s: Stage) -> list[ev.Event]:

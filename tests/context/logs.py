@@ -130,7 +130,7 @@ def talks(draw: st.DrawFn) -> list[Message]:
             _turn_of(draw, talk)
         talk.answer(draw(st.sampled_from(["Done.", "Done. \n"])), draw(_USAGES))
     talk.prompt("the very last words")
-    for _turn in range(draw(st.integers(0, 2))):
+    for _turn in range(draw(st.integers(0, 8))):
         _turn_of(draw, talk)
     return talk.log
 

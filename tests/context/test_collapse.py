@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.context import collapse as words
-from agentcli.context.collapse import LEAST_SPAN, MOST_ASKED, Collapse, Span, Thresholds, find_spans
+from agentcli.context.collapse import LATEST_TURNS, LEAST_SPAN, MOST_ASKED, Collapse, Span, Thresholds, find_spans
 from agentcli.context.compact import RESTORED
 from agentcli.context.edits import ContextEdit, block_id
 from agentcli.context.estimate import block_tokens, message_tokens
@@ -70,7 +70,7 @@ def test_short_exchanges_are_combined_until_a_summary_pays_off() -> None:
         talk.answer("word " * 300)
     found = spans(talk.log)
     assert found
-    assert all(LEAST_SPAN <= span.tokens < 2 * LEAST_SPAN and span.exchanges > 1 for span in found)
+    assert all(LEAST_SPAN <= span.tokens < 2 * LEAST_SPAN and span.count > 1 for span in found)
     assert spans(talk.log[:10]) == []
 
 
@@ -94,7 +94,70 @@ def test_an_unanswered_prompt_is_in_no_span() -> None:
     exchange(talk, 1)
     exchange(talk, 2)
     exchange(talk, 3)
-    assert ends(spans(talk.log)) == [("m6", "m9")]
+    assert ends(spans(talk.log)) == [("m2", "m3"), ("m6", "m9")], "only the finished turn of the first exchange"
+
+
+def turns(talk: Talk, count: int, body: str = BODY) -> None:
+    for number in range(count):
+        talk.call("Read", {"file_path": f"/{number}.py"}, body)
+
+
+def test_finished_turns_of_the_running_prompt_are_spans_but_never_the_last_ones() -> None:
+    talk = Talk()
+    talk.prompt("do all of it")
+    turns(talk, LATEST_TURNS)
+    assert spans(talk.log) == []
+    turns(talk, 3)
+    found = spans(talk.log)
+    assert ends(found) == [("m1", "m2"), ("m3", "m4"), ("m5", "m6")]
+    assert {(span.kind, span.count) for span in found} == {("turn", 1)}
+    assert ends(spans(talk.log, "m4")) == [("m1", "m2"), ("m5", "m6")]
+    talk.answer()
+    assert ends(spans(talk.log)) == ends(found)
+    talk.prompt("and more")
+    turns(talk, LATEST_TURNS)
+    assert len(spans(talk.log)) == 3 + LATEST_TURNS, "those of the previous prompt too, but not its words"
+
+
+def test_short_turns_are_combined_and_a_prompt_between_them_separates_them() -> None:
+    talk = Talk()
+    talk.prompt("do all of it")
+    turns(talk, 5, numbered(1, 50))
+    talk._add("user", [TextBlock("and quickly")], Origin.QUEUED)
+    turns(talk, 5 + LATEST_TURNS, numbered(1, 50))
+    first, second = spans(talk.log)
+    assert first.count > 1
+    assert second.count > 1
+    queued = next(message for message in talk.log if message.origin is Origin.QUEUED)
+    assert queued.id not in {*first.ids, *second.ids}
+
+
+@pytest.mark.parametrize("name", ["ToolSearch", "Skill"])
+def test_a_turn_that_loaded_tools_or_instructions_stays(name: str) -> None:
+    talk = Talk()
+    talk.prompt("do all of it")
+    talk.call(name, {"query": "x"}, BODY)
+    turns(talk, 1 + LATEST_TURNS)
+    assert ends(spans(talk.log)) == [("m3", "m4")]
+
+
+def test_a_committed_span_of_turns_leaves_the_rest_of_its_exchange_to_later_spans() -> None:
+    talk = Talk()
+    prompt = talk.prompt("do all of it")
+    turns(talk, 2 + LATEST_TURNS)
+    view, step = ContextView(), staged(talk.log)
+    plan = step.plan_all(talk.log, frozenset(), view.edits.edited)
+    assert plan is not None
+    assert plan.text == "summarised 2 old turns"
+    view.edit(plan.edits, talk.log[-1].id)
+    assert [message.id for message in view.messages(talk.log)][:2] == [prompt, "collapse:m1"]
+    assert refused(view, talk.log) == []
+    talk.answer()
+    exchange(talk, 8)
+    exchange(talk, 9)
+    shown = view.messages(talk.log)
+    left = list(find_spans(shown, lambda message: message.id.startswith("collapse:"), message_tokens))
+    assert [(span.kind, *ends([span])) for span in left] == [("exchange", ("m5", "m13"))]
 
 
 def test_an_interrupted_exchange_is_complete_when_its_calls_have_results() -> None:
@@ -154,7 +217,7 @@ def test_the_small_model_sees_the_exchange_with_long_content_cut() -> None:
     assert len(text) < 12_000
     for number in range(200):
         exchange(talk, number, "words of many kinds " * 5_000)
-    whole = Span(tuple(talk.log), 200, 10**6)
+    whole = Span(tuple(talk.log), "exchange", 200, 10**6)
     assert len(words.asked(whole)) < MOST_ASKED + 1_000
 
 

@@ -1,4 +1,4 @@
-"""Context collapse at run time: summaries of old exchanges, made ahead of time by the small model (SPEC 2.1).
+"""Context collapse at run time: summaries of old exchanges and turns, made ahead of time by the small model (SPEC 2.1).
 
 Nothing waits for them: they are made one after another beside the requests, oldest span first, and staged when
 complete. Staged summaries live as long as the process; a running one ends with the submission. `context/collapse.py`
@@ -33,7 +33,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.growing import Growing
-from agentcli.core.messages import Message, Origin
+from agentcli.core.messages import Message
 from agentcli.providers.base import FailureKind
 
 MOST_TRIES = 3
@@ -57,8 +57,8 @@ class ConversationCollapse(Collapser):
         self._tries: Counter[str] = Counter()
         """Attempts per span, by the id of its first message."""
         self._failures = 0
-        self._looked_through = ("", 0)
-        """Id of the last prompt and number of messages when nothing was left to summarise."""
+        self._looked_through = -1
+        """Number of messages when nothing was left to summarise; -1 before that."""
         self._pruned: tuple[int, int, Growing[Message]] | None = None
         """Counters of edits and stagings, and the messages, when spans were last checked."""
 
@@ -107,18 +107,16 @@ class ConversationCollapse(Collapser):
         while not signal.aborted and (staging := self._now) is not None and not self._is_enough(staging):
             span = self._next_span(staging)
             if span is None:
-                self._looked_through = (_last_prompt(staging.log), len(staging.log))
+                self._looked_through = len(staging.log)
                 return
             if not await self._summarise(span, staging, signal):
                 return
 
     def _may_have_more(self, log: Sequence[Message]) -> bool:
-        """Whether to search for a span again. None appears before the next prompt, and in a conversation of thousands
-        of short messages a search for each prompt would take longer than the rest of its work."""
-        prompt, count = self._looked_through
-        if count <= len(log) < count + len(log) // LOOKED_THROUGH_EVERY:
-            return False
-        return _last_prompt(log) != prompt
+        """Whether to search for a span again: not before there is another turn, and in a conversation of thousands of
+        short messages not for each of them, which would take longer than the rest of the work."""
+        count = self._looked_through
+        return not count <= len(log) < count + max(2, len(log) // LOOKED_THROUGH_EVERY)
 
     def _prune(self, log: Sequence[Message]) -> None:
         """Discard spans that can no longer be used. Appending messages keeps them usable."""
@@ -201,7 +199,3 @@ class ConversationCollapse(Collapser):
         else:
             self.step.stage(span, text, by_person)
         return True
-
-
-def _last_prompt(log: Sequence[Message]) -> str:
-    return next((message.id for message in reversed(log) if message.origin is Origin.PROMPT), "")
