@@ -301,6 +301,18 @@ async def test_sockets_in_shared_folders_are_not_visible(box: Box) -> None:
     assert "run/docker" not in await box.text("find /run -type s; true")
 
 
+async def test_without_network_the_sockets_of_programs_outside_cannot_be_reached(box: Box) -> None:
+    closed = box.with_rules(network=False)
+    for folder in (box.home, box.project):
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(name := f"{folder}/s")
+            server.listen()
+            assert "Error" in await closed.text(_connect(name))
+            assert not (await box.run(_connect(name))).is_error, "the test itself works"
+    own = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('own'); s.listen(); socket.socket(1).connect('own')"
+    assert not (await closed.run(f'{sys.executable} -c "{own}"')).is_error, "its own sockets work"
+
+
 async def test_without_network_abstract_sockets_and_servers_cannot_be_reached(box: Box) -> None:
     strict = box.with_rules(network=False, strict=True)
     name = f"\\0agentcli-test-{os.getpid()}"

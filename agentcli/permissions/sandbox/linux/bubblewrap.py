@@ -27,7 +27,7 @@ from agentcli.permissions.paths import Resolved
 from agentcli.permissions.sandbox import temp_folder
 from agentcli.permissions.sandbox.caches import CacheFolders
 from agentcli.permissions.sandbox.limits import CPU_SIGNAL, LimitWatch, ResourceLimits, with_kernel_limits
-from agentcli.permissions.sandbox.linux.mounts import Mounts, SessionFiles
+from agentcli.permissions.sandbox.linux.mounts import CommandTraits, Mounts, SessionFiles
 from agentcli.permissions.sandbox.linux.probe import Ability
 from agentcli.permissions.sandbox.linux.processes import SandboxProcesses
 from agentcli.permissions.sandbox.linux.seccomp import seccomp_filter
@@ -124,11 +124,9 @@ class BubblewrapLauncher(Launcher):
             if self._offers_hosts(grant):
                 connection = ProxyConnection.through_proxy(grant.hosts, session, rules.upstream)
             protected = replace(protected, writable=self._not_replaceable(protected.writable))
-            path, text = environ.get("PATH", ""), "".join(arguments[-1:])
-            is_git, reads_only = uses_git(arguments), grant.reads_only
-            mounts = Mounts(rules, masks, files, path, caches, command=text, is_git=is_git, reads_only=reads_only)
-            variables = connection.variables(self._variables(files.temp, environ, caches))
             network = self.shares_network(grant)
+            mounts = Mounts(rules, masks, files, caches, _traits(arguments, environ, grant, network))
+            variables = connection.variables(self._variables(files.temp, environ, caches))
             filter = self._system_call_filter(network)
             setup = (
                 self.ability.program,
@@ -421,6 +419,16 @@ class BubblewrapLauncher(Launcher):
         words = text.split()
         beginnings = (beginning.removesuffix("*").split() for beginning in self.rules.excluded_commands)
         return any(beginning and words[: len(beginning)] == beginning for beginning in beginnings)
+
+
+def _traits(arguments: Sequence[str], environ: Mapping[str, str], grant: Grant, network: bool) -> CommandTraits:
+    return CommandTraits(
+        text="".join(arguments[-1:]),
+        search_path=environ.get("PATH", ""),
+        network=network,
+        is_git=uses_git(arguments),
+        reads_only=grant.reads_only,
+    )
 
 
 def _descriptor_options(filter: int, processes: SandboxProcesses) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agentcli.core.files.real_path import is_below
+from agentcli.core.frozen import frozen
 from agentcli.permissions.paths import Resolved
 from agentcli.permissions.sandbox import temp_folder
 from agentcli.permissions.sandbox.caches import CacheFolders
@@ -22,10 +23,12 @@ from agentcli.permissions.sandbox.planted.protected import Protection, folders_b
 _HIDDEN = (Path("/run"), Path("/tmp"))  # noqa: S108 - hidden, not used
 """Folders with sockets of programs that act for any client: session buses, tmux, container engines."""
 _HIDDEN_PREFIXES = tuple(f"{folder}/" for folder in _HIDDEN)
-_NEEDED_IN_RUN = ("/run/current-system", "/run/opengl-driver", "/run/wrappers", "/run/systemd/resolve")
+_NEEDED_IN_RUN = ("/run/current-system", "/run/opengl-driver", "/run/wrappers")
+_SOCKETS = Path("/proc/net/unix")
+"""The kernel's list of Unix sockets, with the paths that they were bound to."""
 _REFUSING_FILE = "/dev/null"
-"""Mounted over a file that must not be read. Bubblewrap's mounts allow no devices, so opening it fails even for root,
-whom no file mode stops. An empty file would not do: git would commit it, but it ignores a device."""
+"""Mounted over a file that must not be read or connected to. Bubblewrap's mounts allow no devices, so opening it fails
+even for root, whom no file mode stops. An empty file would not do: git would commit it, but it ignores a device."""
 
 
 class SessionFiles:
@@ -43,30 +46,34 @@ class SessionFiles:
         self.no_folder.mkdir(0o000)
 
 
+@frozen(kw_only=True)
+class CommandTraits:
+    """What the mounts of a command depend on."""
+
+    text: str
+    search_path: str
+    network: bool
+    """Whether it shares the machine's network."""
+    is_git: bool
+    """Whether it runs git, which would record files that only look removed or changed."""
+    reads_only: bool
+    """Whether nothing but its temp folder and caches is writable."""
+
+
 class Mounts:
-    """The mounts of one command, whose text is `command`. `is_git`: it runs git, which would record files that only
-    look removed or changed. `reads_only`: nothing but its temp folder and caches is writable."""
+    """The mounts of one command."""
 
     def __init__(
-        self,
-        rules: SandboxRules,
-        masks: Masks,
-        files: SessionFiles,
-        search_path: str,
-        caches: CacheFolders,
-        *,
-        command: str,
-        is_git: bool,
-        reads_only: bool,
+        self, rules: SandboxRules, masks: Masks, files: SessionFiles, caches: CacheFolders, command: CommandTraits
     ) -> None:
         self._rules = rules
         self._masks = masks
         self._files = files
         self._caches = caches
-        self._is_git = is_git
-        self._reads_only = reads_only
-        self._shown = _shown(rules.home, search_path)
-        self._neighbours = temp_folder.neighbours(rules.working_dirs, command)
+        self._command = command
+        self._is_git = command.is_git
+        self._shown = _shown(rules.home, command.search_path)
+        self._neighbours = temp_folder.neighbours(rules.working_dirs, command.text)
 
     def arguments(self, protected: Protection, granted: Sequence[Path], resolved: Resolved) -> list[str]:
         """Arguments for bubblewrap. `granted`: more folders and files that this command may write."""
@@ -99,7 +106,7 @@ class Mounts:
             if not is_below(str(folder), ("/run",)):
                 made += _bind(folder, writable=False)
         made += self._caches.mounts(resolved)
-        if self._reads_only:
+        if self._command.reads_only:
             # Read-only already, unless they are in a hidden folder.
             for folder in self._rules.working_dirs:
                 made += _bind(folder, writable=False)
@@ -141,6 +148,12 @@ class Mounts:
                 made += ["--perms", "0111", "--tmpfs", str(path)]
             else:
                 made += ["--ro-bind", str(self._files.no_folder) if path.is_dir() else _REFUSING_FILE, str(path)]
+        refused = [*map(str, masks.refused)]
+        for path in () if self._command.network else _listening_sockets():
+            # A program outside acts for whoever connects, also through a read-only mount.
+            is_open = _is_visible(path, visible) and not is_below(str(path), refused)
+            if is_open and os.path.realpath(path) == str(path) and path.is_socket():
+                made += ["--ro-bind", _REFUSING_FILE, str(path)]
         for path in masks.emptied:
             if _is_visible(path, visible) and (shown_as := self._shown_as(path)):
                 made += ["--ro-bind", shown_as, str(path)]
@@ -169,6 +182,15 @@ class Mounts:
         if self._caches.own is not None:
             found.append(self._caches.own)
         return found
+
+
+def _listening_sockets() -> list[Path]:
+    """Paths that Unix sockets of this machine were bound to. Some may be gone."""
+    try:
+        lines = _SOCKETS.read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return []
+    return sorted({Path(line[at:]) for line in lines if (at := line.find("/")) >= 0})
 
 
 def _shown(home: Path | None, search_path: str) -> list[Path]:
