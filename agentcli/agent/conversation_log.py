@@ -77,6 +77,8 @@ class ConversationLog:
                 self._queue.remove(event.message.id)
             elif event.message.origin is Origin.TOOL_RESULTS:
                 self._with_effects.clear()
+        elif isinstance(event, ev.PermissionRequested) and event.tool_use_id:
+            self._store.note_call(event.tool_use_id, "asked")
         elif isinstance(event, ev.ModeChanged):
             self._mode = (event.mode, event.returns_to)
         elif isinstance(event, ev.LoopEnded):
@@ -84,9 +86,9 @@ class ConversationLog:
         self._old_content.take(event, self.messages)
 
     def begin_effects(self, call_id: str) -> None:
-        """A call that may have side effects is about to run: write everything before it, and its end as soon as it
-        comes."""
-        self._store.write_due()
+        """A call that may have side effects is about to run: write everything before it and its beginning, and its end
+        as soon as it comes."""
+        self._store.note_call(call_id, "begun")
         self._with_effects.add(call_id)
 
     def _can_wait(self, event: ev.Event) -> bool:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json
+
+CallState = Literal["asked", "begun"]
 
 
 @frozen
@@ -57,6 +60,10 @@ class Store:
     def record_soon(self, event: Event) -> None:
         """Store an event later, to not delay what comes next: at `write_due`, or before the next stored event."""
         self.record(event)
+
+    def note_call(self, call_id: str, state: CallState) -> None:
+        """Store at once that a call asks the user, or that one begins which may change something."""
+        self.write_due()
 
     def write_due(self) -> None:
         """Store the events that `record_soon` deferred."""

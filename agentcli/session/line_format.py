@@ -10,6 +10,7 @@ version, isSidechain, message). A message of several blocks is several lines. Ty
     assistant        one block of a reply that ends with `reply-end` (`messageId` is ours, `message.id` the API's)
     reply-end        the reply is complete: `parts` lists its lines in order
     results-end      the same for a message of tool results
+    call             a call asks the user (`state`: asked), or begins to run and may change something (`begun`)
     boundary, error  messages of the log that are never sent
     tombstone        the blocks of `messageId` so far are void
     redaction        requests leave something out from here on (`repair`, `through`)

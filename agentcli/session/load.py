@@ -50,6 +50,8 @@ LINE_LIMIT = 64 * 1024 * 1024
 """Bytes. A longer line is junk, because no request may be that large; a file of zeros must not fill the memory."""
 
 UNFINISHED = wrapped("The session ended before this call was done; its result is not known.")
+UNANSWERED = wrapped("The session ended while this call waited for the user's answer; it never ran.")
+NOT_BEGUN = wrapped("The session ended before this call began; it never ran.")
 
 
 @frozen
@@ -237,6 +239,10 @@ class RecordReader:
         self.use_history(history)
         self._replies: dict[str, _OpenReply] = {}
         self._results: dict[str, Block] = {}
+        self._asked: set[str] = set()
+        """Calls of the open turn about which the user was asked."""
+        self._begun: set[str] = set()
+        """Calls of the open turn that have begun."""
         self._spent_before = 0
         self._last: Message | None = None
         """The last message that is sent to the model, whose calls the results must answer."""
@@ -248,6 +254,7 @@ class RecordReader:
             "error": self._take_local,
             "reply-end": self._take_reply_end,
             "results-end": self._take_results_end,
+            "call": self._take_call,
             "tombstone": self._take_tombstone,
             "redaction": self._take_redaction,
             "edit": self._take_edit,
@@ -364,6 +371,8 @@ class RecordReader:
 
     def _take_shown(self, record: Json) -> None:
         event = self._history.add_shown(record)
+        if (shown := record["event"]).get("event") == "ToolStarted":
+            self._begun.add(str(shown.get("tool_use_id")))
         if isinstance(event, BackgroundChanged):
             # Some older files have no other record of a background command.
             task = {"command": event.command, "status": event.status, "summary": event.summary}
@@ -447,6 +456,9 @@ class RecordReader:
         if not lost or found:
             self._append(message, next(reversed(found), None))
 
+    def _take_call(self, record: Json) -> None:
+        (self._asked if record["state"] == "asked" else self._begun).add(str(record["toolUseId"]))
+
     def _take_results_end(self, record: Json) -> None:
         found = _pick(record["parts"], self._results)
         calls = self._last.tool_uses if self._last is not None else ()
@@ -459,6 +471,8 @@ class RecordReader:
             meta=dict(record.get("meta") or {}),
         )
         self._results.clear()
+        self._asked.clear()
+        self._begun.clear()
         self._history.end_results(message.is_copy)
         if content or not record["parts"]:
             self._append(completed_results(message, calls), next(reversed(found), None))
@@ -510,15 +524,29 @@ class RecordReader:
         }
         for uuid in found:
             del self._results[uuid]
-        content = answered(self._last.tool_uses, tuple(found.values()), in_call_order=True)
+        content = answered(self._last.tool_uses, tuple(found.values()), self._missing_result, in_call_order=True)
+        self._asked.clear()
+        self._begun.clear()
         message = Message("user", content, derived_id(self._last.id), Origin.TOOL_RESULTS)
         self._append(completed_results(message, self._last.tool_uses), next(reversed(found), None))
 
+    def _missing_result(self, call_id: str) -> str:
+        """The result of an unfinished call. Its begin is recorded before it can change anything; files of older
+        versions have no such record, and none about a question."""
+        if not self._asked or call_id in self._begun:
+            return UNFINISHED
+        return UNANSWERED if call_id in self._asked else NOT_BEGUN
+
 
 def answered(
-    calls: tuple[ToolUseBlock, ...], content: tuple[Block, ...], *, in_call_order: bool = False
+    calls: tuple[ToolUseBlock, ...],
+    content: tuple[Block, ...],
+    missing: Callable[[str], str] = lambda _call_id: UNFINISHED,
+    *,
+    in_call_order: bool = False,
 ) -> tuple[Block, ...]:
-    """Repair the content of a message of tool results, so that it answers each call once."""
+    """Repair the content of a message of tool results, so that it answers each call once. `missing`: returns the result
+    of a call that has none."""
     open_calls = {call.id for call in calls}
     kept: list[Block] = []
     for block in content:
@@ -531,7 +559,8 @@ def answered(
         return tuple(kept)
     results = {block.tool_use_id: block for block in kept if isinstance(block, ToolResultBlock)}
     made_whole: list[Block] = [
-        results.get(call.id) or ToolResultBlock(call.id, (TextBlock(UNFINISHED),), is_error=True) for call in calls
+        results.get(call.id) or ToolResultBlock(call.id, (TextBlock(missing(call.id)),), is_error=True)
+        for call in calls
     ]
     return (*made_whole, *(block for block in kept if not isinstance(block, ToolResultBlock)))
 

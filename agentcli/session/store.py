@@ -23,7 +23,7 @@ from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, is_thinking
 from agentcli.core.text.plaintext import plain_line
-from agentcli.session.base import SessionContext, Store
+from agentcli.session.base import CallState, SessionContext, Store
 from agentcli.session.errors import SessionExists, SessionTooNew
 from agentcli.session.history import AGENT_FRAME, SHOWN_ONLY, end_fields, event_record, result_fields
 from agentcli.session.journal import SessionJournal
@@ -187,6 +187,10 @@ class SessionStore(Store):
 
     def record_soon(self, event: ev.Event) -> None:
         self._due.append(partial(self._record, event))
+
+    def note_call(self, call_id: str, state: CallState) -> None:
+        super().note_call(call_id, state)
+        self._write("call", {"toolUseId": call_id, "state": state})
 
     def write_due(self) -> None:
         while self._due:

@@ -68,7 +68,7 @@ def test_a_call_that_may_change_something_is_recorded_before_it_runs_and_its_res
                     after_result.extend(kinds_in(file))
 
     run_virtual(main)
-    assert tool.seen == (["user"] if is_safe else ["user", "assistant"])
+    assert tool.seen == (["user"] if is_safe else ["user", "assistant", "call"])
     assert after_result == (["user", "assistant"] if is_safe else ["user", "assistant", "reply-end", "user"])
     assert kinds_in(file) == [
         *("user", "assistant", "reply-end", "user", "results-end"),

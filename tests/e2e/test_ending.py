@@ -1,4 +1,5 @@
-"""SIGTERM and SIGHUP while the program works or asks: it saves, ends its children and reports no bug."""
+"""SIGTERM and SIGHUP while the program works or asks: it saves, ends its children and reports no bug. Even SIGKILL
+leaves a session that says what ran."""
 
 from __future__ import annotations
 
@@ -89,3 +90,28 @@ async def test_a_signal_during_a_question_leaves_the_call_undone(
     assert "agentcli was closed before this was done." in shown
     assert "did not stop" not in shown
     assert "agentcli was closed before this call ran." in sent
+
+
+async def test_after_a_kill_at_a_question_the_resumed_session_says_that_the_call_never_ran(tmp_path: Path) -> None:
+    asking, behind = call("Bash", command="touch asked"), call("Bash", command="touch behind")
+    async with app_with(tmp_path, reply(asking, behind), arguments=["--", "go"]) as (app, _server):
+        await app.wait_for("once")
+        app.signal(signal.SIGKILL)
+        await app.end()
+        assert list(app.work.iterdir()) == []
+    _shown, sent = await resumed(tmp_path)
+    assert "The session ended while this call waited for the user's answer; it never ran." in sent
+    assert "The session ended before this call began; it never ran." in sent
+
+
+async def test_after_a_kill_of_an_approved_call_its_result_is_not_known(tmp_path: Path) -> None:
+    command = "touch started; sleep 100"
+    async with app_with(tmp_path, reply(call("Bash", command=command)), arguments=["--", "go"]) as (app, _server):
+        await app.wait_for("once")
+        await app.answer("y")
+        await app.wait_for(lambda: (app.work / "started").exists())
+        app.signal(signal.SIGKILL)
+        await app.end()
+    _shown, sent = await resumed(tmp_path)
+    assert "The session ended before this call was done; its result is not known." in sent
+    assert "never ran" not in sent
