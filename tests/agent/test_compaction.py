@@ -136,6 +136,19 @@ def test_a_prompt_that_was_too_long_alone_does_not_block_the_next() -> None:
     run_virtual(main)
 
 
+def test_a_prompt_that_is_too_long_right_after_an_auto_compaction_is_not_compacted_again() -> None:
+    async def main() -> None:
+        profile = Profile(model=MODEL, small_model="x", context_window=12_000)
+        b = bench(reply(LONG, usage=USED), "A summary.", TOO_LONG, "Again.", profile=profile)
+        async with b.engine:
+            await b.run("tell me")
+            events = await b.run("and now?")
+        assert [event.trigger for event in only(events, ev.CompactionStarted)] == ["auto"]
+        assert result_of(events).terminal == "prompt_too_long"
+
+    run_virtual(main)
+
+
 def test_an_unanswered_prompt_is_part_of_the_request_unless_that_is_too_long() -> None:
     async def main() -> None:
         profile = Profile(model=MODEL, small_model="x", context_window=12_000)

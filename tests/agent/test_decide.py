@@ -117,6 +117,20 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], EndReason | T
         {},
         EndReason.PROMPT_TOO_LONG,
     ),
+    (
+        "too long right after an auto-compaction (I3)",
+        outcome(failure=TOO_LONG, auto_compacted=True),
+        {},
+        {},
+        EndReason.PROMPT_TOO_LONG,
+    ),
+    (
+        "too long after an auto-compaction, collapses staged",
+        outcome(failure=TOO_LONG, auto_compacted=True, staged_collapses=1),
+        {},
+        {},
+        "collapse_drain",
+    ),
     ("too long, compaction off", outcome(failure=TOO_LONG), {}, {"reactive_compact": False}, EndReason.PROMPT_TOO_LONG),
     ("the window overflowed in the reply", outcome(context_exceeded=True), {}, {}, "reactive_compact"),
     ("first overrun", outcome(overrun=True), {}, {}, Transition.MAX_OUTPUT_TOKENS_ESCALATE),
@@ -357,6 +371,7 @@ outcomes = st.builds(
     output_tokens=st.integers(0, 2_000),
     staged_collapses=st.integers(0, 2),
     collapses_committed=st.none() | st.integers(0, 2),
+    auto_compacted=st.booleans(),
     compacted=st.none() | st.booleans(),
     stop_hooks=st.none() | st.builds(StopVerdict, st.just(()) | st.just(("e",)), st.none() | st.just("p")),
     repetition=st.none() | st.just(ROUND),
@@ -387,6 +402,7 @@ def test_every_combination_of_inputs_leads_to_a_decision(produced: TurnOutcome, 
         }[decision.fact]
         produced = replace(produced, **found)
         decision = decide(state, produced, limits)
+    assert not (produced.auto_compacted and "reactive_compact" in asked), "one compaction per iteration (I3)"
     if produced.aborted is not None:
         assert isinstance(decision, Stop)
         budget = produced.aborted is AbortReason.BUDGET

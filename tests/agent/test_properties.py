@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agentcli.agent.loop_state import EndReason, LoopState
 from agentcli.agent.ports import Extensions, Hooks, StopVerdict
-from agentcli.agent.profile import Bounds, Tuning
+from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.agent.toolcalls.executor import BatchExecutor, Executor
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
@@ -28,7 +28,7 @@ from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
 from agentcli.tools.base import Output
-from tests.support.fakes import Bench, FakeTool, LoopClock, bench, only, result_of
+from tests.support.fakes import MODEL, Bench, FakeTool, LoopClock, bench, only, result_of
 from tests.support.scripts import call, call_raw, fails, fault, pause, reply, say, think
 from tests.support.virtual import VirtualLoop, run_virtual
 
@@ -88,6 +88,8 @@ class Setup:
     bounds: Bounds
     tuning: Tuning
     answers: list[str]
+    window: int | None = None
+    """Context window in tokens, if it is so small that conversations are compacted automatically."""
 
     def tools(self) -> list[FakeTool]:
         return [
@@ -106,6 +108,7 @@ class Setup:
             mode=PermissionMode.DEFAULT,
             interactive=True,
             tuning=self.tuning,
+            profile=Profile(MODEL, MODEL, system=("Be good.",), output_cap=2_000, context_window=self.window),
             **{"bounds": self.bounds, "extensions": Extensions(hooks=SometimesBlocking(self.blocks)), **rest},
         )
 
@@ -128,6 +131,7 @@ setups = st.builds(
         reactive_compact=st.booleans(),
     ),
     st.lists(st.sampled_from(["allow", "deny", "never"]), max_size=4),
+    st.sampled_from([None, None, 6_000]),
 )
 
 # ------------------------------------------------------------------------------------------------ how it is driven

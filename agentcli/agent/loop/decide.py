@@ -58,8 +58,10 @@ class TurnOutcome:
     """Tokens that the context window had left for the reply; None: unknown."""
     staged_collapses: int = 0
     collapses_committed: int | None = None
+    auto_compacted: bool = False
+    """Whether auto-compaction was tried in this iteration, before the request."""
     compacted: bool | None = None
-    """Whether a compaction in this iteration worked; None: not tried."""
+    """Whether the reactive compaction in this iteration worked; None: not tried."""
     summary: str = ""
     """The summary that a compaction made."""
     stop_hooks: StopVerdict | None = None
@@ -111,7 +113,9 @@ def _too_long(state: LoopState, outcome: TurnOutcome, limits: Limits) -> LoopDec
         return Find("collapse_drain")
     if outcome.compacted:
         return Continue(Transition.REACTIVE_COMPACT_RETRY, {"summary": outcome.summary})
-    if outcome.compacted is None and limits.reactive_compact and not state.reactive_compact_attempted:
+    # At most one compaction per iteration (I3): a second one right after the first would summarise its own result.
+    may_compact = limits.reactive_compact and not state.reactive_compact_attempted and not outcome.auto_compacted
+    if outcome.compacted is None and may_compact:
         return Find("reactive_compact")
     if outcome.failure is not None and state.only_a_prompt:
         return Stop(EndReason.PROMPT_TOO_LONG, words.PROMPT_TOO_LONG)

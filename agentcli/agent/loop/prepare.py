@@ -21,7 +21,8 @@ from agentcli.core.messages import Message, Origin
 
 
 class Preparation:
-    """Results: `state`, the `estimate` of the request in tokens, and an `outcome` if no request is to be sent."""
+    """Results: `state`, the `estimate` of the request in tokens, whether it was `compacted`, and an `outcome` if no
+    request is to be sent. A compaction here, even a failed one, excludes a reactive one in the same iteration (I3)."""
 
     def __init__(self, dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> None:
         self._dependencies = dependencies
@@ -29,6 +30,8 @@ class Preparation:
         tracking = _without_old_failures(state.compact, dependencies.context.change_count)
         self.state = state if tracking is state.compact else replace(state, compact=tracking)
         self.estimate = self._estimate_request()
+        self.compacted = False
+        """Whether auto-compaction was tried."""
         self.outcome: TurnOutcome | None = None
 
     async def run(self) -> AsyncGenerator[ev.Event, None]:
@@ -42,6 +45,7 @@ class Preparation:
             await self._compute_view()
             self.estimate = self._estimate_request()
         if self._needs_compaction() and not signal.aborted:
+            self.compacted = True
             async with aclosing(self._compact()) as events:
                 async for event in events:
                     yield event

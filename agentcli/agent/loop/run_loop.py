@@ -19,6 +19,7 @@ from agentcli.agent.loop.recover import Continuation, Ending, FactCheck
 from agentcli.agent.loop_state import LoopState, Stop
 from agentcli.core.abort import AbortSignal
 from agentcli.core.events import Event
+from agentcli.core.frozen import replace
 
 
 class Stage(Protocol):
@@ -49,7 +50,7 @@ def _stages(dependencies: LoopDependencies, state: LoopState, signal: AbortSigna
         state, outcome = preparation.state, preparation.outcome
         if outcome is None:
             yield (exchange := Exchange(dependencies, state, preparation.estimate, signal))
-            state, outcome = exchange.state, exchange.outcome
+            state, outcome = exchange.state, replace(exchange.outcome, auto_compacted=preparation.compacted)
 
         decision = decide(state, outcome, dependencies.limits)
         while isinstance(decision, Find):
