@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,16 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.agent.context.compaction_restore import (
-    FILE_TOKENS,
-    MOST_FILES,
-    RestoredFile,
     RestoreSources,
     background_text,
     file_text,
-    paths_read,
     plan_text,
-    recent_paths,
     restored,
+)
+from agentcli.agent.context.recent_files import (
+    FILE_TOKENS,
+    MOST_FILES,
+    RestoredFile,
+    UsedFile,
+    by_importance,
+    merge_parts,
+    paths_read,
+    recent_files,
 )
 from agentcli.agent.engine import Engine
 from agentcli.agent.loop_state import LoopState
@@ -70,10 +76,37 @@ def test_files_are_found_by_the_calls_that_used_them_newest_first() -> None:
         *used("6", "Bash", command="cat c.py"),
         *used("7", "Read", file_path=["odd"]),
     ]
-    assert recent_paths(log) == ["a.py", "n.ipynb", "b.py"]
+    assert [file.path for file in recent_files(log)] == ["a.py", "n.ipynb", "b.py"]
     earlier = Message("user", (TextBlock("…"),), "f", Origin.ATTACHMENT, meta={RESTORED: ["files"], "files": ["z.py"]})
-    assert recent_paths([earlier, *log])[-1] == "z.py"
+    assert recent_files([earlier, *log])[-1] == UsedFile("z.py", whole=True)
     assert paths_read(log) >= {"a.py", "gone.py"}
+
+
+def test_the_parts_of_files_that_were_read_or_edited_are_known_newest_first() -> None:
+    edited = used("3", "Edit", file_path="/a.py", new_string="x\ny")
+    edited[1] = replace(edited[1], content=(ToolResultBlock("t3", (TextBlock("Edited a.py at line 200."),)),))
+    log = [
+        *used("1", "Read", file_path="/a.py", offset=10, limit=20),
+        *used("2", "Read", file_path="/a.py", offset=400),
+        *edited,
+        *used("4", "Read", file_path="/b.py"),
+        *used("5", "Read", file_path="/b.py", limit=5),
+    ]
+    assert recent_files(log) == [
+        UsedFile("/b.py", whole=True, parts=((1, 5),)),
+        UsedFile("/a.py", edited=True, parts=((185, 216), (400, 2_399), (10, 29))),
+    ]
+    meta = {RESTORED: ["files"], "files": ["/c.py"], "parts": {"/c.py": [[1, 9]]}}
+    carried = Message("user", (TextBlock("…"),), "f", Origin.ATTACHMENT, meta=meta)
+    assert recent_files([carried]) == [UsedFile("/c.py", parts=((1, 9),))]
+    assert merge_parts([(30, 40), (1, 9), (10, 12), (35, 50)]) == ((1, 12), (30, 50))
+
+
+def test_edited_files_come_before_many_that_were_only_read_later() -> None:
+    read = [UsedFile(f"r{number}") for number in range(8)]
+    edited = [UsedFile(f"e{number}", edited=True) for number in range(4)]
+    order = [file.path for file in by_importance([*read, *edited])]
+    assert order == ["r0", "r1", "e0", "e1", "e2", *(f"r{n}" for n in range(2, 8)), "e3"]
 
 
 def test_a_task_list_with_open_tasks_is_restored() -> None:
@@ -112,15 +145,15 @@ def test_a_file_keeps_to_its_tokens(tokens: int, size: int) -> None:
     assert block_tokens(TextBlock(text)) <= tokens
 
 
-async def given_files(paths: Sequence[str], _signal: AbortSignal) -> Sequence[RestoredFile]:
-    return [RestoredFile(path, "x = 1\n" * 9_000) for path in paths[:MOST_FILES]]
+async def given_files(files: Sequence[UsedFile], _signal: AbortSignal) -> Sequence[RestoredFile]:
+    return [RestoredFile(file.path, "x = 1\n" * 9_000) for file in files[:MOST_FILES]]
 
 
 @pytest.mark.parametrize("budget", [0, 200, 1_000, 7_000, 90_000])
 async def test_restored_content_fits_its_budget_with_the_most_important_first(budget: int) -> None:
     log = used("1", "TodoWrite", todos=[{"content": "Paint it", "status": "pending"}])
     around = RestoreSources(given_files, lambda: [BackgroundTask("bash_1", "x", "running", "")])
-    back = await restored(log, [f"{n}.py" for n in range(9)], around, budget, SIGNAL)
+    back = await restored(log, [UsedFile(f"{n}.py") for n in range(9)], around, budget, SIGNAL)
     size = message_tokens(Message("user", back.blocks, "m", Origin.ATTACHMENT))
     assert size <= budget
     assert len(back.blocks) == len(back.shares)
@@ -188,6 +221,41 @@ async def test_the_last_five_files_are_restored_with_their_current_content(tmp_p
     assert said.index("file6.py as it is") < said.index("file5.py as it is")
 
 
+async def test_the_parts_of_long_files_that_were_read_or_edited_are_restored(tmp_path: Path) -> None:
+    long = "".join(f"value_{number} = {number}\n" for number in range(1, 3_001))
+    used_parts = reply(
+        call("Read", file_path="read.py", offset=900, limit=20),
+        call("Read", file_path="edited.py"),
+    )
+    edit = reply(call("Edit", file_path="edited.py", old_string="value_1500 = 1500", new_string="changed = 1"))
+    others = [f"other{number}.py" for number in range(6)]
+    engine, transport = engine_on(tmp_path, used_parts, edit, reads(*others), LONG, LONG, "A summary.", "On.")
+    async with engine:
+        for name in ("read.py", "edited.py", *others):
+            (tmp_path / "project" / name).write_text(long if name in ("read.py", "edited.py") else "x = 1\n")
+        await collect(engine.submit("do it"))
+        await collect(engine.submit("more"))
+        said = await after_compaction(engine, transport)
+    assert "edited.py, lines 1485–1515, as it is on disk now" in said
+    assert "1500\\tchanged = 1" in said
+    assert "value_1400 =" not in said
+    assert "read.py" not in said.partition("as it is on disk now")[2], "five later ones are more important"
+
+
+async def test_a_part_of_a_long_file_is_restored_alone(tmp_path: Path) -> None:
+    part = reply(call("Read", file_path="read.py", offset=900, limit=20))
+    engine, transport = engine_on(tmp_path, part, LONG, LONG, "A summary.", "On.")
+    async with engine:
+        text = "".join(f"value_{number} = {number}\n" for number in range(1, 3_001))
+        (tmp_path / "project" / "read.py").write_text(text)
+        await collect(engine.submit("do it"))
+        await collect(engine.submit("more"))
+        said = await after_compaction(engine, transport)
+    assert "read.py, lines 900–919, as it is on disk now" in said
+    assert "value_919 =" in said
+    assert "value_920 =" not in said
+
+
 async def test_a_file_that_is_now_denied_is_not_restored(tmp_path: Path) -> None:
     engine, transport = engine_on(tmp_path, reads("a.py", "secret.py"), LONG, LONG, "A summary.", "On.")
     async with engine:
@@ -195,8 +263,6 @@ async def test_a_file_that_is_now_denied_is_not_restored(tmp_path: Path) -> None
         (tmp_path / "project" / "secret.py").write_text("password = 1\n")
         await collect(engine.submit("read them"))
         await collect(engine.submit("more"))
-        from dataclasses import replace
-
         from agentcli.permissions.rules.rule import parse_rule
 
         permissions = engine._state.setup.permissions
@@ -257,11 +323,11 @@ async def test_running_commands_are_listed_and_restored_files_can_be_edited_with
 
 
 async def test_an_abort_stops_reading_files(tmp_path: Path) -> None:
-    async def never(_paths: Sequence[str], signal: AbortSignal) -> Sequence[RestoredFile]:
+    async def never(_files: Sequence[UsedFile], signal: AbortSignal) -> Sequence[RestoredFile]:
         await signal.run(asyncio.Event().wait())
         raise AssertionError
 
     controller = AbortController()
     asyncio.get_running_loop().call_soon(controller.abort)
     with pytest.raises(Aborted):
-        await restored([], ["a.py"], RestoreSources(never), 9_000, controller.signal)
+        await restored([], [UsedFile("a.py")], RestoreSources(never), 9_000, controller.signal)

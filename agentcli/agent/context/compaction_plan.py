@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 
 from agentcli.agent.context.compaction_preview import Material, Shares, shares_of
-from agentcli.agent.context.compaction_restore import RestoreSources, paths_read, recent_paths, restored
+from agentcli.agent.context.compaction_restore import RestoreSources, restored
+from agentcli.agent.context.recent_files import UsedFile, by_importance, paths_read, recent_files
 from agentcli.agent.ports import Hooks, PriceOf, Requests
 from agentcli.agent.updates.mentions import attached_paths
 from agentcli.agent.updates.skills import used_skills
@@ -94,11 +95,11 @@ async def drafted(
     shown = bool(_prompts((*exchange, *pending)))
     pictures = () if shown else _pictures(summarised, max(budget, least - said_tokens))
     budget -= sum(map(block_tokens, pictures))
-    paths = _paths(old, (*exchange, *pending), parts.restore_from.canonical)
+    files = _files(old, (*exchange, *pending), parts.restore_from.canonical)
     await asyncio.sleep(0)
     shown_messages = used_skills((*exchange, *pending))
     skills = [name for name in used_skills(old) if name not in shown_messages]
-    back = await restored(log, paths, parts.restore_from, max(0, budget), signal, skills)
+    back = await restored(log, files, parts.restore_from, max(0, budget), signal, skills)
     pieces = words.CompactionParts(
         summary=summary,
         prompts=prompts,
@@ -124,15 +125,10 @@ async def drafted(
     return CompactionDraft(words.compacted(pieces, parts.ids.new), old_tokens, pending_tokens, bool(pins), shares)
 
 
-def _paths(old: Sequence[Message], shown: Sequence[Message], canonical: Callable[[str], str]) -> list[str]:
-    """Files to restore, last used first: each once, however it was spelled, and none that the kept messages show."""
+def _files(old: Sequence[Message], shown: Sequence[Message], canonical: Callable[[str], str]) -> list[UsedFile]:
+    """Files to restore, most important first: none that the kept messages show."""
     seen = {canonical(path) for path in (*paths_read(shown), *attached_paths(shown))}
-    found: list[str] = []
-    for path in recent_paths(old):
-        if (place := canonical(path)) not in seen:
-            seen.add(place)
-            found.append(path)
-    return found
+    return by_importance([file for file in recent_files(old, canonical) if canonical(file.path) not in seen])
 
 
 def in_log(view: ContextView, log: Sequence[Message]) -> list[Message]:

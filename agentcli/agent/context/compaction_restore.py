@@ -9,15 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import aclosing
-from dataclasses import replace
 
 from agentcli.agent.context.compaction_preview import Share
+from agentcli.agent.context.recent_files import FILE_TOKENS, FILES, PARTS, Lines, RecentFiles, RestoredFile, UsedFile
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.prompt_expansion import skill_text
 from agentcli.agent.updates.attachments import TASK_LIST, tasks_text
-from agentcli.agent.updates.instructions import PATH_ARGUMENTS
-from agentcli.agent.updates.mentions import attached_paths
 from agentcli.agent.updates.skills import RESTORED_SKILLS
 from agentcli.context.compact import RESTORED, cut_middle
 from agentcli.context.estimate import block_tokens
@@ -27,39 +24,22 @@ from agentcli.core.messages import RESULT_DATA, Block, Json, Message, TextBlock,
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
 from agentcli.definitions.library import Library
-from agentcli.tools.base import Output, Tool, ToolContext
+from agentcli.tools.base import Tool, ToolContext
 from agentcli.tools.builtin import absolute_path
-from agentcli.tools.files.read_cache import ReadCache
 from agentcli.tools.planning.todowrite import todos_from
 from agentcli.tools.shell.background import BackgroundTask
 
-MOST_FILES = 5
-FILE_TOKENS = 5_000
 LEAST_FILE_TOKENS = 300
 PLAN_TOKENS = 5_000
 MOST_COMMANDS = 20
 MOST_SKILLS = 5
 SKILL_TOKENS = 5_000
 
-_FILES = "files"
-"""Key in a restored message's meta: the files that it shows, last used first."""
-
-_LOOKED_THROUGH = 4 * MOST_FILES
-"""Number of recently used files to try: some are gone or may no longer be read."""
+Files = Callable[[Sequence[UsedFile], AbortSignal], Awaitable[Sequence[RestoredFile]]]
+"""Reads these files again, most important first; returns some of them. Raises only `Aborted`."""
 
 
-@frozen
-class RestoredFile:
-    path: str
-    text: str
-    """Content as the model would read it now."""
-
-
-Files = Callable[[Sequence[str], AbortSignal], Awaitable[Sequence[RestoredFile]]]
-"""Reads these files again, last used first; returns at most `MOST_FILES` of them. Raises only `Aborted`."""
-
-
-async def no_files(_paths: Sequence[str], _signal: AbortSignal) -> Sequence[RestoredFile]:
+async def no_files(_files: Sequence[UsedFile], _signal: AbortSignal) -> Sequence[RestoredFile]:
     return ()
 
 
@@ -85,50 +65,6 @@ class Restored:
     """The same for display."""
 
 
-class RecentFiles:
-    """`Files` from disk, through the Read tool, so that its handling of odd files, links and large files applies here
-    too.
-
-    A file is shown only if reading it is allowed now without a question. This does not count as a read by the model: a
-    file that others have changed must still be read before it is written.
-    """
-
-    def __init__(self, read: Tool, permissions: LivePermissions, context: ToolContext) -> None:
-        self._read = read
-        self._permissions = permissions
-        self._context = context
-
-    async def __call__(self, paths: Sequence[str], signal: AbortSignal) -> Sequence[RestoredFile]:
-        found: list[RestoredFile] = []
-        for path in paths[:_LOOKED_THROUGH]:
-            if len(found) >= MOST_FILES:
-                break
-            text = await signal.run(self._text(path, signal))
-            if text is not None:
-                found.append(RestoredFile(path, text))
-        return found
-
-    async def _text(self, path: str, signal: AbortSignal) -> str | None:
-        context = replace(self._context, read_cache=ReadCache())
-        input: Json = {"file_path": path}
-        if self._read.check(input, context) is not None:
-            return None
-        needs = self._read.needs(input, context)
-        if self._permissions.decide(self._read.name, input, needs, context).behavior != "allow":
-            return None
-        output: Output | None = None
-        try:
-            async with aclosing(self._read.run(input, replace(context, needs=needs), signal)) as items:
-                async for item in items:
-                    if isinstance(item, Output):
-                        output = item
-        except Exception:  # noqa: BLE001 - a tool's bug must not keep a conversation from being shortened
-            return None
-        if output is None or output.is_error or not isinstance(output.content, str):
-            return None
-        return output.content
-
-
 def restore_sources(
     read: Tool | None, permissions: LivePermissions, context: ToolContext, definitions: Library | None = None
 ) -> RestoreSources:
@@ -149,14 +85,14 @@ def restore_sources(
 
 async def restored(
     log: Sequence[Message],
-    paths: Sequence[str],
+    files: Sequence[UsedFile],
     sources: RestoreSources,
     budget: int,
     signal: AbortSignal,
     skills: Sequence[str] = (),
 ) -> Restored:
-    """Restore everything that fits, most important first. `paths`, `skills`: candidates, last used first. Raises
-    `Aborted`."""
+    """Restore everything that fits, most important first. `files`, `skills`: candidates, most important first.
+    Raises `Aborted`."""
     blocks: list[Block] = []
     meta: Json = {RESTORED: []}
     shares: list[Share] = []
@@ -183,44 +119,26 @@ async def restored(
             meta.setdefault(RESTORED_SKILLS, []).append(name)
     running = [task for task in sources.background() if task.status == "running"]
     add("background", background_text(running), counted(len(running), "running background command"))
-    if paths and budget > LEAST_FILE_TOKENS:
-        for file in await sources.files(paths, signal):
+    if files and budget > LEAST_FILE_TOKENS:
+        for file in await sources.files(files, signal):
             room = min(FILE_TOKENS, budget)
-            line = f"{plain_line(file.path, 100)}, as it is now"
-            if room > LEAST_FILE_TOKENS and add(_FILES, file_text(file, room), line):
-                meta.setdefault(_FILES, []).append(file.path)
+            line = f"{plain_line(file.path, 100)}{_named_lines(file.parts)}, as it is now"
+            if room > LEAST_FILE_TOKENS and add(FILES, file_text(file, room), line):
+                meta.setdefault(FILES, []).append(file.path)
+                if file.parts:
+                    meta.setdefault(PARTS, {})[file.path] = [list(part) for part in file.parts]
     return Restored(tuple(blocks), meta, tuple(shares))
 
 
-def recent_paths(messages: Sequence[Message]) -> list[str]:
-    """Files that calls read or wrote, last used first; then those that an earlier compaction restored."""
-    failed: set[str] = set()
-    paths: dict[str, None] = {}
-    for message in reversed(messages):
-        failed.update(result.tool_use_id for result in message.tool_results if result.is_error)
-        for use in reversed(message.tool_uses):
-            path = use.input.get(PATH_ARGUMENTS.get(use.name, ""))
-            if isinstance(path, str) and path and use.id not in failed:
-                paths.setdefault(path)
-        for path in attached_paths([message]):
-            paths.setdefault(path)
-        carried = message.meta.get(_FILES)
-        if RESTORED in message.meta and isinstance(carried, list):
-            for path in carried:
-                paths.setdefault(str(path))
-    return list(paths)
-
-
-def paths_read(messages: Sequence[Message]) -> set[str]:
-    """The files that these messages show already."""
-    uses = (use for message in messages for use in message.tool_uses if use.name == "Read")
-    return {str(use.input.get("file_path")) for use in uses}
-
-
 def file_text(file: RestoredFile, tokens: int) -> str:
-    text = cut_middle(file.text, tokens - 150)
-    more = " Read shows what was left out." if text != file.text else ""
-    return f"[{plain_line(file.path, 300)} as it is on disk now, so that it need not be read again.{more}]\n{text}"
+    text = cut_middle(file.text, tokens - 200)
+    more = " Read shows what was left out." if text != file.text or file.parts else ""
+    name = f"{plain_line(file.path, 300)}{_named_lines(file.parts)}"
+    return f"[{name} as it is on disk now, so that it need not be read again.{more}]\n{text}"
+
+
+def _named_lines(parts: Sequence[Lines]) -> str:
+    return f", lines {', '.join(f'{first}–{last}' for first, last in parts)}," if parts else ""
 
 
 def restored_skill(name: str, text: str) -> str:

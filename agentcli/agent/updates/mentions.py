@@ -284,7 +284,7 @@ def _attached(mention: Mention | ResourceMention, output: Output, context: ToolC
         content = (TextBlock(head), *output.content)
     meta: Json = {"name": name, "summary": output.summary, "part": part}
     if isinstance(mention, Mention):
-        meta = {"path": mention.path, **meta}
+        meta = {"path": mention.path, **meta, **({"lines": list(mention.lines)} if mention.lines else {})}
     return Message("user", content, ids.new(), Origin.ATTACHMENT, meta={ATTACHED: meta})
 
 
