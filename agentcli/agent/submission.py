@@ -147,6 +147,9 @@ class Submission:
                 state.controller = None
                 state.is_model_working = False
                 self._take_back_rights()
+        for event in self._call_changes():
+            self._record(event)
+            yield event
         result = account.result(state.costs.totals, setup.catalog, setup.store.session_id, setup.ids.new())
         running = [task.report() for task in state.background.tasks if task.status == "running"]
         result = replace(result, background_tasks=running)
@@ -450,6 +453,7 @@ class Submission:
             yield ev.NoticeRaised(text=text, code="permissions")
         while (text := setup.extensions.workspace.take_notice()) is not None:
             yield warning(text, "undo")
+        yield from self._call_changes()
         while (text := state.tool_context.launcher.take_notice()) is not None:
             yield warning(text, "quarantine")
         if setup.plugins is not None:
@@ -459,6 +463,17 @@ class Submission:
         yield from state.background.take_changes()
         if (text := state.costs.take_budget_warning()) is not None:
             yield warning(text, "budget")
+
+    def _call_changes(self) -> Iterator[ev.Event]:
+        for one in self._setup.extensions.workspace.take_call_changes():
+            yield ev.CommandChangedFiles(
+                tool_use_id=one.call_id,
+                files=one.files,
+                added=one.added,
+                removed=one.removed,
+                diff=one.diff,
+                is_cut=one.is_cut,
+            )
 
     # ----------------------------------------------------------------------------------------------------- recording
 

@@ -274,6 +274,21 @@ class ToolFinished(Event):
 
 
 @frozen(kw_only=True)
+class CommandChangedFiles(Event):
+    """Files that changed while a command ran; follows its `ToolFinished` when they are compared."""
+
+    tool_use_id: str
+    files: int
+    added: int
+    """Lines added."""
+    removed: int
+    diff: str
+    """The beginning of the unified diff."""
+    is_cut: bool = False
+    """Whether `diff` leaves something out."""
+
+
+@frozen(kw_only=True)
 class ToolResultAdded(Event):
     """The result of a call, in the order of the calls (SPEC T1)."""
 

@@ -309,6 +309,11 @@ def interruption(has_output: bool, result: ev.Result | None = None) -> str:
     return INTERRUPTED_WITH_OUTPUT if has_output else INTERRUPTED
 
 
+def changed_files(event: ev.CommandChangedFiles) -> str:
+    """`changed 2 files +3 −1`."""
+    return f"changed {counted(event.files, 'file')} +{event.added} −{event.removed}"
+
+
 def result_line(event: ev.Result, reported: Collection[str] = ()) -> tuple[str, Level, tuple[str, ...]] | None:
     """The last line of a submission, its level and the lines below it; None if there is nothing to add. `reported`:
     texts of failures already shown."""

@@ -29,6 +29,7 @@ SHOWN_ONLY: tuple[type[ev.Event], ...] = (
     ev.CompactionStarted,
     ev.CompactionFailed,
     ev.ToolStarted,
+    ev.CommandChangedFiles,
     ev.HookFinished,
 )
 """Events that are recorded only for showing the transcript again."""

@@ -85,6 +85,12 @@ class ToolItem(Item):
     began: float = 0.0
     """Monotonic time at which it started to run, for the live duration."""
     background: bool = False
+    has_changes: bool = False
+    """Whether files may have changed while the command ran: they are compared after its end."""
+    changed: str = ""
+    """How many files changed; "" if none did, or before they are compared."""
+    changes: str = ""
+    """The diff of these files."""
     learned: str = ""
     """Permission rule that the user's answer added."""
 
@@ -121,7 +127,7 @@ class EndItem(Item):
     errors: tuple[str, ...] = ()
 
 
-_TOOL_FIELDS = tuple(packable_field(ToolItem, name) for name in ("input", "output", "display"))
+_TOOL_FIELDS = tuple(packable_field(ToolItem, name) for name in ("input", "output", "display", "changes"))
 _TEXT_FIELDS: Mapping[type[Item], PackableField] = {
     kind: packable_field(kind, "text") for kind in (AnswerItem, ThinkingItem, OutputItem)
 }

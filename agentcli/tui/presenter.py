@@ -32,6 +32,7 @@ from agentcli.tui.activity_state import ActivityState
 from agentcli.tui.agent_presenters import AgentPresenters
 from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.answer_pieces import AnswerPieces
+from agentcli.tui.ended_call import ended_call, with_changes
 from agentcli.tui.model import (
     Activity,
     Add,
@@ -58,9 +59,6 @@ _STREAMED = (
 
 Titles = Callable[[str, Json], str]
 """One-line title of a call, by tool name and input; "" if unknown."""
-
-RESULT_SHOWN = 64_000
-"""Maximum number of characters of a result kept for the screen; the session file has all of it."""
 
 
 @dataclass(slots=True)
@@ -102,6 +100,8 @@ class Presenter:
         """Calls that started an agent, whose block replaces them."""
         self._ended_tasks: dict[str, str] = {}
         """Item ids of ended Task calls, by call id: a background agent may start after its call has ended."""
+        self._changing: dict[str, ToolItem] = {}
+        """Ended commands whose changes of files are still being compared."""
         self.agents = AgentPresenters(self, lambda agent: Presenter(title_of, f"{prefix}{agent}:"))
 
     @property
@@ -476,26 +476,21 @@ class Presenter:
     @_show.register
     def _(self, event: ev.ToolFinished, now: float) -> list[Operation]:
         self._agent_calls.discard(event.tool_use_id)
-        status, display = wording.tool_outcome(event), event.display or self._planned(event.tool_use_id)
-        operations = self._tool(
-            event.tool_use_id,
-            status=status,
-            summary=" · ".join(filter(None, (plain_line(event.summary), wording.accepted_hunks(event)))),
-            denied_by=plain_line(event.denied_by),
-            display=display,
-            # No log is kept for a sub-agent.
-            result=None if event.agent else event.result,
-            # If the display has the text, the model's version of it is never shown.
-            output="" if status == "done" and display.get("text") else plain_text(event.result.text[:RESULT_SHOWN]),
-            duration_ms=event.duration_ms,
-            background=bool(event.display.get("background")),
-        )
+        display = event.display or self._planned(event.tool_use_id)
+        operations = self._tool(event.tool_use_id, **ended_call(event, display))
         ended = self._tools.pop(event.tool_use_id, None)
         if ended is not None and event.name == "Task":
             self._ended_tasks[event.tool_use_id] = ended.id
+        if ended is not None and ended.has_changes:
+            self._changing[event.tool_use_id] = ended
         self._phase("tools", "Working")
         self._show_running()
         return operations
+
+    @_show.register
+    def _(self, event: ev.CommandChangedFiles, now: float) -> list[Operation]:
+        item = self._changing.pop(event.tool_use_id, None)
+        return [Replace(with_changes(item, event))] if item is not None else []
 
     def _show_running(self) -> None:
         """Set the activity to what the submission waits for: a call or agents."""
@@ -549,6 +544,7 @@ class Presenter:
         self._retry, self._halted, self._partial = None, False, PartialOutput()
         self._reported.clear()
         self._agent_calls.clear()
+        self._changing.clear()
         self._state.end(self.agents.running)
         return operations
 

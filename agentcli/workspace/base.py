@@ -149,6 +149,20 @@ class UndoNews:
 
 
 @frozen
+class CallChanges:
+    """Files that changed while one command ran."""
+
+    call_id: str
+    files: int
+    added: int
+    """Lines added."""
+    removed: int
+    diff: str
+    """The beginning of the unified diff."""
+    is_cut: bool = False
+
+
+@frozen
 class Snapshot:
     """One folder at one moment. Paths are relative to it, spelled as in the file system."""
 
@@ -189,12 +203,18 @@ class Workspace:
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         """Call right before a call that is not safe starts. Must be quick and must not raise."""
 
-    async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
+    async def after_change(self, only: Sequence[str] | None = None, background: bool = False, report: str = "") -> bool:
         """Call when such a call has ended. Must not raise.
 
         It may have changed the paths in `only` and everything below them; None: any file. `background`: commands of the
-        agent continue in the background. Changes until the next call are the user's.
+        agent continue in the background. Changes until the next call are the user's. `report`: id of a call whose
+        changes `take_call_changes` returns later. Returns whether there will be any.
         """
+        return False
+
+    def take_call_changes(self) -> list[CallChanges]:
+        """The changes of reported calls that are compared by now, each once."""
+        return []
 
     async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
         """Call when the user runs a command of their own, possibly during a call. Must not raise.

@@ -20,6 +20,7 @@ from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.workspace.base import (
+    CallChanges,
     DiffScope,
     FileChange,
     Snapshot,
@@ -31,6 +32,7 @@ from agentcli.workspace.base import (
     WorkspaceDiff,
 )
 from agentcli.workspace.diff.agent_diff import SubmissionSpan, agent_changes, agent_diff
+from agentcli.workspace.diff.call_changes import CallComparisons
 from agentcli.workspace.diff.head_diff import diff_against_head
 from agentcli.workspace.folders import Roots, SnapshotFolders, SnapshotLocation, distinct, home_of, make_private
 from agentcli.workspace.journal import SubmissionRecord, UndoJournal
@@ -43,6 +45,7 @@ from agentcli.workspace.undo.submission_undo import SubmissionUndo
 
 T = TypeVar("T")
 _HURRY_SECONDS = 1.0
+_COMPARISON_SECONDS = 2.0
 _LONGEST_COMMAND = 200
 _PATH_FIELDS = ("file_path", "notebook_path")
 
@@ -94,6 +97,7 @@ class WorkspaceHistory:
         self._warming: asyncio.Task[None] | None = None
         self._pruning: asyncio.Task[None] | None = None
         self._line: UserCommand | None = None
+        self._comparisons = CallComparisons(self._folders.shadow)
 
     # -------------------------------------------------------------------------------------- called by the loop
 
@@ -152,18 +156,22 @@ class WorkspaceHistory:
         opened.input = input
         self._start_pruning()
 
-    async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
+    async def after_change(self, only: Sequence[str] | None = None, background: bool = False, report: str = "") -> bool:
         """Record the end of a call that may have changed `only` (absolute paths and everything below); None: any file.
 
-        `background`: commands of the agent are still running and may cause later changes.
+        `background`: commands of the agent are still running and may cause later changes. `report`: id of a call whose
+        changes are compared in the background. Returns whether there are any.
         """
         async with self._lock:
-            await self._quietly(self._after_change(only, background))
+            found = await self._asked(self._after_change(only, background, report))
+            if isinstance(found, str):
+                self._tell(found)
+            return found is True
 
-    async def _after_change(self, only: Sequence[str] | None, background: bool) -> None:
+    async def _after_change(self, only: Sequence[str] | None, background: bool, report: str) -> bool:
         opened = self._open
         if opened is None or opened.record is None or not opened.begun:
-            return
+            return False
         record, begun, opened.begun = opened.record, opened.begun, {}
         if only is None:
             opened.named.add_input(opened.input)
@@ -176,7 +184,7 @@ class WorkspaceHistory:
         if written is not None:
             # The next snapshot finds other changes; those are the user's.
             opened.idle, opened.written, opened.background = begun, written, background
-            return
+            return bool(report) and self._comparisons.compare_written(report, begun, written)
         now = await self._take([Path(root) for root in begun], opened, record)
         if only is None:
             command = "" if stretches or self._line is not None else str(opened.input.get("command", ""))
@@ -187,6 +195,10 @@ class WorkspaceHistory:
             for root in now.keys() & begun.keys():
                 await self._note_users(opened, record, (root, begun[root], now[root]), except_below=only)
         opened.idle, opened.background = now, background
+        return bool(report) and self._comparisons.compare(report, begun, now)
+
+    def take_call_changes(self) -> list[CallChanges]:
+        return self._comparisons.take()
 
     async def _note_stretch(self, opened: _Open, record: SubmissionRecord, stretch: _Stretch) -> None:
         """Record the user's changes during a call that may change any file."""
@@ -278,6 +290,7 @@ class WorkspaceHistory:
     async def end(self, hurry: bool = False) -> None:
         """End the submission: later changes are the user's."""
         opened, self._open = self._open, None
+        await self._comparisons.finish(0.0 if hurry else _COMPARISON_SECONDS)
         if opened is None or opened.record is None or not opened.record.before:
             return
         async with self._lock:
@@ -304,6 +317,7 @@ class WorkspaceHistory:
 
     async def aclose(self) -> None:
         await cancel_and_wait([task for task in (self._pruning, self._warming) if task is not None])
+        await self._comparisons.aclose()
         async with self._lock:
             await self._folders.aclose()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.messages import Json
 from agentcli.workspace.base import (
+    CallChanges,
     DiffScope,
     FileChange,
     UndoChoices,
@@ -42,6 +43,8 @@ class LazyHistory(Workspace):
         """Number of calls that may be changing files now: several if sub-agents work."""
         self._only: set[str] | None = set()
         """Paths that calls which ended during others may have changed; None: any file."""
+        self._overlap = False
+        """Whether calls overlapped since none was running."""
         self._end_is_due = False
         """Whether the submission ended while a background agent's call was running."""
         self._history: WorkspaceHistory | None = None
@@ -82,18 +85,25 @@ class LazyHistory(Workspace):
             self._running -= 1
             raise
 
-    async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
+    async def after_change(self, only: Sequence[str] | None = None, background: bool = False, report: str = "") -> bool:
         """Record the end of a call. Changes of overlapping calls are attributed together, when the last one has
-        ended."""
+        ended, and are not reported for a single call."""
         self._running -= 1
+        self._overlap |= bool(self._running)
         self._only = None if only is None or self._only is None else {*self._only, *only}
         if self._running or self._history is None:
-            return
+            return False
         changed, self._only = self._only, set()
-        await self._history.after_change(None if changed is None else sorted(changed), background)
+        overlap, self._overlap = self._overlap, False
+        only = None if changed is None else sorted(changed)
+        has_changes = await self._history.after_change(only, background, "" if overlap else report)
         if self._end_is_due and not self._running:
             self._end_is_due = False
             await self._history.end()
+        return has_changes
+
+    def take_call_changes(self) -> list[CallChanges]:
+        return self._history.take_call_changes() if self._history is not None else []
 
     async def before_user_command(self, command: str, only: Sequence[str] | None) -> None:
         if self._history is not None:

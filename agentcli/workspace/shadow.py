@@ -245,9 +245,10 @@ class Shadow:
         return {path: one for path, one in found.items() if not listing.is_own_file(path)}
 
     async def patch(self, before: str, after: str, limit: int) -> str:
-        output = await self._run(
-            "diff-tree", "-r", "-p", "-M", "--no-textconv", "--no-ext-diff", "--no-color",
-            "--src-prefix=a/", "--dst-prefix=b/", before, after, cut=limit, settings=_NO_TEXT,
+        # Not `_run`: it uses no index, and may run while a snapshot has locked that.
+        output = await self._git.run(
+            "diff-tree", "-r", "-p", "-M", "--no-textconv", "--no-ext-diff", "--no-color", "--src-prefix=a/",
+            "--dst-prefix=b/", before, after, seconds=_USUAL_SECONDS, cut=limit, settings=_NO_TEXT,
         )  # fmt: skip
         return output.decode("utf-8", "replace")
 

@@ -313,6 +313,7 @@ SILENT = {
     "RulesLearned",
     "TodosChanged",
     "ContextPinned",
+    "CommandChangedFiles",
     "CompactionProposed",
     "LoopContinued",
     "LoopEnded",

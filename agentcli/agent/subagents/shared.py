@@ -111,5 +111,5 @@ class AgentWorkspace(Workspace):
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         await self._inner.before_change(call_id, input, cwd, working_dirs)
 
-    async def after_change(self, only: Sequence[str] | None = None, background: bool = False) -> None:
-        await self._inner.after_change(only, background)
+    async def after_change(self, only: Sequence[str] | None = None, background: bool = False, report: str = "") -> bool:
+        return await self._inner.after_change(only, background)

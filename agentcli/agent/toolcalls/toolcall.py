@@ -176,6 +176,7 @@ class ToolRunner:
         attempt = _Attempt(call, context, signal, emit)
         may_write = begun = False
         only: tuple[str, ...] | None = None
+        approved: _Approved | None = None
         try:
             approved = await self._approve(attempt)
             is_safe = approved.tool.is_safe(approved.input)
@@ -204,15 +205,19 @@ class ToolRunner:
             text = f"{call.name} failed unexpectedly: {type(error).__name__}: {error}"
             post = await self._after_refusal(attempt, text)
             result = replace(failed(call, text), hook_stop=post.stop, hook_context=post.context, stopped_by=post.by)
+        display = result.output.display
         if may_write:
-            await self.workspace.after_change(only, context.shells is not None and context.shells.any_runs)
+            report = call.id if approved is not None and _may_execute(approved.needs) else ""
+            in_background = context.shells is not None and context.shells.any_runs
+            if await self.workspace.after_change(only, in_background, report):
+                display = {**display, "changed_files": True}
         await emit(
             ev.ToolFinished(
                 tool_use_id=call.id,
                 name=call.name,
                 result=result.block,
                 summary=result.output.summary,
-                display=result.output.display,
+                display=display,
                 structured=result.output.structured,
                 duration_ms=int((self.clock.monotonic() - began - result.waited) * 1000) if begun else 0,
                 outcome=result.outcome,
@@ -568,3 +573,7 @@ def _is_question(needs: tuple[Need, ...]) -> bool:
 def _may_write(needs: tuple[Need, ...]) -> bool:
     """Whether files may change: an unsafe call, such as a question, need not change any."""
     return any(need.kind in ("write", "execute", "other") for need in needs)
+
+
+def _may_execute(needs: tuple[Need, ...]) -> bool:
+    return any(need.kind == "execute" for need in needs)

@@ -19,7 +19,7 @@ from agentcli.core.text.unified_diff import contains_diff
 from agentcli.interactive import wording
 from agentcli.interactive.partial_output import PartialOutput
 from agentcli.plain.output.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextStyle, line, prose
-from agentcli.plain.output.results import INDENT, RunningOutput, diff_output, result_lines, without_summary
+from agentcli.plain.output.results import INDENT, RunningOutput, diff_lines, diff_output, result_lines, without_summary
 
 Titles = Callable[[str, Json], str]
 _TITLE = 2_000
@@ -77,6 +77,10 @@ class Printer:
         """Agents that continue when the submission is interrupted, and their descendants."""
         self._agent_calls: set[str] = set()
         """Ids of calls whose agent has started. They print no line, because the agent's own lines say the same."""
+        self._changing: dict[str, str] = {}
+        """Titles of ended commands whose changes of files are still being compared."""
+        self._late: list[Piece] = []
+        """Lines that wait for the end of a streaming answer."""
 
     # ---------------------------------------------------------------------------------------------- from outside
 
@@ -107,6 +111,7 @@ class Printer:
         self._agents = {id: printer for id, printer in self._agents.items() if id in self._background}
         self._agent_calls.clear()
         self._last_call = self._of_reply = ""
+        self._changing.clear()
         self._reported.clear()
         self._halted, self._partial = False, PartialOutput()
 
@@ -132,6 +137,9 @@ class Printer:
             return []
         self._partial.take(event)
         pieces = self._show(event, now)
+        if self._late and not self._strippers:
+            late, self._late = self._late, []
+            pieces = [*late, *pieces] if isinstance(event, ev.Result) else [*pieces, *late]
         if pieces and not isinstance(event, ev.ToolStarted):
             self._last_call = ""
         return pieces
@@ -327,6 +335,8 @@ class Printer:
         if event.tool_use_id in self._agent_calls or (event.name == _TASK and event.display.get("background")):
             self._agent_calls.discard(event.tool_use_id)
             return []
+        if event.display.get("changed_files") is True:
+            self._changing[event.tool_use_id] = call.title
         status = wording.tool_outcome(event)
         # The summary of a denied call contains the outcome; that of an interrupted call adds nothing.
         summary = "" if status == "interrupted" else plain_line(event.summary)
@@ -342,6 +352,14 @@ class Printer:
         if status != "denied" or call.started:
             pieces += result_lines(event, verbose=self._verbose, seen=call.seen)
         return pieces
+
+    @_show.register
+    def _(self, event: ev.CommandChangedFiles, now: float) -> list[Piece]:
+        if (title := self._changing.pop(event.tool_use_id, "")) and not self._halted:
+            self._late += self.note(f"{title}: {wording.changed_files(event)} · /diff shows them")
+            if self._verbose:
+                self._late += diff_lines(event.diff)
+        return []
 
     def _outcome(self, id: str, call: _Call, said: str, look: TextStyle) -> list[Piece]:
         """Print the end of a call below the line that names it."""

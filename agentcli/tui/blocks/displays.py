@@ -85,7 +85,7 @@ def text(value: str, view: DisplayView, total: int = 0, colours: Sequence[Colour
     if view.name in _SILENT and not view.expanded and not view.failed:
         return Rows(hidden=int(bool(value.strip())))
     if view.name in SHELLS and is_diff(value):
-        return _diff_output(value, view)
+        return diff_output(value, view)
     style = Coloured(colours, view.palette, view.palette.muted) if colours else view.palette.muted
     if view.name in SHELLS and not view.expanded:
         rows = _FAILED_ROWS if view.failed else _SHELL_ROWS
@@ -134,7 +134,7 @@ def diff_rows(value: str, view: DisplayView, path: str) -> Rows:
     return Rows(beside(found.lines, view.before), found.hidden)
 
 
-def _diff_output(value: str, view: DisplayView) -> Rows:
+def diff_output(value: str, view: DisplayView) -> Rows:
     """Output of a command that is a diff. Headers are shown as file names, and in full when expanded."""
     files = [replace(file, hunks=[_shortened(hunk, view) for hunk in file.hunks]) for file in parse_files(value)]
     views = [_file_view(file) for file in files]

@@ -109,8 +109,17 @@ class ToolBlock(Block):
         if self._body is None or self._body[0] != look:
             self._body = (look, self._rows(width, palette, before))
         rows = self._body[1]
-        self.foldable = self.expanded or cut or bool(rows.hidden) or rows.opens
-        return [*header, *(joined(rows, width, palette, before) if rows.lines else [])]
+        self.foldable = self.expanded or cut or bool(rows.hidden) or rows.opens or bool(self.item.changes)
+        body = joined(rows, width, palette, before) if rows.lines else []
+        if self.expanded and (changes := self.item.changes):
+            body += self._changes(changes, width, palette, before)
+        return [*header, *body]
+
+    def _changes(self, diff: str, width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
+        from agentcli.tui.blocks import displays
+
+        view = displays.DisplayView(width, palette, self.expanded, before, self.item.name)
+        return joined(displays.diff_output(diff, view), width, palette, before)
 
     def _header(self, width: int, palette: Palette) -> tuple[list[BlockLine], bool]:
         item = self.item
@@ -134,6 +143,7 @@ class ToolBlock(Block):
         exited = item.name in _COMMANDS and item.status == "done" and not item.background
         is_shown = not (in_body or exited or item.status == "interrupted" or item.title.endswith(item.summary))
         facts = [text] if (text := item.summary if is_shown else _WORDS.get(item.status, "")) else []
+        facts += [item.changed] if item.changed else []
         if item.status == "running" and self._seconds:
             facts.append(elapsed(self._seconds))
         elif item.status not in _OPEN and item.duration_ms >= 1_000:
