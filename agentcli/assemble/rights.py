@@ -20,7 +20,7 @@ from agentcli.config.paths import own_parts, project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
 from agentcli.core.errors import UsageError
-from agentcli.core.files.real_path import real_path
+from agentcli.core.files.real_path import is_below, real_path
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import PermissionMode
 from agentcli.core.processes.installation import installation_paths
@@ -28,6 +28,7 @@ from agentcli.core.processes.launch import Launcher
 from agentcli.permissions.command_grant import CREDENTIALS, NETWORK, known_credentials
 from agentcli.permissions.late_policy import LatePolicy
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, RuleScope, parse_rule, parse_rules
+from agentcli.permissions.sandbox.secrets import EMPTY, UNREADABLE
 from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import BUILTIN_NAMES, Registry, builtin_tools
 from agentcli.tools.shell.environment import PassedVariables, child_environment
@@ -173,6 +174,7 @@ class RightsBuilder:
             credentials=known_credentials(self._env.environ),
             trusted=self._env.is_trusted(),
             private=self._private_files(),
+            secrets=self._secrets(),
             installation=self._installation,
             own_folders=tuple(real_path(folder) for folder in self._own_folders()),
             memory=() if self._env.memory_dir is None else (self._env.memory_dir,),
@@ -213,6 +215,18 @@ class RightsBuilder:
     def _private_files(self) -> tuple[str, ...]:
         keys = key_store(self._env).path
         return () if keys is None else (real_path(keys),)
+
+    def _secrets(self) -> tuple[str, ...]:
+        if self._env.home is None:
+            return ()
+        home = real_path(self._env.home)
+        opened = {str(path) for path in self._sandbox_paths("allowRead")}
+        return tuple(path for name in (*UNREADABLE, *EMPTY) if (path := f"{home}/{name}") not in opened)
+
+    def _sandbox_paths(self, name: str) -> tuple[Path, ...]:
+        home = Path(real_path(self._env.home)) if self._env.home else None
+        given = self._env.settings.texts(f"sandbox.{name}")
+        return tuple(Path(os.path.normpath(self._env.cwd / _at_home(text, home))) for text in given)
 
     def _own_folders(self) -> tuple[Path, ...]:
         folders = (self._env.paths.config_dir, self._env.paths.state_dir)
@@ -279,17 +293,13 @@ class RightsBuilder:
 
         home = Path(real_path(policy.home)) if policy.home else None
 
-        def paths(name: str) -> tuple[Path, ...]:
-            given = self._env.settings.texts(f"sandbox.{name}")
-            return tuple(Path(os.path.normpath(self._env.cwd / _at_home(text, home))) for text in given)
-
         return SandboxRules(
             working_dirs=self._env.working_dirs,
             home=home,
             network=self._env.settings.boolean("sandbox.network"),
-            allow_write=paths("allowWrite"),
-            allow_read=paths("allowRead"),
-            deny_read=paths("denyRead"),
+            allow_write=self._sandbox_paths("allowWrite"),
+            allow_read=self._sandbox_paths("allowRead"),
+            deny_read=self._sandbox_paths("denyRead"),
             own_folders=self._own_folders(),
             readable=readable,
             denied_files=denied if denied is not None else lambda: (),
@@ -316,6 +326,8 @@ class RightsBuilder:
         """Predicate for paths that file searches must leave out; None if there are none."""
         if policy.hides_anything:
             return partial(policy.hides, cwd=self._env.cwd, working_dirs=self._env.working_dirs)
+        if any(is_below(path, map(str, self._env.working_dirs)) for path in policy.secrets):
+            return lambda path: policy.concealed(real_path(path)) is not None
         if not policy.private:
             return None
         names = tuple(os.path.basename(path) for path in policy.private)  # noqa: PTH119

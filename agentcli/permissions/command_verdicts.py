@@ -69,7 +69,8 @@ class CommandJudge:
         folders = tuple(call.resolve(str(folder)) for folder in call.working_dirs)
         deny, ask = (self._restriction(rules, folders) for rules in (policy.deny, policy.ask))
         # A search outside the working directories needs approval anyway.
-        private = Restriction(policy.private_file, tuple(path for path in policy.private if is_below(path, folders)))
+        concealed = (path for path in (*policy.private, *policy.secrets) if is_below(path, folders))
+        private = Restriction(policy.concealed, tuple(concealed))
         every = _union([deny, ask, private])
         exposure = None
         if every.specs:
@@ -290,7 +291,7 @@ class CommandJudge:
             if rule.covers_path(Need("read")) or rule.covers_path(Need("write"))
         )
         restricted = any(self.call.restricted_by(rule, path) for rule in rules)
-        return restricted or self.policy.private_file(self.call.resolve(path)) is not None
+        return restricted or self.policy.concealed(self.call.resolve(path)) is not None
 
     def redirection_rule(self, target: str, part: CommandPart) -> Rule | str | None:
         """The rule that allows writing the target, None if the mode allows it, or a reason why it needs approval."""

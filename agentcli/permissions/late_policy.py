@@ -69,6 +69,9 @@ class LatePolicy:
     """Whether the user trusts the folder; an untrusted repository may make git run programs."""
     private: tuple[str, ...] = ()
     """Files in which agentcli stores API keys, resolved. No tool reads or writes them in any mode."""
+    secrets: tuple[str, ...] = ()
+    """Known places of credentials, resolved. Reading one needs approval, also inside a working directory, and searches
+    leave it out."""
     own_folders: tuple[str, ...] = ()
     """agentcli's own settings and state, resolved: protected paths, since a write there could widen rights."""
     hidden_from_commands: Callable[[str], bool] = _not_hidden
@@ -104,6 +107,11 @@ class LatePolicy:
     def private_file(self, path: str) -> str | None:
         """Name of the protection of a resolved path; None if it is not one of agentcli's private files."""
         return "agentcli's own protection of API keys" if is_below(path, self.private) else None
+
+    def concealed(self, path: str) -> str | None:
+        """Like `private_file`, for known places of credentials too."""
+        secret = self.mode is not PermissionMode.BYPASS and is_below(path, self.secrets)
+        return "agentcli's own protection of credentials" if secret else self.private_file(path)
 
     @property
     def hides_anything(self) -> bool:

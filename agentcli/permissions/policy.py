@@ -69,7 +69,7 @@ class Policy(LatePolicy):
     def hides(self, path: str, cwd: Path, working_dirs: Sequence[Path]) -> bool:
         """Whether a deny rule forbids reading this file; searches of its folder must not show it either."""
         call = PermissionCall.of("Read", (Need("read", path),), cwd, working_dirs, self.home)
-        return self.private_file(call.resolve(path)) is not None or any(
+        return self.concealed(call.resolve(path)) is not None or any(
             rule.spec is not None and self._restricts(rule, call) for rule in self.deny
         )
 
@@ -302,7 +302,7 @@ class Policy(LatePolicy):
                 if contained is None or contained.behavior == "ask":
                     return contained or self._asked_about(need.target, call)
                 continue
-            return _question(need, call)
+            return _question(need, call, concealed=self.concealed(call.resolve(need.target)) is not None)
         if any(need.kind == "agent" for need in call.needs):
             return Decision("allow", "allowed because each call of the agent is decided on its own")
         if all(self._harmless(need, call) for need in call.needs):
@@ -325,7 +325,8 @@ class Policy(LatePolicy):
         if need.kind == "write" and self._is_note(need.target):
             return True
         if need.kind == "write":
-            return self.accepts_edits and call.is_inside(need.target) and not has_other_names(need.target)
+            secret = self.concealed(call.resolve(need.target)) is not None
+            return self.accepts_edits and call.is_inside(need.target) and not (secret or has_other_names(need.target))
         return need.kind == "execute" and all(verdict.allowed for verdict in self.verdicts(need.target, call))
 
     def _readable_by_commands(self, need: Need, call: PermissionCall) -> bool:
@@ -419,7 +420,8 @@ class Policy(LatePolicy):
         if need.kind in ("none", "agent"):
             return True
         if need.kind == "read":
-            return call.is_inside(need.target) or is_inside(
+            inside = call.is_inside(need.target) and self.concealed(call.resolve(need.target)) is None
+            return inside or is_inside(
                 real_path(need.target), (*self.readable, *self.scratch, *self.memory, *self.skill_folders())
             )
         return need.kind == "execute" and self._reads_only(need.target, call)
@@ -449,13 +451,15 @@ def _asked(clause: str, part: str = "") -> Decision:
     return Decision("ask", f"Needs approval: {cause}", cause=cause, part=shown_command(part))
 
 
-def _question(need: Need, call: PermissionCall) -> Decision:
-    """The question about a call that no rule and no mode allows."""
+def _question(need: Need, call: PermissionCall, *, concealed: bool) -> Decision:
+    """The question about a call that no rule and no mode allows. `concealed`: it is about a place of credentials."""
     where = "is outside the working directories"
     real = need.real or (call.resolve(need.target) if need.kind in ("read", "write") else "")
     given = os.path.normpath(need.target)
     if real and real != given and is_below(given, (str(folder) for folder in call.working_dirs)):
         where = f"leads to {real}, which is outside the working directories"
+    if need.kind in ("read", "write") and call.is_inside(need.target) and concealed:
+        return _asked(f"{need.target} is a known place of credentials")
     match need.kind:
         case "read":
             return _asked(f"{need.target} {where}")
