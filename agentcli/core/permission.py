@@ -143,7 +143,8 @@ class Answer:
 
     behavior: Literal["allow", "deny"]
     message: str = ""
-    """Message for the model: the reason for a denial, or a comment with an approval (added to the result)."""
+    """The user's words for the model: the reason for a denial, or an instruction with an approval. They follow the
+    results as a message of the user. With `accepted_hunks` it is a report and becomes part of the result."""
     updated_input: Json | None = None
     rules: tuple[str, ...] = ()
     """Allow rules to add for the rest of the session, e.g. `Bash(npm test)`."""

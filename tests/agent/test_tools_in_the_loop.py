@@ -258,8 +258,8 @@ async def test_a_yes_runs_the_call_with_the_input_the_answer_gives() -> None:
 
 
 @played
-async def test_text_given_with_a_yes_reaches_the_model_with_the_result() -> None:
-    answer = Answer("allow", "Two of three hunks.", updated_input={"what": "b"})
+async def test_the_report_about_accepted_hunks_is_part_of_the_result() -> None:
+    answer = Answer("allow", "Two of three hunks.", updated_input={"what": "b"}, accepted_hunks=(2, 3))
     asking = Asking(reply(call("Change", what="a")), "Done.", answer=answer)
     await asking.run()
     assert asking.tool.runs == [{"what": "b"}]

@@ -52,6 +52,24 @@ async def test_text_given_with_a_denial_follows_the_results_as_a_user_message(pr
     assert not (project / "b.txt").exists()
 
 
+@pytest.mark.parametrize("command", ["touch b.txt", "ls missing"])
+async def test_text_given_with_an_approval_follows_the_results_as_a_user_message(project: Path, command: str) -> None:
+    """Whether the command then succeeds or fails."""
+    calls = reply(call("Bash", command=command), call("Read", file_path="a.txt"))
+    options = {"settings": '{"sandbox": {"mode": "off"}, "permissions": {"ask": ["Bash"]}}'}
+    answers = lambda _event: Answer("allow", message=f" {WORDS}\n")  # noqa: E731
+    async with Assembled(project, [calls, "Done."], answers, options) as session:
+        await session.run()
+        content = session.last_content()
+        name = session.engine.session_id
+    assert [block["type"] for block in content] == ["tool_result", "tool_result", "text"]
+    assert WORDS not in str(content[0])
+    assert content[2]["text"] == f"[The user approved `Bash {command}` and said:]\n{WORDS}"
+    assert bool(content[0].get("is_error")) == (command == "ls missing")
+    async with Assembled(project, [], options={"resume": name}) as again:
+        assert [message.typed for message in again.log if message.origin is Origin.QUEUED] == [WORDS]
+
+
 async def test_a_denial_without_text_does_not_announce_any(project: Path) -> None:
     calls = reply(call("Bash", command="touch b.txt"))
     async with Assembled(project, [calls, "Done."], lambda _event: Answer("deny")) as session:

@@ -455,8 +455,8 @@ class Turn:
         blocks = tuple(self._finished_calls[result.call.id] for result in results)
         yield Message("user", blocks, ids.new(), Origin.TOOL_RESULTS, meta=meta or NOTHING)
         for result in results:
-            if result.said is not None:
-                yield result.said.message(ids.new())
+            for words in result.said:
+                yield words.message(ids.new())
         if hook_texts := [text for result in results for text in result.hook_context]:
             yield hook_message(hook_texts, ids.new())
 

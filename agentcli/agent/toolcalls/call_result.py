@@ -31,8 +31,8 @@ class CallResult:
     waited: float = 0.0
     """Seconds for which the call waited for answers after it had begun."""
     accepted_hunks: tuple[int, int] | None = None
-    said: UserWords | None = None
-    """The user's message about this call. It follows the results as a user message, not inside the result."""
+    said: tuple[UserWords, ...] = ()
+    """The user's messages about this call. They follow the results as user messages, not inside the result."""
 
     @property
     def denied(self) -> bool:

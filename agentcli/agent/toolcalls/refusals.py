@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from agentcli.core.abort import AbortReason
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import SAID, Json, Message, Origin, user_message
+from agentcli.core.messages import SAID, Json, Message, Origin, clean_text, user_message
 from agentcli.core.permission import Decision
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
@@ -98,20 +98,23 @@ def interrupted_call(reason: AbortReason | None, begun: bool) -> str:
 
 @frozen
 class UserWords:
-    """The user's message when they declined something."""
+    """The user's message with an answer to a question."""
 
     about: str
-    """What they declined, in one line."""
+    """What they declined or approved, in one line."""
     text: str
+    approved: bool = False
 
     def message(self, id: str) -> Message:
         """A user message, which compaction keeps word for word like a prompt."""
-        text = f"[The user declined {plain_line(self.about, 200)} and said:]\n{self.text}"
+        verb = "approved" if self.approved else "declined"
+        text = f"[The user {verb} {plain_line(self.about, 200)} and said:]\n{self.text}"
         return user_message(text, id, Origin.QUEUED, {SAID: self.text})
 
 
-def user_words(about: str, text: str) -> UserWords | None:
-    return UserWords(about, text) if text.strip() else None
+def user_words(about: str, text: str, *, approved: bool = False) -> tuple[UserWords, ...]:
+    """The user's message, if they wrote one."""
+    return (UserWords(about, clean_text(text.strip()), approved),) if text.strip() else ()
 
 
 def declined_result(declined: str, has_words: bool) -> str:

@@ -63,7 +63,7 @@ class _Refused(Exception):
         text: str,
         summary: str = "",
         outcome: Outcome = "failed",
-        said: UserWords | None = None,
+        said: tuple[UserWords, ...] = (),
         denied_by: str = "",
         stop: str | None = None,
         context: tuple[str, ...] = (),
@@ -105,7 +105,12 @@ class _Approved:
     by: Approval = "mode"
     """What approved it: a rule, the mode, or the user's answer."""
     answer: Answer | None = None
-    """The user's approval; the model gets its message with the result."""
+    """The user's approval."""
+
+    @property
+    def words(self) -> str:
+        """The user's own words with the approval."""
+        return "" if self.answer is None or self.answer.accepted_hunks else self.answer.message
 
 
 @frozen
@@ -115,8 +120,8 @@ class _NetworkResult:
     output: Output
     waited: float = 0.0
     """Seconds until the offers were answered."""
-    said: UserWords | None = None
-    """The user's text with a refused offer, for the model."""
+    said: tuple[UserWords, ...] = ()
+    """The user's texts with answers to the offers, for the model."""
     is_declined: bool = False
 
 
@@ -206,6 +211,9 @@ class ToolRunner:
             post = await self._after_refusal(attempt, text)
             result = replace(failed(call, text), hook_stop=post.stop, hook_context=post.context, stopped_by=post.by)
         display = result.output.display
+        if approved is not None and (text := approved.words):
+            about = f"`{attempt.title(approved.tool, approved.input)}`"
+            result = replace(result, said=(*user_words(about, text, approved=True), *result.said))
         if may_write:
             report = call.id if approved is not None and _may_execute(approved.needs) else ""
             in_background = context.shells is not None and context.shells.any_runs
@@ -395,6 +403,8 @@ class ToolRunner:
         """Offer to run a command again with network if it failed without; keep its last output if the user declines."""
         context = attempt.context
         allowed: tuple[str, ...] = ()
+        said: tuple[UserWords, ...] = ()
+        about = f"to run `{attempt.title(approved.tool, approved.input)}` again with network"
         waited = 0.0
         for _offer in range(MOST_OFFERS):
             hosts = output.wanted_hosts
@@ -410,18 +420,18 @@ class ToolRunner:
                 break
             finally:
                 waited += self.clock.monotonic() - asked
+            words = user_words(about, answer.message, approved=answer.behavior == "allow")
+            said += words
             if answer.behavior == "deny":
                 if answer.interrupt:
                     self.on_interrupting_denial()
-                title = attempt.title(approved.tool, approved.input)
-                said = user_words(f"to run `{title}` again with network", answer.message)
-                return _NetworkResult(declined_network(output, said is not None), waited, said, is_declined=True)
+                return _NetworkResult(declined_network(output, bool(words)), waited, said, is_declined=True)
             allowed += hosts
             grant = self.permissions.grant(approved.needs, context, approved=approved.by)
             wider = replace(grant, network="hosts" if hosts else "all", hosts=(*grant.hosts, *allowed))
             again = replace(attempt, context=replace(context, grant=wider))
             output = await self._output(again, approved) or output
-        return _NetworkResult(output, waited)
+        return _NetworkResult(output, waited, said)
 
     async def _network_answer(self, attempt: _Attempt, approved: _Approved, hosts: tuple[str, ...]) -> Answer:
         context = attempt.context
@@ -530,7 +540,7 @@ class ToolRunner:
             output = await self.render(approved.tool.name, approved.input, output)
         block = result_block(call, output)
         answer = approved.answer
-        if answer is not None and answer.message:
+        if answer is not None and answer.accepted_hunks and answer.message:
             note = TextBlock(clean_text(f"With the user's approval: {answer.message}"))
             block = replace(block, content=(*block.content, note))
         await self._apply(output, emit)

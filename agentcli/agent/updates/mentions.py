@@ -202,11 +202,12 @@ class Mentions:
             async for event in events:
                 yield event
         answer = asking.answer
-        if answer is None or answer.behavior == "deny":
+        approved = answer is not None and answer.behavior == "allow"
+        if answer is not None:
+            for words in user_words(f"to attach {mention.typed}", answer.message, approved=approved):
+                yield _message(words.message(self.ids.new()))
+        if answer is None or not approved:
             approval.problem = "the user declined."
-            said = user_words(f"to attach {mention.typed}", answer.message) if answer is not None else None
-            if said is not None:
-                yield _message(said.message(self.ids.new()))
         elif answer.rules:
             where = self.permissions.learn(answer.rules, answer.save_to)
             yield ev.RulesLearned(rules=list(answer.rules), where=where)
