@@ -196,11 +196,19 @@ class LivePermissions:
                 found.append(RuleEntry(behavior, rule.text, rule.source, rule.scope, count, last))
         return found
 
-    def change(self, scope: SaveTo, behavior: Behavior, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> str:
+    def change(
+        self,
+        scope: SaveTo,
+        behavior: Behavior,
+        *,
+        add: Sequence[str] = (),
+        remove: Sequence[str] = (),
+        source: str = _SESSION,
+    ) -> str:
         """Remove and add rules; returns where. Raises `AgentError` (`UsageError` for an invalid rule); nothing is
-        changed then."""
+        changed then. `source`: what questions name as the origin of a rule for the session."""
         self.refresh()
-        added = parse_rules(add, _SESSION, "session")
+        added = parse_rules(add, source, "session")
         gone = {rule.text for rule in parse_rules(remove)}
         if scope != "session":
             if self._files is None:

@@ -25,6 +25,7 @@ from agentcli.core.text.plaintext import plain_text
 from agentcli.core.tool_errors import unwrapped
 from agentcli.mcp.offers import McpContent, McpResult
 from agentcli.mcp.tool_server import ServedClient, ServedTool
+from agentcli.permissions.rules.rule import shown_rule
 from agentcli.tools.base import Tool
 
 NOT_SERVED = frozenset(
@@ -96,7 +97,7 @@ class SessionToolHost:
 async def _answer(question: ev.PermissionRequested, client: ServedClient) -> Answer:
     """Let the user of the other program answer a permission question."""
     input = "\n".join(f"{name}: {value}" for name, value in question.input.items())
-    rules = f"\n\n{SESSION}: {', '.join(question.suggestions)}" if question.suggestions else ""
+    rules = f"\n\n{SESSION}: {', '.join(map(shown_rule, question.suggestions))}" if question.suggestions else ""
     message = plain_text(f"{question.title}\n\n{question.reason}\n\n{input[:_LONGEST_INPUT]}{rules}")
     choices = (ONCE, SESSION, NO) if question.suggestions else (ONCE, NO)
     chosen = await client.choose(message, choices)

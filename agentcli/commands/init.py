@@ -60,7 +60,7 @@ async def run(engine: Engine, arguments: str, typed: str = "", added: str = "") 
     prompt = await asyncio.to_thread(_prompt, engine.root, "\n\n".join(filter(None, (arguments.strip(), added))))
     rules = [f"Edit(//{str(engine.root / FILE).lstrip('/')})"] if engine.interactive else []
     # An ask rule, so that the user is asked even in modes that allow edits.
-    engine.permissions.change("session", "ask", add=rules)
+    engine.permissions.change("session", "ask", add=rules, source="/init, which always asks first")
     try:
         async with aclosing(engine.submit(prompt, typed or f"/init {arguments}".strip(), mentions="")) as events:
             async for event in events:

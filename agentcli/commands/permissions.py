@@ -14,6 +14,7 @@ from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Behavior, SaveTo
 from agentcli.core.text.plaintext import plain_line, visible_text
+from agentcli.permissions.rules.rule import shown_rule
 from agentcli.permissions.rules.text import checked, covered_by, risk_of
 
 MANUAL = Manual(
@@ -90,7 +91,8 @@ def listing(engine: Engine) -> str:
         lines += ["", f"{scope}  {plain_line(sources[0], 300)}" if len(sources) == 1 else scope]
         for entry in rows:
             uses = f"  ({used(entry)})" if entry.last is not None else ""
-            lines.append(f"  {entry.behavior:<5}  {_shown(entry.text)}{uses}")
+            means = "" if shown_rule(entry.text) == entry.text else f": {plain_line(covered_by([entry.text]), 300)}"
+            lines.append(f"  {entry.behavior:<5}  {_shown(entry.text)}{means}{uses}")
     if not entries:
         lines.append("There are no rules. Add one with /permissions add allow 'Bash(npm test *)' --scope local")
     denials = engine.denials

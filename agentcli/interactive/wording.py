@@ -11,6 +11,7 @@ from agentcli.core.permission import PartFinding, mode_label
 from agentcli.core.text.format import duration, elapsed, money, token_count
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.core.text.plural import counted
+from agentcli.permissions.rules.rule import shown_rule
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -182,7 +183,7 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
             return f"{plain_line(event.title)}: the same result {event.times} times in a row{during}", "warning"
         case ev.RulesLearned():
             where = "for this session" if event.where == "session" else f"saved in {event.where}"
-            return f"Allowed from now on ({where}): {', '.join(event.rules)}", "info"
+            return f"Allowed from now on ({where}): {', '.join(map(shown_rule, event.rules))}", "info"
         case ev.ModeChanged():
             return f"Permission mode: {mode_label(event.mode)} ({event.reason})", "info"
         case ev.BackgroundChanged():

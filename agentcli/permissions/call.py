@@ -25,7 +25,7 @@ _MOST_BASES = 4
 
 
 def origin(rule: Rule) -> str:
-    return f"rule {rule.text} from {rule.source or 'this session'}"
+    return f"rule {rule.shown} from {rule.source or 'this session'}"
 
 
 def is_wild(rule: Rule) -> bool:

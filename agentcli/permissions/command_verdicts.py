@@ -113,7 +113,7 @@ class CommandJudge:
         ]
 
         def rule_for(path: str) -> str | None:
-            return next((rule.text for rule in reading if self.call.restricted_by(rule, path)), None)
+            return next((rule.shown for rule in reading if self.call.restricted_by(rule, path)), None)
 
         return Restriction(rule_for, tuple(rule.spec for rule in reading if rule.spec is not None))
 

@@ -38,6 +38,8 @@ async def test_the_change_is_shown_before_it_is_made(tmp_path: Path, mode: Permi
             events.append(event)
             if isinstance(event, ev.PermissionRequested):
                 assert event.display["kind"] == "diff"
+                origin = f"rule Edit {project}/AGENTS.md from /init, which always asks first"
+                assert event.reason == f"Needs approval: it matches {origin}"
                 assert not (project / "AGENTS.md").exists()
                 engine.answer(event.request_id, Answer("allow"))
         assert (project / "AGENTS.md").read_text() == "make check\n"

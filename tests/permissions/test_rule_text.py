@@ -14,7 +14,7 @@ from agentcli.cli.flags.parse import parse, split_list
 from agentcli.core.permission import Need
 from agentcli.core.text.plaintext import terminal_line
 from agentcli.permissions.policy import Policy
-from agentcli.permissions.rules.rule import parse_rule, rule_text
+from agentcli.permissions.rules.rule import parse_rule, parse_rules, rule_text, shown_rule
 from tests.support.tables import each_row
 
 SPECS = st.text(st.one_of(st.characters(codec=None), st.sampled_from("()<>U+0029 ,*\\'\n\u202e")), min_size=1)
@@ -99,3 +99,28 @@ def test_a_suggested_rule_for_a_command_covers_that_command(command: str, tmp_pa
     allowed = policy.with_allowed(listed, "test")
     assert allowed.decide("Bash", {}, (need,), *place).behavior == "allow"
     assert allowed.decide("Bash", {}, (Need("execute", "rm y"),), *place).behavior == "ask"
+
+
+@each_row(
+    ("written", "shown"),
+    [
+        ("Edit(//srv/app/a.py)", "Edit /srv/app/a.py"),
+        ("Read(//srv/**)", "Read /srv/**"),
+        ("Edit(//srv/a<U+0029>.py)", "Edit /srv/a<U+0029>.py"),
+        ("Edit(/src/**)", "Edit(/src/**)"),
+        ("Read(~/.ssh/**)", "Read(~/.ssh/**)"),
+        ("Bash(//bin/x *)", "Bash(//bin/x *)"),
+        ("no rule (", "no rule ("),
+    ],
+)
+def test_an_absolute_path_is_shown_to_people_as_a_path(written: str, shown: str) -> None:
+    assert shown_rule(written) == shown
+
+
+def test_denials_and_questions_show_the_path_of_their_rule(tmp_path: Path) -> None:
+    need, place = Need("write", "/srv/app/a.py"), (tmp_path, (tmp_path,))
+    rules = parse_rules(["Edit(//srv/**)"], "settings.json")
+    denied = Policy(deny=rules).decide("Edit", {}, (need,), *place)
+    assert (denied.denied_by, denied.rule) == ("rule Edit /srv/** from settings.json", "Edit(//srv/**)")
+    asked = Policy(ask=rules).decide("Edit", {}, (need,), *place)
+    assert asked.reason == "Needs approval: it matches rule Edit /srv/** from settings.json"

@@ -49,6 +49,12 @@ class Rule:
     def text(self) -> str:
         return self.tool if self.spec is None else rule_text(self.tool, self.spec)
 
+    @property
+    def shown(self) -> str:
+        """The rule for people: `Edit /srv/a.py` instead of `Edit(//srv/a.py)`, all others as they are written."""
+        is_path = self.tool in READING_TOOLS | WRITING_TOOLS and (self.spec or "").startswith("//")
+        return f"{self.tool} {self.text[len(self.tool) + 2 : -1]}" if is_path else self.text
+
     def names(self, tool_name: str) -> bool:
         """Whether the rule's tool part matches this tool, regardless of its spec."""
         if self.tool in (tool_name, "*") or (self.tool == "Agent" and tool_name == "Task"):
@@ -133,6 +139,14 @@ def parse_rules(texts: Iterable[str], source: str = "", scope: RuleScope = "agen
 
 
 # ------------------------------------------------------------------------------------------------------- quoting
+
+
+def shown_rule(text: str) -> str:
+    """A written rule for people (`Rule.shown`)."""
+    try:
+        return parse_rule(text).shown
+    except UsageError:
+        return text
 
 
 def rule_text(tool: str, spec: str) -> str:

@@ -93,7 +93,7 @@ def _path(spec: str) -> str:
 def risk_of(rule: Rule) -> str:
     """Reason why a rule allows far more than its text suggests; empty if it does not."""
     if rule.tool == "*" or (rule.spec is None and rule.tool not in _HARMLESS_BARE):
-        return f"{rule.text} allows {_covered(rule)}."
+        return f"{rule.shown} allows {_covered(rule)}."
     if rule.tool != "Bash" or rule.spec is None:
         return ""
     words = re.sub(r":\*$", " *", rule.spec).split()
