@@ -187,7 +187,8 @@ class ChatScreen(Screen[None]):
         if isinstance(dialog, EditableDialog):
             dialog.environ, dialog.cwd = self._host.preferences.environ, self._host.preferences.cwd
         dialog.typed = lambda: self.prompt.last_typed
-        dialog.unfinished = lambda: not self.prompt.is_empty
+        dialog.draft = lambda: self.prompt.draft.text
+        self.prompt.on_edit = dialog.settle
         dialog.covers = self._cover_rows
         self._dialog = (event.request_id, dialog)
         title = "the summary" if isinstance(event, ev.CompactionProposed) else event.title
@@ -196,7 +197,7 @@ class ChatScreen(Screen[None]):
 
         def answered(answer: Answer | None) -> None:
             if self._dialog is not None and self._dialog[0] == event.request_id:
-                self._dialog = None
+                self._dialog = self.prompt.on_edit = None
                 self._cover_rows(0)
                 self._host.surroundings.show_work("working" if self._working else "")
                 self.session.answer(event.request_id, answer)
@@ -229,7 +230,7 @@ class ChatScreen(Screen[None]):
     def withdraw(self, request_id: str) -> None:
         if self._dialog is not None and self._dialog[0] == request_id:
             _id, dialog = self._dialog
-            self._dialog = None
+            self._dialog = self.prompt.on_edit = None
             self._cover_rows(0)
             self._host.close_screen(dialog)
 

@@ -59,9 +59,6 @@ def test_a_letter_a_number_or_a_word_is_an_answer(typed: str, answer: Answer) ->
     assert answered(requested(), typed)[0] == answer
 
 
-PERMISSION_DIGITS = {"y": "1", "a": "2", "n": "3", "e": "4", "d": "5", "p": "6", "u": "7", "r": "8"}
-
-
 @each_row(
     "event",
     [
@@ -71,19 +68,27 @@ PERMISSION_DIGITS = {"y": "1", "a": "2", "n": "3", "e": "4", "d": "5", "p": "6",
         requested(name="Edit", suggestions=[]),
     ],
 )
-def test_a_digit_means_the_same_in_every_permission_question(event: ev.PermissionRequested) -> None:
-    answer, text = answered(event, "0 use ninja")
+def test_choices_are_numbered_without_gaps_and_no_digit_both_allows_and_denies(event: ev.PermissionRequested) -> None:
+    answer, text = answered(event, "3 use ninja")
     assert answer == Answer("deny", message="use ninja")
-    assert answered(event, "3")[0] == Answer("deny"), "as in the app"
     shown = re.findall(r"^  (\d) (\w)  ", text, re.MULTILINE)
-    assert len(shown) >= 3
-    assert all(PERMISSION_DIGITS[letter] == digit for digit, letter in shown)
+    assert [int(digit) for digit, _letter in shown] == list(range(1, len(shown) + 1))
+    behaviors = [answered(event, digit, "words")[0].behavior for digit in ("1", "2", "3", "4")]
+    assert behaviors == ["allow", "allow", "deny", "deny"]
+    for digit, letter in shown[:5]:
+        assert answered(event, digit, "words")[0] == answered(event, letter, "words")[0]
 
 
-def test_no_has_the_same_digit_in_questions_about_plans_and_confirmations() -> None:
+def test_the_digit_of_no_is_its_place_in_questions_about_plans_and_confirmations() -> None:
     plan = requested(name="ExitPlanMode", input={"plan": "1. Build"}, display={"kind": "plan"})
-    assert answered(plan, "0 smaller")[0] == Answer("deny", message="smaller")
-    assert answered(requested(display={"kind": "confirm", "text": "Sure?"}), "0")[0] == Answer("deny")
+    assert answered(plan, "4 smaller")[0] == Answer("deny", message="smaller")
+    assert answered(requested(display={"kind": "confirm", "text": "Sure?"}), "2")[0] == Answer("deny")
+
+
+def test_yes_can_include_instructions() -> None:
+    assert answered(requested(), "t then run the tests")[0] == Answer("allow", message="then run the tests")
+    assert answered(requested(suggestions=[]), "2", "be quick")[0] == Answer("allow", message="be quick")
+    assert answered(requested(), "tell", "")[0] == Answer("allow")
 
 
 def test_the_whole_command_and_all_rules_to_save_are_shown() -> None:
@@ -146,11 +151,11 @@ def test_lines_of_a_command_have_marks_and_blanks_at_their_ends_are_seen() -> No
     assert "  | one··\n  | two\n" in text
 
 
-@pytest.mark.parametrize("typed", ["", "x", "yes but", "1 2", "5", "9", "a little", "ye"])
+@pytest.mark.parametrize("typed", ["", "x", "yes but", "1 2", "0", "9", "a little", "ye"])
 def test_any_other_input_is_asked_again(typed: str) -> None:
     answer, text = answered(requested(), typed, "n")
     assert answer == Answer("deny")
-    assert "Type one of y, a, n, e, p, u, r, or its digit, and Enter." in text
+    assert "Type one of y, a, n, e, t, p, u, r, or its digit, and Enter." in text
 
 
 def test_esc_gives_no_answer_even_while_the_reason_is_requested() -> None:
@@ -225,6 +230,18 @@ def test_questions_are_answered_by_number_in_own_words_or_not_at_all() -> None:
 def test_more_than_one_may_be_picked_where_that_is_asked_for() -> None:
     event = asked({"question": "Which?", "multiSelect": True})
     assert answers_in(answered(event, "2, 1,2")[0]) == {"Which?": ["blue", "red"]}
+
+
+def test_numbers_and_own_words_can_be_given_together() -> None:
+    event = asked({"question": "Which?", "multiSelect": True})
+    assert answers_in(answered(event, "2, green")[0]) == {"Which?": ["blue", "green"]}
+    assert answers_in(answered(event, "none, please")[0]) == {"Which?": ["none, please"]}
+
+
+def test_one_letter_is_no_answer_before_it_is_repeated() -> None:
+    answer, text = answered(asked({"question": "Which?"}), "y", "n", "n")
+    assert answers_in(answer) == {"Which?": "n"}
+    assert text.count("One letter: type it again") == 2
 
 
 def test_an_unknown_number_is_asked_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,6 +47,9 @@ EDIT = asked(
     self_evident=True,
 )
 TWO_HUNKS = replace(EDIT, display={**EDIT.display, "diff": f"{DIFF}\n@@ -9,1 +9,1 @@\n-old\n+new"})
+
+SIGNS = (("-", "old"), ("+", "new"))
+LONG_DIFF = "@@ -1,40 +1,40 @@\n" + "\n".join(f"{sign}{name} {number}" for number in range(40) for sign, name in SIGNS)
 
 
 def dialog(event: PermissionRequested = COMMAND, waiting: int = 0, cwd: Path = Path("/")) -> PermissionDialog:
@@ -114,6 +118,7 @@ def test_a_command_is_shown_with_its_folder_its_parts_and_the_rules_that_always_
         "   2 Always allow these 2 rules  ‹\u00a0this\u00a0session\u00a0›\n"
         "   3 Deny\n"
         "   4 Deny and say what to do instead\n"
+        "   5 Allow once and say what to do next\n"
         " ↑↓ choose · r edit rule · Tab where to save · Enter confirm · Esc stop"
     )
 
@@ -142,6 +147,7 @@ def test_nothing_is_repeated_for_a_command_of_one_part() -> None:
         "     covers git push with any arguments, until agentcli is closed\n"
         "   3 Deny\n"
         "   4 Deny and say what to do instead\n"
+        "   5 Allow once and say what to do next\n"
         " ↑↓ choose · r edit rule · Tab where to save · Enter confirm · Esc stop"
     )
     elsewhere = look(dialog(event), keys="tab")
@@ -236,19 +242,45 @@ def test_what_is_locked_names_the_keys_that_reach_the_end_at_every_width() -> No
     assert look(dialog(), (40, 10)).endswith("\n n deny · End go to the end · Esc stop")
 
 
-def test_a_narrow_edit_is_one_column_and_the_choices_stay_visible() -> None:
-    assert look(dialog(TWO_HUNKS, waiting=1), (40, 10)) == (
-        "─── Make this change? ───────────── +1 ─\n"
-        " src/a.py  +1 −1\n"
-        " 1   def head(text):\n"
-        "─── ↓ 11 more: PgDn or End to allow ────\n"
-        " ❯ 1 Allow once\n"
-        "   2 Always allow  ‹\u00a0this\u00a0session\u00a0›\n"
-        "   3 Deny\n"
-        "   4 Deny and say why\n"
-        "   5 Allow all edits\n"
-        "   6 Review hunk by hunk"
-    )
+def test_on_a_small_screen_the_change_gets_the_rows_and_the_choices_fold_into_one() -> None:
+    event = replace(TWO_HUNKS, display={**TWO_HUNKS.display, "diff": LONG_DIFF})
+    small = look(dialog(event, waiting=1), (40, 10)).split("\n")
+    assert small[0] == "─── Make this change? ───────────── +1 ─"
+    assert [row.strip(" ▁▂▃▄▅▆▇█") for row in small[1:7]] == [
+        "src/a.py  +1 −1",
+        *(f"{place} {sign} {name} {number}" for number, place in ((0, 1), (1, 2)) for sign, name in SIGNS),
+        "3 - old 2",
+    ]
+    assert small[7:] == [
+        "─── ↓ 79 more: PgDn or End to allow ────",
+        " ❯ y Allow once · n Deny · … 4 more",
+        " n deny · End go to the end · Esc stop",
+    ]
+    usual = look(dialog(event), (80, 24)).split("\n")
+    assert sum(" old " in row or " new " in row for row in usual) == 19
+    assert usual[-2] == " ❯ y Allow once · a Always allow · n Deny · w Deny and say why · … 2 more"
+    assert "   6 Allow all edits from now on" in look(dialog(event), (120, 40)), "on a large screen as a list"
+
+
+def test_folded_choices_unfold_to_choose_and_fold_again_to_read() -> None:
+    event = replace(TWO_HUNKS, display={**TWO_HUNKS.display, "diff": LONG_DIFF})
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "end")
+        assert shown(host)[-2] == " ❯ y Allow once · n Deny · ↑↓ 4 more"
+        await press(pilot, "down")
+        assert " ❯ 2 Always allow  ‹\u00a0this\u00a0session\u00a0›" in shown(host)
+        assert "   3 Deny" in shown(host)
+        await press(pilot, "pageup")
+        assert shown(host)[-2] == " ❯ a Always allow · n Deny · ↑↓ 4 more"
+        row = host.screen.query_one("#foot").region.y + 1
+        await pilot.click(offset=(32, row))
+        await settled(pilot)
+        assert "   3 Deny" in shown(host)
+        await press(pilot, "home w n o enter")
+        assert host.answer == Answer("deny", message="no")
+
+    play(dialog(event), script, (40, 10))
 
 
 def test_a_wide_edit_is_shown_side_by_side() -> None:
@@ -271,13 +303,17 @@ def test_the_question_covers_only_the_rows_it_needs_and_the_transcript_stays_abo
 
 
 @pytest.mark.parametrize("event", [COMMAND, TWO_HUNKS], ids=["command", "edit"])
-def test_all_choices_are_visible_at_every_size(event: PermissionRequested) -> None:
+def test_all_choices_are_numbered_without_gaps_at_every_size(event: PermissionRequested) -> None:
+    digits = "1234567" if event is TWO_HUNKS else "12345"
+
     async def script(pilot: Pilot[None], host: Host) -> None:
         for width, height in ((120, 40), (80, 24), (40, 10)):
             await pilot.resize_terminal(width, height)
             await settled(pilot)
-            numbers = [row.lstrip(" ❯")[:1] for row in shown(host)]
-            assert set("123456" if event is TWO_HUNKS else "1234") <= set(numbers)
+            await press(pilot, "end down")
+            numbers = re.findall(r"^ [ ❯] (\d) ", "\n".join(shown(host)), re.MULTILINE)
+            assert "".join(numbers) == digits
+            await press(pilot, "home")
 
     play(dialog(event), script)
 
@@ -453,16 +489,18 @@ def test_marking_always_scrolls_to_the_rules() -> None:
 
 def test_always_is_not_offered_without_rules_and_the_reason_is_shown() -> None:
     event = asked("Bash", {"command": "x"}, display={"kind": "command"})
-    assert "\n     Always: no rule can cover this call; you are asked each time" in look(dialog(event))
-    assert answers("2", "a", "down enter", event=event) == [OPEN, OPEN, Answer("deny")]
+    text = look(dialog(event))
+    assert " ❯ 1 Allow once\n     no rule can cover this call; you are asked each time\n   2 Allow once and say" in text
+    assert "   3 Deny\n   4 Deny and say what to do instead\n" in text
+    assert answers("a", "2 o k enter", "3", event=event) == [OPEN, Answer("allow", message="ok"), Answer("deny")]
 
 
 def test_all_edits_can_be_allowed_from_now_on() -> None:
-    assert "5 Allow all edits from now on (switches to accept edits mode)" in look(dialog(EDIT))
-    assert answers("5", event=EDIT) == [Answer("allow", mode=PermissionMode.ACCEPT_EDITS)]
+    assert "6 Allow all edits from now on (switches to accept edits mode)" in look(dialog(EDIT))
+    assert answers("6", event=EDIT) == [Answer("allow", mode=PermissionMode.ACCEPT_EDITS)]
     by_rule = replace(EDIT, cause="it matches a rule", self_evident=False)
-    assert "accept edits mode): this edit would need approval then too" in " ".join(look(dialog(by_rule)).split())
-    assert answers("5", event=by_rule) == [OPEN]
+    assert "accept edits" not in look(dialog(by_rule)), "the rule asks in that mode too"
+    assert answers("6", "e", event=by_rule) == [OPEN, OPEN]
 
 
 @pytest.mark.parametrize("event", [COMMAND, EDIT])
@@ -471,8 +509,13 @@ def test_a_digit_means_the_same_for_a_command_and_an_edit(event: PermissionReque
 
 
 def test_no_denies_and_can_include_instructions() -> None:
-    scripts = ("n", "up up enter", "4 enter", "4 u s e space m a k e enter")
+    scripts = ("n", "up up up enter", "4 enter", "4 u s e space m a k e enter")
     assert answers(*scripts) == [Answer("deny")] * 3 + [Answer("deny", message="use make")]
+
+
+def test_yes_can_include_instructions_too() -> None:
+    scripts = ("5 enter", "t u s e space m a k e enter", "t a escape | t b enter")
+    assert answers(*scripts) == [Answer("allow"), Answer("allow", message="use make"), Answer("allow", message="ab")]
 
 
 def test_esc_leaves_the_input_line_with_its_text_and_then_closes_without_an_answer() -> None:
@@ -521,7 +564,7 @@ def test_text_in_the_body_can_be_found() -> None:
         assert any("2 of 11" in row for row in shown(host))
         assert any("echo 190" in row for row in shown(host))
         await press(pilot, "escape")
-        assert any("❯ 1 Allow once" in row for row in shown(host))
+        assert any("❯ y Allow once" in row for row in shown(host))
         await press(pilot, "escape")
 
     assert play(dialog(event), script).answers == [None]
@@ -611,7 +654,7 @@ def test_hunks_can_be_reviewed_and_esc_comes_back_without_effect(tmp_path: Path)
         await press(pilot, "n escape")
         assert isinstance(host.screen, PermissionDialog)
         assert shown(host)[0].startswith("─── Make this change?")
-        assert any("❯ 6 Review hunk by hunk" in row for row in shown(host))
+        assert any("❯ 7 Review hunk by hunk" in row for row in shown(host))
         assert host.answers == []
         await press(pilot, "h")
         await press(pilot, "n enter")
@@ -626,7 +669,7 @@ def test_a_change_of_one_hunk_is_not_offered_for_review() -> None:
     new_file = {"kind": "diff", "path": "a", "diff": "@@ -0,0 +1,2 @@\n+one\n+two"}
     assert "hunk" not in look(dialog(asked("Write", {"file_path": "a", "content": "one\ntwo\n"}, display=new_file)))
     cut = {**EDIT.display, "truncated": True}
-    assert "6 Review hunk by hunk" in look(dialog(replace(EDIT, display=cut)), keys="end")
+    assert "7 Review hunk by hunk" in look(dialog(replace(EDIT, display=cut)), keys="end")
 
 
 def test_only_edits_offer_edit_choices() -> None:
@@ -651,22 +694,23 @@ def test_keys_pressed_right_after_the_answer_close_nothing_else() -> None:
 def test_typing_continues_in_the_prompt_and_does_not_answer() -> None:
     clock = Clock()
     dialog = timed(PermissionDialog(COMMAND), clock)
-    dialog.unfinished = lambda: True
+    dialog.draft = lambda: "text"
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         clock.now += 5
-        assert shown(host)[-1] == " Tab where to save · letters go to your prompt · Enter confirm · Esc stop"
+        assert shown(host)[-1] == " ❯ text", "the draft is visible"
+        assert shown(host)[-2] == " Tab where to save · letters go to your prompt · Enter confirm · Esc stop"
         await press(pilot, "y e s enter")
         assert host.answers == []
         assert host.prompt == "yes\n"
-        assert shown(host)[-1] == " Added to your prompt, because it has text: ↑↓ and Enter answer"
+        assert shown(host)[-2] == " Added to your prompt below: ↑↓ and Enter answer"
         clock.now += 5
         await press(pilot, "3 1")
         assert host.answers == [], "a digit only marks"
-        assert shown(host)[-1] == " 1 is marked, not chosen, because your prompt has text: Enter confirms"
+        assert shown(host)[-2] == " 1 is marked, not chosen, because your prompt has text: Enter confirms"
         await press(pilot, "enter")
         assert host.answers == [], "it may be the end of a sentence with a number in it"
-        assert shown(host)[-1] == " Press Enter again to confirm"
+        assert shown(host)[-2] == " Press Enter again to confirm"
         clock.now += 0.5
         await press(pilot, "enter")
 
@@ -676,25 +720,55 @@ def test_typing_continues_in_the_prompt_and_does_not_answer() -> None:
 @pytest.mark.parametrize("size", [(40, 10), (20, 8)])
 def test_a_small_question_also_says_why_a_digit_did_not_answer(size: tuple[int, int]) -> None:
     dialog = calm(PermissionDialog(EDIT))
-    dialog.unfinished = lambda: True
+    dialog.draft = lambda: "text"
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         assert "marked" not in "\n".join(shown(host))
         await press(pilot, "3")
-        assert shown(host)[-1].startswith(" 3 is marked")
+        assert shown(host)[-2].startswith(" 3 is marked")
         assert host.answers == []
 
     play(dialog, script, size)
 
 
-def test_a_digit_marks_no_choice_that_is_refused() -> None:
-    dialog = calm(PermissionDialog(replace(COMMAND, suggestions=[])))
-    dialog.unfinished = lambda: True
+def test_a_letter_that_selects_nothing_begins_a_prompt_and_the_next_ones_continue_it() -> None:
+    dialog = calm(PermissionDialog(COMMAND))
 
     async def script(pilot: Pilot[None], host: Host) -> None:
-        await press(pilot, "2")
-        assert shown(host)[-1] == " 2 cannot be chosen"
-        assert any("❯ 1 Allow once" in row for row in shown(host))
+        dialog.draft = lambda: host.prompt
+        await press(pilot, "p l e a s e")
+        assert (host.answers, host.prompt) == ([], "please")
+        dialog.settle()
+        await settled(pilot)
+        assert shown(host)[-1] == " ❯ please"
+
+    play(dialog, script)
+
+
+def test_a_digit_or_enter_typed_too_early_neither_answers_nor_becomes_text() -> None:
+    clock = Clock()
+    dialog = timed(PermissionDialog(COMMAND), clock)
+    dialog.typed = lambda: 99.9
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "3 enter space 3")
+        assert (host.answers, host.prompt) == ([], "")
+        assert shown(host)[-1] == " Too early for an answer: press the key again"
+        clock.now += 0.9
+        await press(pilot, "3")
+        assert (host.answer, host.prompt) == (Answer("deny"), "")
+
+    play(dialog, script)
+
+
+def test_a_digit_continues_a_sentence_that_was_being_typed() -> None:
+    clock = Clock()
+    dialog = timed(PermissionDialog(COMMAND), clock)
+    dialog.typed, dialog.draft = lambda: 99.9, lambda: "use line "
+
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await press(pilot, "3")
+        assert (host.answers, host.prompt) == ([], "3")
 
     play(dialog, script)
 

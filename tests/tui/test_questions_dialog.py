@@ -48,8 +48,8 @@ def answers(input: dict[str, Any], *scripts: str) -> list[Any]:
 
 
 def test_while_a_custom_answer_is_typed_its_hint_stays_visible() -> None:
-    assert "Another amount like $5" in look(dialog(ONE, other="Another amount like $5"), keys="o")
-    assert "Your answer" in look(dialog(ONE), keys="o")
+    assert "Another amount like $5" in look(dialog(ONE, other="Another amount like $5"), keys="3")
+    assert "Your answer" in look(dialog(ONE), keys="3")
 
 
 def test_a_page_shows_the_question_and_its_options_with_descriptions() -> None:
@@ -123,8 +123,26 @@ def test_several_questions_are_reviewed_before_they_are_sent() -> None:
 
 
 def test_multiple_picks_are_toggled_and_free_text_is_one_more() -> None:
-    many = answers({"questions": [LOGGING]}, "1 2 1 space down space o t o o enter | right enter")
+    many = answers({"questions": [LOGGING]}, "1 2 1 space down space t o o enter | right enter")
     assert many == [{"What should be logged?": ["Requests", "too"]}]
+
+
+def test_multiple_picks_and_free_text_are_finished_with_enter_alone() -> None:
+    only = {"questions": [LOGGING]}
+    expected = {"What should be logged?": ["Requests", "my"]}
+    assert answers(only, "space up enter m y enter | enter | enter", "1 m y enter | enter | enter") == [expected] * 2
+
+
+@pytest.mark.parametrize("words", ["no use both", "yes", "change it", "other"])
+def test_typed_letters_are_an_answer_in_own_words_and_never_a_shortcut(words: str) -> None:
+    keys = " ".join("space" if letter == " " else letter for letter in words)
+    assert answers(ONE, f"{keys} enter") == [{"Which database should it use?": words}]
+    assert replies(lambda: dialog(BOTH), f"2 enter {keys}", keys) == [OPEN, OPEN]
+
+
+def test_space_opens_the_free_answer_again_with_its_text() -> None:
+    only = {"questions": [LOGGING]}
+    assert answers(only, "m enter | space y enter | enter | enter") == [{"What should be logged?": ["my"]}]
 
 
 def test_a_single_pick_and_free_text_replace_each_other() -> None:
@@ -135,7 +153,7 @@ def test_a_single_pick_and_free_text_replace_each_other() -> None:
 def test_a_question_may_stay_unanswered_but_not_all() -> None:
     text = look(dialog(BOTH), keys="right right")
     assert text.count("(not answered)") == 2
-    assert "     Send: no question is answered yet" in text
+    assert "   1 Send: no question is answered yet" in text
     assert replies(lambda: dialog(BOTH), "right right 1") == [OPEN]
     assert answers(BOTH, "right 2 enter enter") == [{"What should be logged?": ["Errors"]}]
 

@@ -66,7 +66,7 @@ def test_every_file_is_shown_whole_with_the_programs_it_would_start() -> None:
         " ! It cannot be shown: not a regular file inside the folder, or too\n"
         "   large. The folder cannot be trusted until it is removed.\n"
         "\n"
-        "     Trust it: all of this takes effect: a file cannot be shown\n"
+        "   1 Trust it: all of this takes effect: a file cannot be shown\n"
         " ❯ 2 Continue without it: only its deny and ask rules apply\n"
         "   3 Exit\n"
         " ↑↓ or a number choose · Enter confirm · Esc close"

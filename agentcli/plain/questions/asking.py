@@ -22,10 +22,6 @@ class Asking(Protocol):
         """Open the text in the user's editor and return it. Raises `AgentError`."""
 
 
-NO_NUMBER = 0
-"""A digit that means "no" in every question: a digit must never deny one call and allow another."""
-
-
 @frozen
 class LetterChoice:
     letter: str
@@ -33,18 +29,11 @@ class LetterChoice:
     """Shown text. Its first word may be typed instead of the letter."""
     words: bool = False
     """Whether text may follow the letter."""
-    number: int | None = None
-    """Fixed digit; None: `NO_NUMBER` for "no", else the position in the list."""
-
-    def digit(self, place: int) -> str:
-        if self.number is not None:
-            return str(self.number)
-        return str(NO_NUMBER if self.letter == "n" else place)
 
     def is_meant(self, word: str, place: int, rest: str) -> bool:
+        """Whether a typed line means this choice, which is listed with the digit `place`."""
         first = self.label.split(" ")[0].strip(",:")
-        meant = word.lower() in (self.letter, self.digit(place), first)
-        return (meant or (self.letter == "n" and word == str(NO_NUMBER))) and (self.words or not rest)
+        return word.lower() in (self.letter, str(place), first) and (self.words or not rest)
 
 
 class QuestionClosed(Exception):
@@ -54,8 +43,7 @@ class QuestionClosed(Exception):
 async def choose(choices: Sequence[LetterChoice], asking: Asking, prompt: str = "Answer: ") -> tuple[str, str]:
     """The letter that was chosen, directly or by its number, and the text typed after it. Raises `QuestionClosed`."""
     for place, choice in enumerate(choices, 1):
-        digit = choice.digit(place)
-        runs: TextRuns = ((f"  {digit} ", "quiet"), (choice.letter, "mark"), ("  ", "text"), (choice.label, "text"))
+        runs: TextRuns = ((f"  {place} ", "quiet"), (choice.letter, "mark"), ("  ", "text"), (choice.label, "text"))
         asking.show([TextLine(runs, prose=True)])
     while True:
         word, _blank, rest = (await ask_line(asking, prompt)).strip().partition(" ")

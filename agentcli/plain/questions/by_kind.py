@@ -21,6 +21,7 @@ from agentcli.core.text.plural import counted
 from agentcli.interactive.modes import modes_after_plan
 from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
 from agentcli.interactive.wording import approval_findings, approval_reason, question_of
+from agentcli.permissions.rules.rule import shown_rule
 from agentcli.plain.output.pieces import Piece, TextLine, line, prose
 from agentcli.plain.questions.asking import Asking, LetterChoice, QuestionClosed, ask_line, choose, head
 from agentcli.plain.questions.subject import rows, subject
@@ -81,29 +82,31 @@ async def _permission(event: ev.PermissionRequested, asking: Asking) -> Answer:
             return Answer("allow")
         case "d":
             return Answer("allow", mode=PermissionMode.ACCEPT_EDITS)
+        case "t":
+            rest = rest or await ask_line(asking, "What should be done next? ")
+            return Answer("allow", message=plain_text(rest).strip())
         case "e" if not rest:
             rest = await ask_line(asking, "What should be done instead? ")
     return Answer("deny", message=plain_text(rest).strip())
 
 
 def _permission_choices(event: ev.PermissionRequested, offered: Sequence[AlwaysChoice]) -> list[LetterChoice]:
-    """The choices for a permission. Each digit is fixed, whichever other choices are offered; 1 to 5 mean the same in
-    the app."""
-    choices = [LetterChoice("y", "yes, once", number=1)]
-    if offered:
-        choices.append(LetterChoice("a", "always, for this session", number=2))
-    choices += [
-        LetterChoice("n", "no (text after it goes to the model)", words=True, number=3),
-        LetterChoice("e", "explain why not", words=True, number=4),
+    """The choices for a permission. As in the app, 1 and 2 always allow, 3 and 4 always deny."""
+    tell = LetterChoice("t", "tell: yes, and say what to do next", words=True)
+    choices = [
+        LetterChoice("y", "yes, once"),
+        LetterChoice("a", "always, for this session") if offered else tell,
+        LetterChoice("n", "no (text after it goes to the model)", words=True),
+        LetterChoice("e", "explain why not", words=True),
+        *([tell] if offered else []),
     ]
     if event.name in _EDITS and event.self_evident:  # another reason, such as a rule, applies in that mode too
-        choices.append(LetterChoice("d", "do all edits from now on without asking", number=5))
+        choices.append(LetterChoice("d", "do all edits from now on without asking"))
     if offered:
-        local = "project: always, saved in .agentcli/settings.local.json of this project"
         choices += [
-            LetterChoice("p", local, number=6),
-            LetterChoice("u", "user: always and in every project, saved in your own settings", number=7),
-            LetterChoice("r", "rule: choose another rule for always, or edit it", number=8),
+            LetterChoice("p", "project: always, saved in .agentcli/settings.local.json of this project"),
+            LetterChoice("u", "user: always and in every project, saved in your own settings"),
+            LetterChoice("r", "rule: choose another rule for always, or edit it"),
         ]
     return choices
 
@@ -112,7 +115,9 @@ def _saved(always: AlwaysChoice | None) -> list[Piece]:
     """Show in full what "always" would save."""
     if always is None:
         return []
-    pieces: list[Piece] = [line(shown_command(rule), "text", "  rule for always: ") for rule in always.rules]
+    pieces: list[Piece] = [
+        line(shown_command(shown_rule(rule)), "text", "  rule for always: ") for rule in always.rules
+    ]
     pieces.append(prose(shown_command(always.covers), "quiet", "  covers: "))
     pieces += [prose(shown_command(always.note), "quiet", "  note: ")] if always.note else []
     pieces += [prose(shown_command(always.risk), "warning", "  ! ", "warning")] if always.risk else []
@@ -122,7 +127,8 @@ def _saved(always: AlwaysChoice | None) -> list[Piece]:
 async def _other_rule(offered: Sequence[AlwaysChoice], always: AlwaysChoice, asking: Asking) -> AlwaysChoice:
     """Let the user pick another offered rule or edit the current one. Esc keeps the current one."""
     for number, choice in enumerate(offered, 1):
-        said = f"{', '.join(map(shown_command, choice.rules))}  (covers {shown_command(choice.covers)})"
+        rules = ", ".join(shown_command(shown_rule(rule)) for rule in choice.rules)
+        said = f"{rules}  (covers {shown_command(choice.covers)})"
         asking.show([prose(said, "text", f"  {number}  ", "mark")])
     while True:
         text = await asking.ask("A number, e to edit, or Enter to keep it: ")
@@ -177,20 +183,24 @@ async def _options(options: Sequence[Json], several: bool, asking: Asking, other
         about = plain_line(str(option.get("description") or ""), 1_000)
         said = f"{shown_command(label)}: {shown_command(about)}" if about else shown_command(label)
         asking.show([prose(said, "text", f"  {number}  ", "mark")])
-    how = "Numbers with commas" if several else "A number"
-    own = f"{other[0].lower()}{other[1:]}" if other else "your own answer"
+    how = "Numbers with commas, your own answer, or both" if several else "A number, or your own answer"
+    if other:
+        how = f"{'Numbers with commas' if several else 'A number'}, or {other[0].lower()}{other[1:]}"
+    letter = ""
     while True:
-        text = (await ask_line(asking, f"{how}, or {own}: ")).strip()
+        text = (await ask_line(asking, f"{how}: ")).strip()
         words = [word.strip() for word in text.split(",")] if several else [text]
-        if text and all(word.isdecimal() for word in words):
-            places = [int(word) for word in words]
-            if all(1 <= place <= len(labels) for place in places):
-                return [labels[place - 1] for place in dict.fromkeys(places)]
+        numbers = [int(word) for word in words if word.isdecimal()]
+        own = text if not numbers else ", ".join(word for word in words if word and not word.isdecimal())
+        if not all(1 <= number <= len(labels) for number in numbers):
             asking.show([prose(f"{counted(len(labels), 'answer')} to choose from.", "warning", "! ", "warning")])
-        elif text:
-            return [plain_text(text)]
+        elif len(text) == 1 and not numbers and text != letter:
+            # It may be meant for a question about a permission.
+            letter = text
+            asking.show([prose("One letter: type it again to send it as your answer.", "warning", "! ", "warning")])
         else:
-            return []
+            picked = [labels[number - 1] for number in dict.fromkeys(numbers)]
+            return [*picked, plain_text(own)] if own else picked
 
 
 # ---------------------------------------------------------------------------------------- questions of agentcli itself

@@ -14,6 +14,7 @@ from agentcli.core.processes.shell import shown_command
 from agentcli.core.text.plural import counted
 from agentcli.interactive.rule_choices import AlwaysChoice, edited, rule_choices
 from agentcli.interactive.wording import approval_findings, approval_reason, question_of
+from agentcli.permissions.rules.rule import shown_rule
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.dialogs.change_hunks import REVIEWABLE, has_several
@@ -34,19 +35,20 @@ _SHORT_RULE = 60
 _LONG_PART = 60
 """Characters of a command part that are repeated with the finding about it."""
 _EDITS = (*REVIEWABLE, "NotebookEdit")
-_Entry = Literal["why", "rule", "confirm"]
+_Entry = Literal["why", "tell", "rule", "confirm"]
 
 
 class PermissionDialog(RequestDialog):
     body_varies = True
+    folds = True
 
     def __init__(self, event: PermissionRequested, waiting: int = 0, cwd: Path | None = None) -> None:
         super().__init__(event)
         self._waiting = waiting
         self._cwd = cwd
         self._place = 0
-        self._reason = ""
-        self._rules_at: tuple[int, int] | None = None
+        self._words: dict[_Entry, str] = {}
+        """Unsent text of the entry lines."""
         self._offered = rule_choices(event)
         self._rule_number = 0
         self._entry: _Entry = "why"
@@ -111,18 +113,25 @@ class PermissionDialog(RequestDialog):
         lines = [*subject[width]]
         reasons = self._reasons(width)
         lines += [BLANK, *reasons] if reasons else []
-        self._rules_at = None
         if self._always is not None and not self._rule_in_choice:
-            first = len(lines) + 1
             lines += [BLANK, *self._rule_lines(self._always, width)]
-            self._rules_at = (first, len(lines) - 1)
         return lines
+
+    def _reveal_rules(self) -> None:
+        """Scroll to the rules at the end of the body."""
+        if self._always is not None and not self._rule_in_choice:
+            last = self.scroller.row_count - 1
+            first = last + 1 - len(self._rule_lines(self._always, self.body_width))
+            # With few rows the rules are more important than the line that introduces them.
+            self.scroller.reveal(max(0, first + (last - first >= self.scroller.shown)), last)
 
     def _rule_lines(self, always: AlwaysChoice, width: int) -> list[BlockLine]:
         palette = self.palette
-        lines = wrap([(f"“Always” would save, {_PLACES[self._place][2]}:", palette.muted)], width)
+        _, place, where = _PLACES[self._place]
+        what = f"“Always” would save ({place}):" if self.compact else f"“Always” would save, {where}:"
+        lines = wrap([(what, palette.muted)], width)
         for rule in always.rules:
-            lines += paragraph(rule, width, palette.code, mark=[("  + ", palette.success)])
+            lines += paragraph(shown_rule(rule), width, palette.code, mark=[("  + ", palette.success)])
         lines += paragraph(always.covers, width, palette.text, mark=[("    covers ", palette.muted)])
         if always.note:
             lines += paragraph(always.note, width, palette.muted, indent="    ")
@@ -142,7 +151,7 @@ class PermissionDialog(RequestDialog):
     @property
     def _rule_in_choice(self) -> bool:
         always = self._always
-        if always is None or len(always.rules) != 1 or always.note or always.risk:
+        if always is None or len(always.rules) != 1 or always.risk or (always.edited and always.note):
             return False
         # A body that is laid out in a thread does not know how much room the choices will get.
         return len(always.rules[0]) <= _SHORT_RULE and not self.compact and self.size_of_body <= LONG
@@ -151,31 +160,32 @@ class PermissionDialog(RequestDialog):
         if self.event.display.get("kind") == "loop":
             return _LOOP_CHOICES
         locked = self.locked
-        # Choices common to all calls come first, so that a digit means the same for a command and an edit.
+        tell = SheetChoice("tell", "Allow once and say what to do next", "t", "Allow and say more", locked=locked)
+        alone = "" if self._always is not None else "no rule can cover this call; you are asked each time"
+        # 1 and 2 always allow, 3 and 4 always deny: a digit must not allow one call and deny the next.
         found = [
-            SheetChoice("once", "Allow once", "y", locked=locked),
-            self._always_choice(),
+            SheetChoice("once", "Allow once", "y", detail=alone, locked=locked),
+            tell if self._always is None else self._always_choice(self._always),
             SheetChoice("deny", "Deny", "n"),
             SheetChoice("why", "Deny and say what to do instead", "w", "Deny and say why"),
         ]
-        if self.event.name in _EDITS:
+        if self._always is not None:
+            found.append(tell)
+        if self.event.name in _EDITS and self.event.self_evident:  # another reason applies in that mode too
             label = "Allow all edits from now on (switches to accept edits mode)"
-            # Another reason, such as a rule, applies in that mode too.
-            refused = "" if self.event.self_evident else "this edit would need approval then too"
-            found.append(SheetChoice("edits", label, "e", "Allow all edits", locked=locked, refused=refused))
+            found.append(SheetChoice("edits", label, "e", "Allow all edits", locked=locked))
         if self._is_reviewable:
             found.append(SheetChoice("hunks", "Review hunk by hunk", "h"))
         return found
 
-    def _always_choice(self) -> SheetChoice:
-        always, (_, place, where) = self._always, _PLACES[self._place]
-        if always is None:
-            return SheetChoice("always", "Always", "a", refused="no rule can cover this call; you are asked each time")
+    def _always_choice(self, always: AlwaysChoice) -> SheetChoice:
+        _, place, where = _PLACES[self._place]
         count = len(self._offered)
         which = f"{self._rule_number + 1} of {count}" if count > 1 else ""
         if self._rule_in_choice:
-            label = f"Always allow {shown_command(always.rules[0])}"
+            label = f"Always allow {shown_command(shown_rule(always.rules[0]))}"
             detail = f"covers {shown_command(always.covers)}{'; saved' if self._place else ','} {where}"
+            detail = f"{detail}. {always.note}" if always.note else detail
         else:
             label = (
                 f"Always allow these {len(always.rules)} rules" if len(always.rules) > 1 else "Always allow this rule"
@@ -198,8 +208,13 @@ class PermissionDialog(RequestDialog):
             case "deny":
                 self.dismiss(Answer("deny"))
             case "why":
-                self._entry = "why"
-                self.ask("What should the agent do instead?", self._reason, "empty: deny without a reason")
+                self._ask_words("why", "What should the agent do instead?", "empty: deny without a reason")
+            case "tell":
+                self._ask_words("tell", "What should the agent do next?", "empty: only allow")
+
+    def _ask_words(self, entry: _Entry, what: str, placeholder: str) -> None:
+        self._entry = entry
+        self.ask(what, self._words.get(entry, ""), placeholder)
 
     def show_waiting(self, count: int) -> None:
         self._waiting = count
@@ -213,8 +228,8 @@ class PermissionDialog(RequestDialog):
         self._show_choice((self._rule_number + step) % len(self._offered))
 
     def highlighted(self, name: str) -> None:
-        if name == "always" and self._rules_at is not None:
-            self.scroller.reveal(*self._rules_at)
+        if name == "always":
+            self._reveal_rules()
 
     def pressed(self, key: str, character: str | None) -> bool:
         if character != "r" or self.asking or self._always is None:
@@ -227,6 +242,8 @@ class PermissionDialog(RequestDialog):
         match self._entry:
             case "why":
                 self.dismiss(Answer("deny", message=text.strip()))
+            case "tell":
+                self.dismiss(Answer("allow", message=text.strip()))
             case "rule":
                 self._rule_entered(text)
             case "confirm" if text.strip().lower() == "yes":
@@ -235,16 +252,16 @@ class PermissionDialog(RequestDialog):
                 self.stop_asking()
 
     def left(self, text: str) -> None:
-        if self._entry == "why":
-            self._reason = text
+        if self._entry in ("why", "tell"):
+            self._words[self._entry] = text
 
     def _show_choice(self, number: int) -> None:
         """Switch to another rule choice and scroll to its rules. The call does not have to be read again."""
         was_read = not self.locked
         self._rule_number = number
         self.update()
-        if was_read and self._rules_at is not None:
-            self.scroller.reveal(*self._rules_at)
+        if was_read:
+            self._reveal_rules()
 
     def _ask_rule(self, problem: str = "", text: str | None = None) -> None:
         self._entry = "rule"

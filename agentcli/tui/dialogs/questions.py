@@ -63,7 +63,7 @@ class QuestionsDialog(RequestDialog):
         turn = [] if self._direct else [("←→", "question")]
         several = self.questions[self.page].several
         how = [("Space", "pick"), ("Enter", "continue")] if several else [("Enter", "pick")]
-        return [("↑↓ or a number", "choose"), *turn, *how, ("Esc", "stop the work")]
+        return [("letters", "own answer"), ("↑↓ or a number", "choose"), *turn, *how, ("Esc", "stop the work")]
 
     def extra_head(self, width: int) -> list[Runs]:
         if self._direct:
@@ -99,7 +99,7 @@ class QuestionsDialog(RequestDialog):
         if self._reviewing:
             any_answer = any(self._answered(number) for number in range(len(self.questions)))
             refused = "" if any_answer else "no question is answered yet"
-            return [SheetChoice("send", "Send", "y", refused=refused), SheetChoice("change", "Change an answer", "c")]
+            return [SheetChoice("send", "Send", refused=refused), SheetChoice("change", "Change an answer")]
         question, picked, said = self.questions[self.page], self._picked[self.page], self._said[self.page]
         boxes = ("[x]", "[ ]") if question.several else ("●", "○")
         found = [
@@ -108,7 +108,7 @@ class QuestionsDialog(RequestDialog):
         ]
         own = one_line(str(self.event.display.get("other") or "Other: type your own answer"))
         label = f"Other: {said}" if said else own
-        found.append(SheetChoice(_OTHER, label, "o", "" if said else "Other …", mark=boxes[0] if said else boxes[1]))
+        found.append(SheetChoice(_OTHER, label, short="" if said else "Other …", mark=boxes[0] if said else boxes[1]))
         return found
 
     def _review(self, width: int) -> list[BlockLine]:
@@ -128,16 +128,19 @@ class QuestionsDialog(RequestDialog):
         elif name == "change":
             self._go(0)
         elif name == _OTHER:
-            # A question that offers a free answer describes it in `other`.
-            self.ask(
-                one_line(str(self.event.display.get("other") or "Your answer")), self._said[self.page], "empty: none"
-            )
+            self._ask_other()
         elif self.questions[self.page].several:
             self._picked[self.page] ^= {int(name)}
             self.update()
         else:
             self._picked[self.page], self._said[self.page] = {int(name)}, ""
             self._go_on()
+
+    def _ask_other(self, typed: str = "") -> None:
+        # A question that offers a free answer describes it in `other`.
+        what = one_line(str(self.event.display.get("other") or "Your answer"))
+        self.index = len(self.questions[self.page].options)
+        self.ask(what, self._said[self.page] + typed, "empty: none")
 
     def entered(self, text: str) -> None:
         page = self.page
@@ -157,10 +160,13 @@ class QuestionsDialog(RequestDialog):
                 self._go(self.page + 1)
             case "left" | "shift+tab":
                 self._go(self.page - 1)
-            case "space" if not self._reviewing and self._named != _OTHER:
+            case "space" if not self._reviewing:
                 self.choose(self._named)
-            case "enter" if not self._reviewing and self.questions[self.page].several and self._named != _OTHER:
+            case "enter" if not self._reviewing and self.questions[self.page].several and not self._needs_text:
                 self._go_on()
+            case _ if character and not self._reviewing and not character.isdecimal() and character != "/":
+                # The beginning of an answer in the user's own words, never a shortcut.
+                self._ask_other(character)
             case _:
                 return False
         return True
@@ -173,6 +179,11 @@ class QuestionsDialog(RequestDialog):
     @property
     def _named(self) -> str:
         return self.choices()[self.index].name
+
+    @property
+    def _needs_text(self) -> bool:
+        """Whether the free answer is marked and still empty: Enter opens it instead of continuing."""
+        return self._named == _OTHER and not self._said[self.page]
 
     @property
     def _direct(self) -> bool:

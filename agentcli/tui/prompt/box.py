@@ -109,6 +109,8 @@ class PromptBox(Widget):
         self._editor.hint = IDLE_HINT
         self.on_next_edit: Callable[[], None] | None = None
         """Called once, at the next change of the text."""
+        self.on_edit: Callable[[], None] | None = None
+        """Called at every change of the text, for a dialog that shows it."""
         self.last_typed = 0.0
         """Monotonic time of the last text change: typing must not answer a dialog that has just opened."""
 
@@ -382,6 +384,8 @@ class PromptBox(Widget):
             if (call := self.on_next_edit) is not None:
                 self.on_next_edit = None
                 call()
+            if self.on_edit is not None:
+                self.on_edit()
             self._parts.drafts.changed(lambda: self.draft)
 
     def _keep_up(self) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from rich.cells import cell_len
 from rich.style import Style
 
 from agentcli.core.frozen import frozen
 from agentcli.tui.blocks.wrap import Run, wrap
-from agentcli.tui.sheets.runs import Runs, runs_of
+from agentcli.tui.sheets.runs import Runs, joined, runs_of, width_of
 from agentcli.tui.theme.palette import Palette
 
 
@@ -32,7 +34,37 @@ class SheetChoice:
     numbered: bool = True
     """Whether its number is shown."""
     refused: str = ""
-    """Why it cannot be chosen; "" if it can. Shown without its number; the other choices keep theirs."""
+    """Why it cannot be chosen; "" if it can."""
+
+
+def folded_row(
+    choices: Sequence[SheetChoice], current: int, width: int, palette: Palette, *, digits: bool, locked: bool
+) -> Runs:
+    """The choices in one row, each after the letter or with `digits` the number that selects it: the current one, yes
+    and no, and as many others as fit. Clickable like `choice_rows`; a click on the rest has `more` as meta data."""
+
+    def cell(number: int) -> Runs:
+        choice = choices[number]
+        style = palette.faint if choice.locked else palette.text
+        if number == current:
+            style = style if choice.locked else palette.accent + palette.strong
+        label = f"{number + 1 if digits or not choice.key else choice.key} {choice.short or choice.label}"
+        return [("❯ ", palette.accent)] * (number == current) + [(label, style + Style(meta={"choice": number}))]
+
+    def row(numbers: Iterable[int]) -> Runs:
+        shown = sorted(numbers)
+        cells = [cell(number) for number in shown]
+        if rest := len(choices) - len(shown):
+            arrows = "…" if locked else "↑↓"
+            cells.append([(f"{arrows} {rest} more", palette.muted + Style(meta={"more": True}))])
+        return [(" ", palette.muted), *joined(cells, (" · ", palette.faint))]
+
+    shown = {current}
+    by_rank = sorted(range(len(choices)), key=lambda number: (choices[number].key not in ("y", "n"), number))
+    for number in by_rank:
+        if width_of(row(shown | {number})) <= width:
+            shown.add(number)
+    return row(shown)
 
 
 def choice_rows(
@@ -59,7 +91,7 @@ def choice_rows(
             runs += [("  ", style), (turn, palette.accent if current else palette.muted)]
     first: list[Run] = [
         (" ❯ " if current else "   ", palette.accent),
-        ("" if not choice.numbered else "  " if choice.refused else f"{number + 1} ", palette.muted),
+        (f"{number + 1} " if choice.numbered else "", palette.faint if choice.refused else palette.muted),
         (f"{choice.mark} " if choice.mark else "", style),
     ]
     lines = wrap(runs, width, first)

@@ -21,8 +21,8 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.sheets.choices import SheetChoice, choice_rows
-from agentcli.tui.sheets.runs import Runs, more_row, one_line, rule, runs_of
+from agentcli.tui.sheets.choices import SheetChoice, choice_rows, folded_row
+from agentcli.tui.sheets.runs import Runs, draft_rows, more_row, one_line, rule, runs_of
 from agentcli.tui.sheets.scroller import LineScroller
 from agentcli.tui.sheets.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, StyledRows, is_exit
 from agentcli.tui.sheets.typing_guard import TypingGuard
@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 _SMALL = 3
 """Rows that the body needs before the row of keys is shown."""
+_TALL = 30
+"""Rows of a screen on which choices are never folded."""
 LONG = 80_000
 """Characters of plain text that are laid out without delaying a key; longer text is laid out in a thread."""
 PAINTED = 5
@@ -51,6 +53,8 @@ class Dialog(Sheet[T], Generic[T]):
     """Index of the choice selected when the dialog opens."""
     marks_choice = True
     """Whether the arrow keys move between the choices."""
+    folds = False
+    """Whether the choices are one row while a long body is read on a small screen."""
     body_varies = False
     """Whether the body contains more when the choices are compact."""
 
@@ -69,9 +73,12 @@ class Dialog(Sheet[T], Generic[T]):
         """Purpose of the open entry line; "" if it is closed."""
         self.covers: Callable[[int], object] = lambda _rows: None
         """Called with the number of rows that the dialog covers, whenever it changes."""
-        self.unfinished: Callable[[], bool] = lambda: False
-        """Whether the prompt contains unfinished text: letters continue it, digits only select a choice, and only Enter
-        answers."""
+        self.draft: Callable[[], str] = lambda: ""
+        """Unfinished text of the prompt, shown below the dialog. While there is some, letters continue it, digits only
+        select a choice, and only Enter answers."""
+        self._folded = False
+        self._is_choosing = False
+        """The user moves between the choices, so they are not folded."""
         self._finding = False
         self._sought = ""
         self._version = 0
@@ -214,9 +221,12 @@ class Dialog(Sheet[T], Generic[T]):
         entry.display = False
         yield entry
 
+    def last_parts(self) -> ComposeResult:
+        yield StyledRows(id="draft")
+
     def on_mount(self) -> None:  # Textual also calls `Sheet.on_mount`, after this one
         if self.guarded:
-            self.guard.begin(self.typed())
+            self.guard.begin(self.typed(), bool(self.draft()))
         self.index = self._next(self.first - 1, 1)
 
     def lay_out(self, width: int, room: int) -> None:
@@ -225,6 +235,9 @@ class Dialog(Sheet[T], Generic[T]):
         head, foot, keys = (self.query_one(f"#{name}", StyledRows) for name in ("head", "foot", "keys"))
         extra = self.extra_head(width)
         head.show(extra, len(extra))
+        draft = draft_rows(self.draft(), width, self.palette) if height > 2 * _SMALL else []
+        self.query_one("#draft", StyledRows).show(draft, len(draft))
+        height -= len(draft)
         fixed = 1 + len(extra) + self.entry.display
         keys.display = True
         if self.occupied(max(1, height - 2 - len(extra))):
@@ -248,14 +261,21 @@ class Dialog(Sheet[T], Generic[T]):
         elif len(lines) < room:
             rows = [[], *rows]
         foot.show(rows, len(rows))
-        self.covers(fixed + min(len(lines), room) + len(rows) + keys.display)
+        self.covers(fixed + min(len(lines), room) + len(rows) + keys.display + len(draft))
+
+    @property
+    def body_width(self) -> int:
+        return max(1, self.area.width - 2 * MARGIN - 1)
 
     def _fitted(self, width: int, height: int) -> tuple[list[BlockLine], list[Runs], int]:
-        """Return the body, the rows below it and the room for the body; compact if the body would get too little."""
-        for self.compact in (False, True):
+        """Return the body, the rows below it and the room for the body. The choices are compact if the body would get
+        too little, and folded if a body that has to be scrolled would get all but one of their rows."""
+        can_fold = self.folds and not (self._is_choosing or self.typing) and self.area.height < _TALL
+        for self.compact, self._folded in ((False, False), (True, can_fold)):
             rows = self._foot(width)
-            lines = self._lines(max(1, width - 2 * MARGIN - 1))
-            if height - len(rows) >= min(len(lines), max(2 * _SMALL, self.area.height // 3)):
+            lines = self._lines(self.body_width)
+            wanted = len(lines) if can_fold else max(2 * _SMALL, self.area.height // 3)
+            if height - len(rows) >= min(len(lines), wanted):
                 break
         return lines, rows, height - len(rows)
 
@@ -333,6 +353,9 @@ class Dialog(Sheet[T], Generic[T]):
             return [runs_of(line.strip) for line in lines]
         if self._finding:
             return []
+        if self._folded:
+            choices, digits = self.choices(), bool(self.draft())
+            return [folded_row(choices, self.index, width, self.palette, digits=digits, locked=self.locked)]
         return [row for number in range(len(self.choices())) for row in self._choice(number, width)]
 
     def _choice(self, number: int, width: int) -> list[Runs]:
@@ -341,6 +364,8 @@ class Dialog(Sheet[T], Generic[T]):
 
     def _fitting(self, foot: list[Runs], rows: int) -> list[Runs]:
         """Cut the rows of the choices to `rows`, keeping the current choice visible."""
+        if self._folded:
+            return foot[:rows]
         before = sum(len(self._choice(number, self.area.width)) for number in range(self.index))
         self._first_choice = max(min(self._first_choice, before, len(foot) - rows), before - rows + 1, 0)
         return foot[self._first_choice : self._first_choice + rows]
@@ -355,7 +380,7 @@ class Dialog(Sheet[T], Generic[T]):
         if self.asking:
             return [("Enter", "send"), ("Esc", "back")]
         keys = self.locked_keys() if self.locked else self.keys()
-        if self.unfinished():
+        if self.draft():
             keys = [(name.replace(" Space", ""), word) for name, word in keys if len(name) > 1 or not name.isalpha()]
             return [*keys[:-2], ("letters", "go to your prompt"), *keys[-2:]]
         return [("/", "find"), *keys] if self.scroller.overflows and not self.typing else keys
@@ -371,9 +396,12 @@ class Dialog(Sheet[T], Generic[T]):
         if self.typing:
             return self.pressed(key, character)
         if (character or key in _TYPING_KEYS) and self.guard.holds():
-            self._hold_back(key, character)
+            if self.guard.takes(character):
+                self._hold_back(key, character)
+            else:
+                self.show_notice("Too early for an answer: press the key again", "Press the key again")
             return True
-        if character and self.unfinished():
+        if character and self.draft():
             return self._type_into_prompt(key, character)
         if key == "enter" and self._after_digit.holds():
             self.show_notice("Press Enter again to confirm")
@@ -383,6 +411,7 @@ class Dialog(Sheet[T], Generic[T]):
             or self.pressed(key, character)
             or self._begin_search(key, character)
             or self._chooses(key, character)
+            or (character is not None and character.isalpha() and self._type_into_prompt(key, character))
         )
 
     def _type(self, key: str, character: str | None) -> bool:
@@ -421,22 +450,19 @@ class Dialog(Sheet[T], Generic[T]):
         self.paint()
 
     def _type_into_prompt(self, key: str, character: str) -> bool:
-        """Handle a character while the prompt has text: a digit selects a choice; anything else, and an Enter right
-        after it, goes to the prompt."""
+        """Handle a character while the prompt has text, or a letter that selects nothing, which begins one: a digit
+        selects a choice; anything else, and an Enter right after it, goes to the prompt."""
         if character.isdecimal() and 0 < int(character) <= len(self.choices()):
             self._mark(int(character) - 1)
         else:
             self.guard.hold()
             self._hold_back(key, character)
             answer = "↑↓ and Enter answer"
-            self.show_notice(f"Added to your prompt, because it has text: {answer}", f"To your prompt · {answer}")
+            self.show_notice(f"Added to your prompt below: {answer}", f"To your prompt · {answer}")
         return True
 
     def _mark(self, number: int) -> None:
-        if self.choices()[number].refused:
-            self.show_notice(f"{number + 1} cannot be chosen")
-            return
-        if self.choices()[number].locked:
+        if self.choices()[number].refused or self.choices()[number].locked:
             self._take(number)
             return
         self._highlight(number)
@@ -476,13 +502,16 @@ class Dialog(Sheet[T], Generic[T]):
         key = arrows.get(key, "" if key in ("up", "down") else key)
         if not self.scroller.press(key):
             return False
-        if self._note_reading():
+        was_choosing, self._is_choosing = self._is_choosing, False
+        if self._note_reading() or was_choosing:
             # Unlock immediately: the next key may be the answer.
             self.settle()
         return True
 
     def _chooses(self, key: str, character: str | None) -> bool:
         choices = self.choices()
+        if key in ("up", "down", "tab", "right", "shift+tab", "left"):
+            self._is_choosing = True
         if key in ("up", "down"):
             self._highlight(self._next(self.index, 1 if key == "down" else -1))
             return True
@@ -505,9 +534,11 @@ class Dialog(Sheet[T], Generic[T]):
 
     def _take(self, number: int) -> None:
         choices = self.choices()
-        if number >= len(choices) or choices[number].refused:
+        if number >= len(choices):
             return
-        if choices[number].locked:
+        if why := choices[number].refused:
+            self.show_notice(f"{number + 1} cannot be chosen: {why}", f"{number + 1} cannot be chosen")
+        elif choices[number].locked:
             # Do not highlight it: that may scroll to the end, and pressing the key again would allow.
             self._insists = True
             self.settle()
@@ -530,6 +561,9 @@ class Dialog(Sheet[T], Generic[T]):
         number = message.meta.get("choice")
         if isinstance(number, int):
             self._take(number)
+        elif message.meta.get("more"):
+            self._is_choosing = True
+            self.settle()
         else:
             self.clicked(message.meta)
 

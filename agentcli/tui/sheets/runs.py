@@ -17,7 +17,7 @@ from textual.strip import Strip
 
 from agentcli.core.processes.shell import shown_command
 from agentcli.core.text.plaintext import TAB, plain_line, plain_text
-from agentcli.core.text.plural import plural
+from agentcli.core.text.plural import counted, plural
 from agentcli.tui.blocks.glyphs import EVEN, clean, glyphs
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
@@ -149,6 +149,20 @@ def rule(title: str, asides: Iterable[str], width: int, palette: Palette, line: 
     rest = width - cell_len(title) - 5 - (cell_len(aside) + 3 if aside else 0)
     runs: Runs = [("─── ", line), (title, palette.accent + palette.strong), (f" {'─' * max(1, rest)}", line)]
     return [*runs, (f" {aside} ", palette.muted), ("─", line)] if aside else runs
+
+
+def draft_rows(text: str, width: int, palette: Palette) -> list[Runs]:
+    """The end of the last line of an unfinished prompt; no row if there is none."""
+    if not text:
+        return []
+    *before, last = plain_text(text).split("\n")
+    more = f" (+{counted(len(before), 'line')})" if before else ""
+    room = max(1, width - 5 - cell_len(more))
+    end = one_line(last[-width:])
+    while cell_len(end) > room:
+        end = end[1:]
+    last = end if len(end) == len(last) else f"…{end[1:]}"
+    return [[(" ❯ ", palette.muted), (last, palette.text), (more, palette.muted)]]
 
 
 def more_row(

@@ -57,6 +57,7 @@ class Scroller(ScrollView, can_focus=False):
         self.sought: Query | None = None
         self.matches: Sequence[Any] = ()
         self.match = 0
+        self._row_after_resize: int | None = None
 
     @property
     def row_count(self) -> int:
@@ -110,7 +111,10 @@ class Scroller(ScrollView, can_focus=False):
             self.move_to(self.hidden[0] + rows)
 
     def move_to(self, row: int) -> None:
-        self.scroll_to(y=max(0, min(row, self.row_count - self.shown)), animate=False, immediate=True)
+        y = max(0, min(row, self.row_count - self.shown))
+        # Until it is laid out with fewer rows, Textual scrolls only as far as the old height allows.
+        self._row_after_resize = y if self.size.height > self.shown else None
+        self.scroll_to(y=y, animate=False, immediate=True)
         self.post_message(self.Scrolled())
 
     def reveal(self, first: int, last: int) -> None:
@@ -120,6 +124,9 @@ class Scroller(ScrollView, can_focus=False):
             self.move_to(first if first < top else min(first, last - self.shown + 1))
 
     def on_resize(self) -> None:
+        if self._row_after_resize is not None and self.size.height <= self.shown:
+            row, self._row_after_resize = self._row_after_resize, None
+            self.scroll_to(y=row, animate=False, immediate=True)
         # Textual may have scrolled to leave no empty room at the end.
         self.scroll_target_y = self.scroll_y
         self.post_message(self.Scrolled())

@@ -247,6 +247,11 @@ class Sheet(ModalScreen[T]):
             yield StyledRows(id="rule")
             yield from self.parts()
             yield StyledRows(id="keys")
+            yield from self.last_parts()
+
+    def last_parts(self) -> ComposeResult:
+        """Widgets below the row of keys."""
+        return ()
 
     def on_mount(self) -> None:
         self._settle(self.app.size)

@@ -18,28 +18,37 @@ class TypingGuard:
         self._open = True
         self._last = 0.0
         self._held = False
+        self._in_text = False
+        """Whether the user is typing a text, to which a digit or Enter may belong."""
         self.pause = PAUSE
 
-    def begin(self, typed: float) -> None:
-        """`typed`: time of the last key press before the dialog, on the same clock."""
+    def begin(self, typed: float, has_text: bool) -> None:
+        """`typed`: time of the last key press before the dialog, on the same clock. `has_text`: whether the prompt
+        contains text."""
         self._open = False
         self._last = self._clock()
         if self._last - typed < _MIDST:
             self.pause = 2 * PAUSE
+            self._in_text = has_text
 
     def holds(self) -> bool:
-        """Whether a key pressed now still belongs to the user's typing."""
-        if self._is_over():
+        """Whether a key pressed now must not answer."""
+        return not self._is_over()
+
+    def takes(self, character: str | None) -> bool:
+        """Whether a key that must not answer belongs to the user's text. A digit or Enter on its own is an answer
+        given too early: it must not become a prompt."""
+        starts_text = character is not None and not (character.isdecimal() or character.isspace())
+        if not (self._in_text or starts_text):
             return False
-        self._last = self._clock()
-        self._held = True
+        self.hold()
         return True
 
     def hold(self) -> None:
         """Require another pause, because the user is typing again."""
         self._open = False
         self._last = self._clock()
-        self._held = True
+        self._held = self._in_text = True
 
     @property
     def holding(self) -> bool:

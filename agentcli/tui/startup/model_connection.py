@@ -58,7 +58,8 @@ class ModelConnection(ModelAccess):
         dialog = WelcomeDialog(welcome, connecting.servers, connecting.do, key=key)
         if is_automatic:
             dialog.typed = lambda: chat.prompt.last_typed
-            dialog.unfinished = lambda: self._sent is None and not chat.prompt.is_empty
+            dialog.draft = lambda: chat.prompt.draft.text if self._sent is None else ""
+            chat.prompt.on_edit = dialog.settle
         answer: Welcome | None = await app.ask_on_screen(dialog)
         return answer
 
