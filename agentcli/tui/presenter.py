@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import singledispatchmethod
+from functools import singledispatch
 from sys import intern
 
 from agentcli.core import events as ev
@@ -190,11 +190,15 @@ class Presenter:
         finally:
             self._state, self._halted, self._tools = kept
 
-    @singledispatchmethod
     def _show(self, event: ev.Event, now: float) -> list[Operation]:
+        # Not a `singledispatchmethod`: that of Python 3.13 keeps every object it was called on alive.
+        return self._show_type.dispatch(type(event))(self, event, now)
+
+    @singledispatch  # noqa: PLE1519 - called through `dispatch` only
+    def _show_type(self, event: ev.Event, now: float) -> list[Operation]:
         return []
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.MessageAppended, now: float) -> list[Operation]:
         message = event.message
         self._pieces.take(message)
@@ -234,19 +238,19 @@ class Presenter:
                 return OutputItem(id=message.id, text=text, kind="markdown", title=wording.SUMMARY_TITLE)
         return None
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.CommandEntered, now: float) -> list[Operation]:
         return self.add_prompt(event.text)
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.SessionResumed, now: float) -> list[Operation]:
         return self.closed(now)
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.SubmissionInterrupted, now: float) -> list[Operation]:
         return self.interrupted(now, event.steering)
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.NoticeRaised, now: float) -> list[Operation]:
         if event.code == "command":
             failed = event.level == "error"
@@ -256,20 +260,20 @@ class Presenter:
 
     # ----------------------------------------------------------------------------------------------- the reply
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.RequestStarted, now: float) -> list[Operation]:
         if event.purpose == "turn":
             self._phase("sending", "Waiting for the model")
         return []
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.ReplyStarted, now: float) -> list[Operation]:
         self._phase("thinking", "Working")
         retry, self._retry = self._retry, None
         # The retry succeeded: show it as information, no longer as a warning.
         return [Replace(replace(retry, level="info"))] if retry is not None else []
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.BlockStarted, now: float) -> list[Operation]:
         if event.kind != "tool_use":
             return []
@@ -280,18 +284,18 @@ class Presenter:
         self._phase("writing", f"Writing the input of {title}")
         return [Add(item)]
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.ToolInputStreamed, now: float) -> list[Operation]:
         self._state.count(event.text)
         return []
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.TextStreamed, now: float) -> list[Operation]:
         if self.activity.phase != "writing" or self.activity.text != "Writing":
             self._phase("writing", "Writing")
         return self._grow(event, AnswerItem, now)
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.ThinkingStreamed, now: float) -> list[Operation]:
         if self.activity.phase != "thinking" or self.activity.text != "Thinking":
             self._phase("thinking", "Thinking")
@@ -317,7 +321,7 @@ class Presenter:
         self._belongs(event.message_id, stream.item.id)
         return [Add(stream.item)]
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.BlockFinished, now: float) -> list[Operation]:
         block = event.block
         if isinstance(block, ToolUseBlock):
@@ -360,7 +364,7 @@ class Presenter:
         self._belongs(event.message_id, item.id)
         return [Add(item)]
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.ReplyTombstoned, now: float) -> list[Operation]:
         ids = self._of_reply.pop(event.message_id, {})
         self._streams = {place: stream for place, stream in self._streams.items() if place[0] != event.message_id}
@@ -368,7 +372,7 @@ class Presenter:
         self._tools = {call: item for call, item in self._tools.items() if item.id not in ids}
         return [Remove(id) for id in ids]
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.UsageReported, now: float) -> list[Operation]:
         if event.purpose == "turn":
             self._state.count_reported(event.usage.output_tokens)
@@ -376,7 +380,7 @@ class Presenter:
 
     # --------------------------------------------------------------------------------------------------- waiting
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.RetryScheduled, now: float) -> list[Operation]:
         until = now + event.wait_seconds
         self._phase("retrying", wording.retry(event), until)
@@ -387,7 +391,7 @@ class Presenter:
         self._retry = self._notice(text, "warning", "retry")
         return [Add(self._retry)]
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.StreamWentQuiet | ev.CompactionStarted, now: float) -> list[Operation]:
         text = wording.event_line(event)[0]
         if isinstance(event, ev.StreamWentQuiet):
@@ -396,7 +400,7 @@ class Presenter:
             self._phase("compacting", text, step_began=now)
         return []
 
-    @_show.register
+    @_show_type.register
     def _(self, event: wording.LineEvent, now: float) -> list[Operation]:
         if isinstance(event, ev.ModeChanged):
             before, self._mode = self._mode, event.mode
@@ -411,32 +415,32 @@ class Presenter:
             return self._tool(event.tool_use_id, learned=plain_line(wording.event_line(event)[0], 500))
         return self.note_event(event)
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.HookStarted, now: float) -> list[Operation]:
         self._phase(self.activity.phase or "tools", wording.event_line(event)[0])
         return []
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.HookFinished, now: float) -> list[Operation]:
         if not event.is_notable:
             return []
         return self.note(*wording.event_line(event), "HookFinished")
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.CompactionProposed, now: float) -> list[Operation]:
         self._phase("waiting", "Waiting for your answer")
         return []
 
     # ----------------------------------------------------------------------------------------------------- tools
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.PermissionRequested, now: float) -> list[Operation]:
         if self.activity.phase or not ev.is_of_server(event):
             self._phase("waiting", "Waiting for your answer")
         self._asked[event.tool_use_id] = now
         return self._tool(event.tool_use_id, status="waiting", title=plain_line(event.title, 2_000))
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.PermissionResolved, now: float) -> list[Operation]:
         # An MCP server may ask while nothing runs.
         if self.activity.phase:
@@ -450,7 +454,7 @@ class Presenter:
             self._phase("tools", plain_line(item.title, 80), step_began=began)
         return self._tool(event.tool_use_id, status="running", began=began)
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.ToolStarted, now: float) -> list[Operation]:
         title = plain_line(event.title, 2_000)
         self._phase("tools", plain_line(event.title, 80), step_began=now)
@@ -462,7 +466,7 @@ class Presenter:
         given = item.input if item.input == event.input else event.input  # keep the object that the log shares
         return self._tool(event.tool_use_id, status="running", title=title, input=given, began=now)
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.ToolProgressed, now: float) -> list[Operation]:
         if line := wording.progress_line(event):
             return self._tool(event.tool_use_id, summary=line)
@@ -473,7 +477,7 @@ class Presenter:
         grow = Grow(item.id, ("" if text == event.text else "\r") + plain_text(text), colours)
         return [grow, CountLines(item.id, lines)] if isinstance(lines := event.data.get("lines"), int) else [grow]
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.ToolFinished, now: float) -> list[Operation]:
         self._agent_calls.discard(event.tool_use_id)
         display = event.display or self._planned(event.tool_use_id)
@@ -487,7 +491,7 @@ class Presenter:
         self._show_running()
         return operations
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.CommandChangedFiles, now: float) -> list[Operation]:
         item = self._changing.pop(event.tool_use_id, None)
         return [Replace(with_changes(item, event))] if item is not None else []
@@ -524,7 +528,7 @@ class Presenter:
 
     # ------------------------------------------------------------------------------------------------------- end
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.Result, now: float) -> list[Operation]:
         aborted = event.terminal in wording.ABORTED
         if event.terminal == wording.PROMPT_BLOCKED and self._echoed:

@@ -112,7 +112,7 @@ SILENT: tuple[type[ev.Event], ...] = (
 @each_row("name", sorted(ev.EVENT_TYPES))
 def test_every_event_is_printed_or_listed_as_silent(name: str) -> None:
     kind = ev.EVENT_TYPES[name]
-    dispatcher = Printer.__dict__["_show"].dispatcher
+    dispatcher = Printer.__dict__["_show_type"]
     printed = dispatcher.dispatch(kind) is not dispatcher.dispatch(ev.Event)
     assert printed != (kind in SILENT), "either it has a method, or it is listed"
 

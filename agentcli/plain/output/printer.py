@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import singledispatchmethod
+from functools import singledispatch
 
 from agentcli.core import events as ev
 from agentcli.core.messages import SAID, Json, Message, Origin, TextBlock, ThinkingBlock, ToolUseBlock, is_thinking
@@ -171,11 +171,15 @@ class Printer:
             return pieces
         return []
 
-    @singledispatchmethod
     def _show(self, event: ev.Event, now: float) -> list[Piece]:
+        # Not a `singledispatchmethod`: that of Python 3.13 keeps every object it was called on alive.
+        return self._show_type.dispatch(type(event))(self, event, now)
+
+    @singledispatch  # noqa: PLE1519 - called through `dispatch` only
+    def _show_type(self, event: ev.Event, now: float) -> list[Piece]:
         return []
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.MessageAppended, now: float) -> list[Piece]:
         typed = event.message.origin is Origin.PROMPT or SAID in event.message.meta
         if event.message.is_copy or typed:
@@ -203,11 +207,11 @@ class Printer:
                 return self.note(f"{wording.SUMMARY_TITLE}: {counted(count, 'line')}. --verbose shows {them}.")
         return []
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.SubmissionInterrupted, now: float) -> list[Piece]:
         return self.halt(now) if event.steering else self.interrupted(now)
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.NoticeRaised, now: float) -> list[Piece]:
         if event.code == "command":
             if event.level != "error" and contains_diff(event.text):
@@ -218,7 +222,7 @@ class Printer:
 
     # ------------------------------------------------------------------------------------------------- the reply
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.TextStreamed, now: float) -> list[Piece]:
         place = (event.message_id, event.index)
         first = place not in self._strippers
@@ -231,7 +235,7 @@ class Printer:
         self._of_reply = event.message_id
         return [Gap(), AnswerText(text)] if first else [AnswerText(text)] if text else []
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.ThinkingStreamed, now: float) -> list[Piece]:
         place = (event.message_id, event.index)
         began, unended = self._thoughts.get(place, (now, ""))
@@ -243,7 +247,7 @@ class Printer:
         self._thoughts[place] = (began, unended)
         return [line(row, "quiet", "| ") for row in whole]
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.BlockFinished, now: float) -> list[Piece]:
         block, place = event.block, (event.message_id, event.index)
         streamed = self._strippers.pop(place, None)
@@ -265,7 +269,7 @@ class Printer:
             return [*rows, line(f"thought for {duration(seconds)}", "quiet", "· ")]
         return []
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.ReplyTombstoned, now: float) -> list[Piece]:
         self._strippers.clear()
         self._thoughts.clear()
@@ -276,7 +280,7 @@ class Printer:
 
     # --------------------------------------------------------------------------------------------------- waiting
 
-    @_show.register
+    @_show_type.register
     def _(
         self, event: wording.LineEvent | ev.RetryScheduled | ev.StreamWentQuiet | ev.CompactionStarted, now: float
     ) -> list[Piece]:
@@ -290,13 +294,13 @@ class Printer:
             self._reported.add(event.text)
         return self.note(*wording.event_line(event))
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.HookFinished, now: float) -> list[Piece]:
         return self.note(*wording.event_line(event)) if event.is_notable else []
 
     # ----------------------------------------------------------------------------------------------------- tools
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.ToolStarted, now: float) -> list[Piece]:
         call = self._calls.setdefault(event.tool_use_id, _Call(plain_line(event.title, _TITLE)))
         call.title = plain_line(event.title, _TITLE)
@@ -310,7 +314,7 @@ class Printer:
             return [line(f"(in {plain_line(str(folder), _TITLE)})", "quiet")] if folder else []
         return [line(call.title, "text", "* ", "mark")]
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.ToolProgressed, now: float) -> list[Piece]:
         call = self._calls.get(event.tool_use_id)
         if call is not None and (progress := wording.progress_line(event)):
@@ -329,7 +333,7 @@ class Printer:
         call.last = next((row for row in reversed(whole) if row.strip()), call.last)
         return [line(row) for row in whole]
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.ToolFinished, now: float) -> list[Piece]:
         call = self._calls.pop(event.tool_use_id, None) or _Call(plain_line(event.name))
         if event.tool_use_id in self._agent_calls or (event.name == _TASK and event.display.get("background")):
@@ -353,7 +357,7 @@ class Printer:
             pieces += result_lines(event, verbose=self._verbose, seen=call.seen)
         return pieces
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.CommandChangedFiles, now: float) -> list[Piece]:
         if (title := self._changing.pop(event.tool_use_id, "")) and not self._halted:
             self._late += self.note(f"{title}: {wording.changed_files(event)} · /diff shows them")
@@ -372,7 +376,7 @@ class Printer:
 
     # ------------------------------------------------------------------------------------------------------- end
 
-    @_show.register
+    @_show_type.register
     def _(self, event: ev.Result, now: float) -> list[Piece]:
         cost, self._cost = event.total_cost_usd - self._cost, event.total_cost_usd
         if event.terminal in wording.ABORTED:
