@@ -81,7 +81,9 @@ def parse_document(raw: bytes, name: str) -> SettingsDocument:
     try:
         values = parse_json(text, most_digits=4_000, object_pairs_hook=collect)
     except json.JSONDecodeError as error:
-        return _unusable(name, f"is not valid JSON: {_explain(error)}", error.lineno, error.colno)
+        what, position = _explain(error)
+        line = text.count("\n", 0, position) + 1
+        return _unusable(name, f"is not valid JSON: {what}", line, position - text.rfind("\n", 0, position))
     except JsonLimitError as error:
         return _unusable(name, str(error))
     if not isinstance(values, dict):
@@ -105,13 +107,16 @@ def _unusable(name: str, what: str, line: int | None = None, column: int | None 
     return SettingsDocument(None, (SettingsProblem(f"{place} {what}.", name, line, column),))
 
 
-def _explain(error: json.JSONDecodeError) -> str:
-    rest = error.doc[error.pos : error.pos + 2]
+def _explain(error: json.JSONDecodeError) -> tuple[str, int]:
+    """What is wrong, and at which character."""
+    rest = error.doc[error.pos :].lstrip()
     before = error.doc[: error.pos].rstrip()
-    if rest in ("//", "/*") or rest.startswith("#"):
-        return "comments are not allowed"
-    if rest[:1] in ("}", "]") and before.endswith(","):
-        return "remove the comma before the closing bracket"
+    if rest.startswith(("//", "/*", "#")):
+        return "comments are not allowed", error.pos
+    # Python 3.13 reports the comma, earlier versions the bracket after it.
+    comma = error.pos if rest.startswith(",") else len(before) - 1
+    if comma >= 0 and error.doc[comma] == "," and error.doc[comma + 1 :].lstrip()[:1] in ("}", "]"):
+        return "remove the comma before the closing bracket", comma
     if rest.startswith("'"):
-        return "strings need double quotes"
-    return error.msg[:1].lower() + error.msg[1:]
+        return "strings need double quotes", error.pos
+    return error.msg[:1].lower() + error.msg[1:], error.pos

@@ -161,9 +161,11 @@ def test_describe_lists_every_key_with_its_source_and_hides_the_values_of_variab
 @pytest.mark.parametrize(
     ("content", "line", "column", "words"),
     [
-        ('{\n  "model": "x",\n}', 3, 1, "remove the comma"),
+        ('{\n  "model": "x",\n}', 2, 15, "remove the comma"),
+        ('{"permissions": {"allow": ["Read" , ]}}', 1, 35, "remove the comma"),
         ('{\n  // no\n  "model": "x"\n}', 2, 3, "comments are not allowed"),
         ('{"model": }', 1, 11, "expecting value"),
+        ("},", 1, 1, "expecting value"),
         ("{'model': 1}", 1, 2, "double quotes"),
         ('{"maxBudgetUsd": NaN}', None, None, "not a number"),
         ("[]", None, None, "one JSON object"),
