@@ -1,16 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from agentcli.assemble import sessions
 from tests.permissions.sandbox.box import ability_or_skip
 from tests.support.contained import Project
-
-_HOME = Path.home()
+from tests.support.outside_temp import folder_outside_temp
 
 
 @pytest.fixture(scope="session")
@@ -24,5 +21,5 @@ def contained(first_project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterat
     ability_or_skip()
     # The status of the repository is not in their system prompts: it takes three runs of git for each session.
     monkeypatch.setattr(sessions, "git_branch", lambda _cwd: "")
-    with TemporaryDirectory(dir=_HOME, prefix=".agentcli-test-") as name:
-        yield first_project.copied(Path(name).resolve() / "copy")
+    with folder_outside_temp() as folder:
+        yield first_project.copied(folder / "copy")

@@ -17,18 +17,18 @@ from agentcli.tools.files.write import Write
 from agentcli.tools.search.glob import Glob
 from agentcli.tools.search.grep import Grep
 from tests.permissions.sandbox.box import Box, ability_or_skip
+from tests.support.outside_temp import folder_outside_temp
 from tests.tools.running import run, text_of
 
 pytestmark = pytest.mark.anyio
-HOME = Path.home()
 
 
 @pytest.fixture
 def elsewhere() -> Iterator[Box]:
     """A project that is not below the system's temp folder, as most are not."""
     ability = ability_or_skip()
-    with TemporaryDirectory(dir=HOME, prefix=".agentcli-test-") as name:
-        yield Box.make(Path(name).resolve(), ability)
+    with folder_outside_temp() as folder:
+        yield Box.make(folder, ability)
 
 
 @pytest.fixture
@@ -72,6 +72,18 @@ async def test_files_in_the_real_temp_folder_keep_their_name(elsewhere, context,
     real.write_text("theirs\n")
     assert context.launcher.outside(str(real)) == str(real)
     assert not text_of(await elsewhere.run(f"cat {real} || echo hidden", context=context)).startswith("theirs")
+
+
+async def test_a_home_folder_below_the_temp_folder_is_the_same_for_commands_and_file_tools(elsewhere, in_temp) -> None:
+    at_home = elsewhere.with_rules(home=in_temp)
+    launcher = at_home.launcher()
+    (in_temp / "mine.txt").write_text("theirs\n")
+    context = at_home.context(launcher)
+    seen = text_of(await at_home.run(f"cat {in_temp}/mine.txt; touch {in_temp}/new.txt", context=context))
+    assert seen.startswith("theirs")
+    assert "Read-only" in seen
+    assert launcher.outside(f"{in_temp}/new.txt") == f"{in_temp}/new.txt"
+    launcher.close()
 
 
 async def test_a_project_below_the_temp_folder_keeps_its_siblings(in_temp: Path) -> None:

@@ -301,6 +301,9 @@ class BubblewrapLauncher(Launcher):
         yield from self.rules.working_dirs
         yield from self.rules.allow_write
         yield from self.rules.readable
+        home = self.rules.home
+        if home is not None and str(home).startswith(f"{temp_folder.SYSTEM_TEMP}/"):
+            yield home
         if path != temp_folder.SYSTEM_TEMP:
             yield from temp_folder.neighbours(self.rules.working_dirs, path)
 
