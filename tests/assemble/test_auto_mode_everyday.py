@@ -10,6 +10,7 @@ import pytest
 from agentcli.core.permission import PermissionMode
 from agentcli.permissions.sandbox.network import host_proxy
 from tests.support.contained import Project, fetching, no
+from tests.support.outside_temp import LASTING_TEMP
 from tests.support.scripts import call
 
 pytestmark = pytest.mark.anyio
@@ -59,6 +60,8 @@ def library(project: Path) -> Path:
 
 
 async def test_file_tools_read_files_outside_that_a_sandboxed_command_can_read(contained: Project) -> None:
+    if contained.root.is_relative_to(LASTING_TEMP):
+        pytest.skip("no folder outside of the temp folders can be written here")
     folder = library(contained.root)
     calls = [
         call("Read", file_path=str(folder / "source.py")),
@@ -162,7 +165,7 @@ async def test_a_non_interactive_refusal_names_the_part_that_needs_approval(cont
     async with contained.commands("touch made && rm -rf work", interactive=False) as session:
         (result,) = await session.run(no)
     assert "more than 10 files" in result
-    assert "`rm -rf work` needs approval: run the parts that need none without it" in result
+    assert "the parts without `rm -rf work` can run as a call of their own" in result
 
 
 async def test_non_interactive_advice_names_no_tool_that_asks(contained: Project) -> None:

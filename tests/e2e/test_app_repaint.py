@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -202,7 +203,7 @@ async def test_tmux_shows_the_same_after_a_redraw(tmp_path: Path) -> None:
             "ANTHROPIC_BASE_URL": url,
             "AGENTCLI_SANDBOX": "off",
         }
-        tmux = Tmux(tmp_path, f"cd {tmp_path / 'home'} && {sys.executable} -m agentcli", environ, 90, 30)
+        tmux = Tmux(tmp_path, f"cd {tmp_path / 'home'} && {shlex.quote(sys.executable)} -m agentcli", environ, 90, 30)
         try:
             tmux.until(lambda screen: "opus" in screen)
             tmux.keys("go", "Enter")

@@ -40,8 +40,8 @@ async def test_calls_name_who_denied_or_allowed_them_and_interruptions_speak_of_
         await app.submit("plan")
         await app.wait_for("A plan it is.")
         assert "⊘ Write c.txt · denied by plan mode" in app.text
-        assert "Keep exploring" not in app.text
-        assert "Keep exploring" in json.dumps(server.bodies[-1]["messages"][-1])
+        assert "keep exploring" not in app.text
+        assert "keep exploring" in json.dumps(server.bodies[-1]["messages"][-1])
 
         await app.submit("/mode default")
         await app.wait_for("The mode is default: ")

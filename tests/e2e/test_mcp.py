@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -36,7 +37,10 @@ async def test_a_headless_run_waits_for_its_servers_and_names_failed_ones(progra
 
 async def test_a_repositorys_server_does_not_start_before_trust(program: Program) -> None:
     mark = program.work / "started"
-    touch = {"command": "/bin/sh", "args": ["-c", f"touch '{mark}'; exec {sys.executable} -S {SCRIPT}"]}
+    touch = {
+        "command": "/bin/sh",
+        "args": ["-c", f"touch '{mark}'; exec {shlex.quote(sys.executable)} -S {shlex.quote(str(SCRIPT))}"],
+    }
     (program.work / ".git").mkdir()
     (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"touch": touch}}))
     async with LoopbackServer(reply(say("one")), reply(say("two"))) as server:

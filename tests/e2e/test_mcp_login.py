@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 
 import pytest
@@ -14,10 +15,8 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(sys.platform == "darwin", reason="the program that opens addresses has another name"),
 ]
-BROWSER = f"""#!{sys.executable} -S
-import sys, urllib.request
-urllib.request.build_opener(urllib.request.ProxyHandler({{}})).open(sys.argv[1]).read()
-"""
+VISIT = "import sys, urllib.request as web; web.build_opener(web.ProxyHandler({})).open(sys.argv[1]).read()"
+BROWSER = f'#!/bin/sh\nexec {shlex.join([sys.executable, "-S", "-c", VISIT])} "$1"\n'
 
 
 def install_browser(program: Program) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.support.terminal import app_with, processes_in
 
 pytestmark = pytest.mark.anyio
 SCRIPT = Path(__file__).parents[1] / "support" / "mcp_server.py"
-SERVER = f"{sys.executable} -S {SCRIPT}"
+SERVER = shlex.join([sys.executable, "-S", str(SCRIPT)])
 
 
 def configured(line: str) -> tuple[str, str]:

@@ -169,6 +169,8 @@ async def test_no_mode_lets_a_tool_write_to_the_installation_but_beside_it(insta
 async def test_a_sandboxed_command_cannot_change_the_installation(installed: Installed) -> None:
     if not (ability := probe(os.environ, (), None)).works:
         pytest.skip(f"no sandbox here: {ability.problem}")
+    # Sandboxed commands do not see the libraries of a checkout below the temp folder.
+    shutil.copytree(Path(sysconfig.get_path("purelib")) / "pip", installed.site / "pip")
     before = installed.state()
     site = installed.site.relative_to(installed.work)
     python = f"{installed.bin}/python -c"

@@ -20,6 +20,12 @@ from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
 from tests.support.tables import each_row
 
 
+@pytest.fixture(autouse=True)
+def _home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a line with $HOME shows depends on where that is, and on what lies beside it."""
+    monkeypatch.setenv("HOME", "/usr")
+
+
 def why_asked(command: str, project: Path, hides: bool = False) -> str:
     """Empty: it is proven to only read."""
     hidden = (lambda path: path.endswith("a.txt")) if hides else None

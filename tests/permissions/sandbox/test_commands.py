@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import shlex
 import signal
 import sys
 from contextlib import aclosing
@@ -205,7 +206,7 @@ async def test_caches_of_package_tools_are_the_projects_own(box: Box) -> None:
 
 
 async def test_a_virtual_environment_can_be_created_and_its_scripts_are_then_protected(box: Box) -> None:
-    output = await box.run(f"{sys.executable} -m venv --without-pip .venv")
+    output = await box.run(f"{shlex.quote(sys.executable)} -m venv --without-pip .venv")
     assert not output.is_error, output.content
     assert "quarantine restore" in await box.text("echo evil >> .venv/bin/activate")
     assert "evil" not in (box.project / ".venv/bin/activate").read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import socket
 import sys
 from pathlib import Path
@@ -243,7 +244,7 @@ async def test_the_parent_cannot_be_traced(box: Box) -> None:
         f"print({os.getpid()}, libc.ptrace(16, {os.getpid()}, 0, 0), os.path.exists('/proc/{os.getpid()}/mem'))\n"
     )
     (box.project / "trace.py").write_text(script)
-    text = await box.text(f"{sys.executable} trace.py; true")
+    text = await box.text(f"{shlex.quote(sys.executable)} trace.py; true")
     assert f"{os.getpid()} -1 False" in text
 
 
@@ -261,7 +262,7 @@ async def test_terminals_cannot_be_typed_into(box: Box) -> None:
     (box.project / "type.py").write_text(script)
     leader, follower = os.openpty()
     try:
-        assert "typed into" not in await box.text(f"{sys.executable} type.py; true")
+        assert "typed into" not in await box.text(f"{shlex.quote(sys.executable)} type.py; true")
     finally:
         os.close(leader)
         os.close(follower)
@@ -335,7 +336,7 @@ async def test_strict_mode_disables_user_namespaces(box: Box) -> None:
 
 
 def _connect(address: str) -> str:
-    return f"{sys.executable} -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{address}\")'"
+    return f"{shlex.quote(sys.executable)} -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{address}\")'"
 
 
 def _running(words: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from itertools import pairwise
@@ -57,7 +58,7 @@ async def test_a_parent_of_a_protected_path_cannot_be_replaced_by_a_copy(nested:
 
 @pytest.mark.parametrize("folder", [".venv", ".venv/bin"])
 async def test_a_virtual_environment_cannot_be_replaced_by_a_copy(box: Box, folder: str) -> None:
-    await box.run(f"{sys.executable} -m venv --without-pip .venv")
+    await box.run(f"{shlex.quote(sys.executable)} -m venv --without-pip .venv")
     context = box.context()
     for command in (
         f"mv {folder} copy && cp -r copy {folder} && echo evil >> .venv/bin/activate",
