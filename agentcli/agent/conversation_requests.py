@@ -86,6 +86,7 @@ class ConversationRequests:
             max_tokens=max_tokens,
             thinking=profile.thinking,
             effort=profile.effort,
+            fast=profile.fast,
             task_budget_total=total,
             task_budget_remaining=remaining,
             fallback_models=profile.fallback_models,

@@ -35,7 +35,7 @@ from agentcli.definitions.library import Library
 from agentcli.memory.instructions import InstructionFile
 from agentcli.memory.notes import Notes
 from agentcli.providers.base import Effort, Thinking
-from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.models.catalog import Catalog, no_fast_mode
 from agentcli.tools.titles import title_of
 
 if TYPE_CHECKING:
@@ -145,6 +145,21 @@ class Engine:
     def effort(self) -> Effort | None:
         """The effort level that the model gets; None: its own default."""
         return self._state.settings.effort
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether requests use fast mode."""
+        return self._state.settings.is_fast
+
+    @property
+    def fast_mode_problem(self) -> str:
+        """Why fast mode is not available for the model; "" if it is."""
+        info = self.catalog.get(self.model)
+        if info.fast_price is None:
+            return no_fast_mode(self.catalog, info)
+        if info.id in self._state.settings.without_fast_mode:
+            return f"The server refused fast mode for {info.id}."
+        return ""
 
     @property
     def catalog(self) -> Catalog:
@@ -388,6 +403,10 @@ class Engine:
 
     def set_effort(self, effort: Effort | None) -> None:
         self._change_profile(effort=effort)
+
+    def set_fast(self, fast: bool) -> None:
+        """Turn fast mode on or off. It stays on while a model is in use that has none."""
+        self._change_profile(fast=fast)
 
     def set_thinking(self, thinking: Thinking) -> None:
         self._change_profile(thinking=thinking)

@@ -136,7 +136,8 @@ def resume_watch(setup: EngineSetup, log: ConversationLog, requests: Conversatio
     if not replies:
         return
     idle = seconds_between(setup.last_reply_at, setup.clock.timestamp())
-    made_with = Setup(replies[-1].model or setup.profile.model, setup.profile.effort, setup.profile.thinking)
+    profile = setup.profile
+    made_with = Setup(replies[-1].model or profile.model, profile.effort, profile.thinking, profile.fast)
     at = setup.clock.monotonic() - (idle or 0.0)
     boundary = setup.view.edits.boundary(setup.log)
     compacted = next(m is boundary for m in reversed(setup.log) if m is boundary or m is replies[-1])

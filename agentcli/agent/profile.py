@@ -24,6 +24,8 @@ class Profile:
     effort: Effort | None = None
     """The user's choice, whether or not the model supports it; None: the model's own default ("auto")."""
     thinking: Thinking = Thinking()
+    fast: bool = False
+    """Whether fast mode is requested from models that have it."""
     system: tuple[str, ...] = ()
     output_cap: int = 8_192
     """Tokens that a reply may have, besides the budget of enabled thinking."""
@@ -71,6 +73,8 @@ class ModelSettings:
     def __init__(self, profile: Profile, catalog: Catalog, bounds: Bounds, tuning: Tuning) -> None:
         self.profile = profile
         self.catalog = catalog
+        self.without_fast_mode: set[str] = set()
+        """Models whose server has refused fast mode."""
         self._bounds = bounds
         self._tuning = tuning
         self._context_limits: tuple[Profile, ModelInfo, ContextLimits] | None = None
@@ -119,16 +123,29 @@ class ModelSettings:
         return thinking_budget(self.profile.thinking, self.catalog.get(self.profile.model))
 
     @property
+    def is_fast(self) -> bool:
+        """Whether requests ask for fast mode: it is on, the model has it, and its server has not refused it."""
+        return self._is_fast(self.profile, self.profile.model)
+
+    def _is_fast(self, profile: Profile, model: str) -> bool:
+        info = self.catalog.get(model)
+        return profile.fast and info.fast_price is not None and info.id not in self.without_fast_mode
+
+    @property
     def price(self) -> Price | None:
-        """Price of the active model; None: unknown."""
-        return self.catalog.get(self.profile.model).price
+        """Price of the active model at its speed; None: unknown."""
+        return self.price_of(self.profile, self.profile.model)
+
+    def price_of(self, profile: Profile, model: str) -> Price | None:
+        """Price of a request with this profile if this model answers; None: unknown."""
+        return self.catalog.get(model).price_at(fast=self._is_fast(profile, model))
 
 
 def price_of(catalog: Catalog) -> Callable[[str, Usage], float | None]:
     """A function that gives the dollars for a model's usage; None: the price is unknown."""
 
     def price(model: str, usage: Usage) -> float | None:
-        found = catalog.get(model).price
+        found = catalog.get(model).price_at(fast=usage.fast)
         return None if found is None else found.cost(usage)
 
     return price

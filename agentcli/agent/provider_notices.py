@@ -23,7 +23,7 @@ def announced(item: model.ModelEvent) -> Iterator[ev.Event]:
             yield ev.StreamWentQuiet(seconds=seconds)
         case model.FellBack(old, new, reason):
             yield ev.ModelFellBack(from_model=old, to_model=new, reason=reason)
-        case model.Dropped(feature, message):
-            yield ev.FeatureDropped(feature=feature, text=message)
+        case model.Dropped(feature, message, name, requested):
+            yield ev.FeatureDropped(feature=feature, text=message, model=name, requested=requested)
         case model.Raw(data):
             yield ev.RawStreamed(data=data)

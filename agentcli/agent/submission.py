@@ -423,6 +423,7 @@ class Submission:
             permission_mode=setup.permissions.mode.value,
             api_key_source=setup.api_key_source,
             effort=state.settings.effort or "",
+            fast=state.settings.is_fast,
             sandbox=state.tool_context.launcher.level,
             commands=[
                 *(setup.definitions.commands if setup.definitions is not None else ()),
@@ -487,6 +488,8 @@ class Submission:
             # Its own engine has recorded it and charged its costs to this one; this session file has a copy.
             self._setup.store.record(event)
             self._stop_at_budget(event)
+            if isinstance(event, ev.FeatureDropped):
+                self._drop_feature(event)
             return
         is_counted = type(event) not in _ONLY_RECORDED
         if is_counted:
@@ -513,10 +516,16 @@ class Submission:
                 state.tool_context = replace(state.tool_context, cwd=type(state.tool_context.cwd)(event.cwd))
             case ev.TodosChanged():
                 state.todos = event.todos
-            case ev.FeatureDropped(feature=Feature.DEFERRED_TOOLS.value):
-                state.loaded_tools.is_refused = True
+            case ev.FeatureDropped():
+                self._drop_feature(event)
             case ev.LoopContinued():
                 self._has_unsynced_turn = True
+
+    def _drop_feature(self, event: ev.FeatureDropped) -> None:
+        if event.feature == Feature.DEFERRED_TOOLS.value:
+            self._state.loaded_tools.is_refused = True
+        elif event.feature == Feature.FAST_MODE.value:
+            self._state.settings.without_fast_mode.add(event.model)
 
     def _write_due(self) -> None:
         """Write the records that could wait; after a turn, also start a sync to disk."""

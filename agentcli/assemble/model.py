@@ -10,7 +10,7 @@ from agentcli.agent.toolcalls.executor import BatchExecutor, Executor
 from agentcli.assemble.environment import Environment
 from agentcli.core.errors import AgentError, CredentialError, UsageError
 from agentcli.providers.base import Effort, Provider, Thinking, ThinkingMode
-from agentcli.providers.models.catalog import DEFAULT_MODEL, SMALL_MODEL, ModelInfo, nearest_effort
+from agentcli.providers.models.catalog import DEFAULT_MODEL, SMALL_MODEL, ModelInfo, nearest_effort, no_fast_mode
 from agentcli.providers.requests.body import MIN_THINKING_BUDGET, thinking_budget
 
 if TYPE_CHECKING:
@@ -35,8 +35,9 @@ class ModelBuilder:
         self._env = env
         self._plugins = plugins
 
-    def profile(self, last_model: str) -> Profile:
-        """The model and its parameters. `last_model`: of a resumed session, used unless the settings name another."""
+    def profile(self, last_model: str, was_fast: bool = False) -> Profile:
+        """The model and its parameters. `last_model`, `was_fast`: of a resumed session's last request, used unless the
+        settings say otherwise."""
         options, settings = self._env.options, self._env.settings
         info = self._env.catalog.get(self._checked(settings.text("model") or last_model or DEFAULT_MODEL))
         effort = self._effort(settings.text("effort"), info.id)
@@ -53,6 +54,7 @@ class ModelBuilder:
             fallback_models=tuple(map(self._checked, settings.texts("fallbackModels"))),
             effort=effort,
             thinking=Thinking(mode, budget or None),
+            fast=self._fast(info, was_fast),
             output_cap=settings.integer("maxOutputTokens") or 8_192,
             context_window=settings.integer("contextWindow"),
             task_budget=options.task_budget,
@@ -88,6 +90,15 @@ class ModelBuilder:
         if message is not None:
             self._env.warn(message, "effort")
         return effort
+
+    def _fast(self, info: ModelInfo, was_fast: bool) -> bool:
+        wanted = self._env.settings.get("fastMode")
+        if wanted and info.fast_price is None:
+            problem = no_fast_mode(self._env.catalog, info)
+            if self._env.options.fast:
+                raise UsageError(f"--fast: {problem}")
+            self._env.warn(f"{problem} Requests use the standard speed.", "model")
+        return was_fast if wanted is None else bool(wanted)
 
     def bounds(self, profile: Profile) -> Bounds:
         budget = self._env.settings.number("maxBudgetUsd")

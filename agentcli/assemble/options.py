@@ -34,6 +34,8 @@ class Options:
     fallback_models: tuple[str, ...] = ()
     effort: str | None = None
     """low, medium, high, xhigh, max or auto."""
+    fast: bool | None = None
+    """Fast mode, for models that have it."""
     thinking: str | None = None
     """adaptive, enabled or disabled."""
     max_thinking_tokens: int | None = None
@@ -115,6 +117,7 @@ def flag_values(options: Options) -> dict[str, tuple[str, Any]]:
         "model": ("--model", options.model),
         "fallbackModels": ("--fallback-model", list(options.fallback_models) or None),
         "effort": ("--effort", options.effort),
+        "fastMode": ("--fast", options.fast),
         "thinking": ("--thinking", options.thinking),
         "maxThinkingTokens": ("--max-thinking-tokens", options.max_thinking_tokens),
         "maxTurns": ("--max-turns", options.max_turns),

@@ -52,6 +52,8 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
     if engine.profile.effort is not None:
         _level, message = nearest_effort(info, engine.profile.effort)
         parts += [message] if message else []
+    if engine.profile.fast and info.fast_price is None:
+        parts.append("It has no fast mode: requests use the standard speed.")
     profile = replace(engine.profile, model=info.id)
     question = f"Change the model to {plain_line(info.id, 100)}?"
     work = change_if_confirmed(

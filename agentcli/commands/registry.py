@@ -59,6 +59,13 @@ COMMANDS: tuple[Command, ...] = (
         completes=lambda engine, _front_end: (*engine.catalog.get(engine.model).efforts, "auto"),
     ),
     Command(
+        "fast",
+        "Turn fast mode on or off, or show it",
+        "[on|off|status [now]]",
+        beside=True,
+        completes=("on", "off", "status"),
+    ),
+    Command(
         "thinking",
         "Show or change the thinking mode",
         "[adaptive|enabled|disabled [now]]",

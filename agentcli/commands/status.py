@@ -23,6 +23,7 @@ async def run(engine: Engine, _arguments: str) -> str:
         ("messages", f"{engine.message_count:,}"),
         ("model", profile.model),
         ("effort", engine.effort or _own_effort(engine)),
+        ("speed", "fast") if engine.is_fast else ("speed", "standard"),
         ("thinking", profile.thinking.mode),
         ("mode", engine.permissions.mode.label),
         ("sandbox", engine.sandbox),

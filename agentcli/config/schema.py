@@ -69,6 +69,13 @@ KEYS: tuple[Key, ...] = (
         environment=("AGENTCLI_EFFORT",),
     ),
     Key(
+        "fastMode",
+        "boolean",
+        "Higher speed at a higher price, for models that have it.",
+        repository="no",
+        environment=("AGENTCLI_FAST_MODE",),
+    ),
+    Key(
         "thinking",
         "text",
         "Whether the model thinks before it answers.",

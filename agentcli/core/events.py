@@ -40,6 +40,8 @@ class SessionStarted(Event):
     permission_mode: str
     api_key_source: str = ""
     effort: str = ""
+    fast: bool = False
+    """Whether requests use fast mode."""
     sandbox: str = ""
     """State of the sandbox: `bubblewrap, network on`, `off`, `not available`."""
     commands: list[str] = field(default_factory=list)
@@ -216,6 +218,10 @@ class FeatureDropped(Event):
 
     feature: str
     text: str
+    model: str = ""
+    """The model of the refused request."""
+    requested: bool = False
+    """Whether the user turned the feature on."""
 
 
 @frozen(kw_only=True)

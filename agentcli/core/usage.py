@@ -28,6 +28,8 @@ class Usage:
     cache_write_5m_tokens: int = 0
     cache_write_1h_tokens: int = 0
     web_search_requests: int = 0
+    fast: bool = False
+    """Whether the server answered in fast mode, which has prices of its own; of a sum: in part."""
 
     @property
     def cache_creation_input_tokens(self) -> int:
@@ -51,16 +53,17 @@ class Usage:
             self.cache_write_5m_tokens + other.cache_write_5m_tokens,
             self.cache_write_1h_tokens + other.cache_write_1h_tokens,
             self.web_search_requests + other.web_search_requests,
+            self.fast or other.fast,
         )
 
     def __bool__(self) -> bool:
-        return self != _NO_USAGE
+        return self != _NO_USAGE and self != _NO_FAST_USAGE
 
     def updated(self, wire: object) -> Usage:
         """This usage, updated with the fields of a `message_start` or `message_delta`."""
         if not isinstance(wire, Mapping):
             return self
-        changes: dict[str, int] = {}
+        changes: dict[str, Any] = {}
         for name in ("input_tokens", "output_tokens", "cache_read_input_tokens"):
             if wire.get(name) is not None:
                 changes[name] = _count(wire[name])
@@ -74,6 +77,8 @@ class Usage:
         server = wire.get("server_tool_use")
         if isinstance(server, Mapping):
             changes["web_search_requests"] = _count(server.get("web_search_requests"))
+        if wire.get("speed") is not None:
+            changes["fast"] = wire["speed"] == "fast"
         return replace(self, **changes)
 
     @classmethod
@@ -92,12 +97,12 @@ class Usage:
         except (KeyError, TypeError):
             return Usage().updated(wire)
         if all(type(count) is int and 0 <= count <= TOKEN_LIMIT for count in counts):
-            return Usage(*counts)
+            return Usage(*counts, fast=wire.get("speed") == "fast")
         return Usage().updated(wire)
 
     def to_wire(self) -> dict[str, Any]:
         """The usage with the API's field names."""
-        return {
+        wire: dict[str, Any] = {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
             "cache_creation_input_tokens": self.cache_creation_input_tokens,
@@ -108,9 +113,13 @@ class Usage:
             },
             "server_tool_use": {"web_search_requests": self.web_search_requests},
         }
+        if self.fast:
+            wire["speed"] = "fast"
+        return wire
 
 
 _NO_USAGE = Usage()
+_NO_FAST_USAGE = Usage(fast=True)
 
 
 @frozen
@@ -132,6 +141,12 @@ class Price:
         """A price by the API's usual ratios: reads cost a tenth of the input, writes 1.25 (5 m) and 2 (1 h) times."""
         usual = {"cache_read": input * 0.1, "cache_write_5m": input * 1.25, "cache_write_1h": input * 2}
         return cls(input=input, output=output, **{**usual, **rest})
+
+    def times(self, factor: float) -> Price:
+        """The price with all token prices multiplied."""
+        above = self.above.times(factor) if self.above is not None else None
+        names = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
+        return replace(self, above=above, **{name: getattr(self, name) * factor for name in names})
 
     def at(self, prompt_tokens: int) -> Price:
         """The price of all tokens of a request whose prompt has this size."""
@@ -212,8 +227,11 @@ class CacheLosses:
     written: tuple[tuple[str, Usage, int], ...] = ()
     """For each time: the billed model, the usage written again, and the tokens of the whole prompt (its price tier)."""
 
-    def adding(self, model: str, tokens: int, *, long_lived: bool, broken: bool, prompt: int = 0) -> CacheLosses:
+    def adding(
+        self, model: str, tokens: int, *, long_lived: bool, broken: bool, prompt: int = 0, fast: bool = False
+    ) -> CacheLosses:
         written = Usage(cache_write_1h_tokens=tokens) if long_lived else Usage(cache_write_5m_tokens=tokens)
+        written = replace(written, fast=fast)
         return CacheLosses(
             self.breaks + broken,
             self.expiries + (not broken),
@@ -230,7 +248,7 @@ class CacheLosses:
         for model, written, prompt in self.written:
             tokens = written.cache_creation_input_tokens
             # Add the rest of the prompt to both, so that both use its price tier; it cancels out in the difference.
-            rest = Usage(input_tokens=max(0, prompt - tokens))
+            rest = Usage(input_tokens=max(0, prompt - tokens), fast=written.fast)
             wrote = price(model, written + rest)
             read = price(model, Usage(cache_read_input_tokens=tokens) + rest)
             if wrote is None or read is None:

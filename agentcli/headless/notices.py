@@ -34,7 +34,7 @@ _IMPORTANCE: dict[type[Event], int] = {
     ev.NoticeRaised: ALWAYS,
     ev.HookFinished: ALWAYS,
 }
-"""Importance by event type; `importance` lowers it for some events."""
+"""Importance by event type; `importance` changes it for some events."""
 _STOPPABLE = (ev.RetryScheduled, ev.StreamWentQuiet)
 
 
@@ -48,6 +48,8 @@ def importance(event: Event) -> int:
         return 0 if event.code == "command" else VERBOSE if event.level == "info" else most
     if isinstance(event, ev.HookFinished) and not event.is_notable:
         return 0
+    if isinstance(event, ev.FeatureDropped) and event.requested:
+        return ALWAYS
     return most
 
 

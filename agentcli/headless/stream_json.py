@@ -230,6 +230,7 @@ def _init_fields(event: ev.SessionStarted) -> Json:
         "slash_commands": list(dict.fromkeys((*command_names(), *event.commands, *event.skills, *event.mcp_prompts))),
         "apiKeySource": event.api_key_source,
         "effort": event.effort,
+        "fast_mode_state": "on" if event.fast else "off",
         "sandbox": event.sandbox,
         "version": __version__,
         "claude_code_version": PROTOCOL_VERSION,

@@ -56,9 +56,10 @@ class _OpenBlock:
 class Accumulator:
     """Collects one reply. `taken_ids` returns the tool_use ids of the conversation; called when the reply begins."""
 
-    def __init__(self, model: str, ids: Ids, taken_ids: Callable[[], Collection[str]]) -> None:
+    def __init__(self, model: str, ids: Ids, taken_ids: Callable[[], Collection[str]], *, fast: bool = False) -> None:
+        """`fast`: whether fast mode was requested; the server may report another speed."""
         self.model = model
-        self.usage = Usage()
+        self.usage = self._requested = Usage(fast=fast)
         self.started = False
         self.finished = False
         self._ids = ids
@@ -106,7 +107,7 @@ class Accumulator:
     def _start(self, event: Json) -> Iterator[ModelEvent]:
         message = event.get("message")
         message = message if isinstance(message, dict) else {}
-        self.usage = Usage().updated(message.get("usage"))
+        self.usage = self._requested.updated(message.get("usage"))
         if self.started:
             return
         self.started = True

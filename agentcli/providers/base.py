@@ -50,6 +50,8 @@ class Request:
     thinking: Thinking = Thinking()
     effort: Effort | None = None
     """None: the model's default."""
+    fast: bool = False
+    """Fast mode, for models that have it."""
     task_budget_total: int | None = None
     task_budget_remaining: int | None = None
     fallback_models: tuple[str, ...] = ()
@@ -189,6 +191,10 @@ class Dropped:
 
     feature: str
     message: str
+    model: str = ""
+    """The model of the refused request."""
+    requested: bool = False
+    """Whether the user turned the feature on."""
 
 
 @frozen

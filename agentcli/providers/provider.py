@@ -11,6 +11,7 @@ import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agentcli.core.abort import AbortSignal
@@ -39,6 +40,7 @@ from agentcli.providers.base import (
 from agentcli.providers.failures import aborted, broken, is_stall, is_worth_fallback
 from agentcli.providers.models.catalog import Catalog
 from agentcli.providers.requests.body import (
+    REQUESTED_FEATURES,
     Feature,
     blamed_feature,
     build_body,
@@ -181,7 +183,8 @@ class MessagesProvider:
     ) -> AsyncGenerator[ModelEvent | _FailedAttempt, None]:
         """One attempt. Ends with `Finished` or `_FailedAttempt`, after the connection was returned."""
         body, betas = self._fit(request, progress)
-        reply = Accumulator(progress.model, self._ids, lambda: self._tool_ids.of(request.growing))
+        taken = partial(self._tool_ids.of, request.growing)
+        reply = Accumulator(progress.model, self._ids, taken, fast=body.get("speed") == "fast")
         if signal.aborted:
             yield _FailedAttempt(aborted(), Usage(), progress.model, False, body)
             return
@@ -221,7 +224,7 @@ class MessagesProvider:
             progress.renewed = True
             if await self._transport.renew():
                 return None
-        if failure.status in (400, 422) and not lost.started:
+        if failure.status in (400, 403, 422) and not lost.started:
             dropped = self._lower_output(progress, lost) or self._learn(progress.model, failure, lost.body)
             if dropped is not None:
                 return dropped
@@ -268,13 +271,15 @@ class MessagesProvider:
             learned.max_output = cap
             text = f"{model} writes at most {token_count(cap)} tokens per reply; the reply is limited to that."
             return Dropped("max_tokens", text)
-        if failure.kind not in (FailureKind.INVALID_REQUEST, FailureKind.UNSUPPORTED):
+        if failure.kind not in (FailureKind.INVALID_REQUEST, FailureKind.UNSUPPORTED, FailureKind.PERMISSION):
             return None
         feature = blamed_feature(failure.detail, body)
         if feature is None or feature in learned.dropped:
             return None
+        if failure.kind is FailureKind.PERMISSION and feature is not Feature.FAST_MODE:
+            return None  # Only this one is granted to some accounts and not to others.
         learned.dropped.add(feature)
-        return Dropped(feature.value, dropped_message(feature))
+        return Dropped(feature.value, dropped_message(feature), model, requested=feature in REQUESTED_FEATURES)
 
 
 def _with_tool_ids(ids: set[str], message: Json) -> set[str]:

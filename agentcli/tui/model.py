@@ -232,6 +232,8 @@ class Facts:
 
     model: str = ""
     effort: str = ""
+    fast: bool = False
+    """Whether requests use fast mode."""
     mode: str = "default"
     context_tokens: int = 0
     context_window: int = 0

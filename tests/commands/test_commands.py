@@ -20,7 +20,7 @@ from agentcli.workspace import listing
 from agentcli.workspace.diff.head_diff import NO_REPOSITORY
 from tests.support import assembled
 from tests.support.fakes import collect, only, result_of
-from tests.support.scripts import call, reply
+from tests.support.scripts import call, fails, reply
 from tests.support.tables import each_row
 
 pytestmark = pytest.mark.anyio
@@ -328,6 +328,51 @@ async def test_the_context_is_counted_by_kind_and_a_session_renamed(tmp_path: Pa
         assert "This session has no name." in await said(engine, "/rename")
         assert "called Fresh name" in await said(engine, "/rename Fresh name")
         assert "This session is called Fresh name." in await said(engine, "/rename")
+
+
+async def test_fast_mode_is_turned_on_and_off_with_its_price_and_refused_without_it(tmp_path: Path) -> None:
+    used = {"input_tokens": 10, "cache_read_input_tokens": 40_000, "output_tokens": 1_000}
+    fast = reply("Hello.", usage={**used, "speed": "fast"})
+    async with engine_on(tmp_path, reply("Hello.", usage=used), fast, model="opus") as engine:
+        assert await said(engine, "/fast status") == "Fast mode is off."
+        await collect(engine.submit("Hi"))
+        before, spent = engine.context.outlook().next_cost_usd, engine.costs.totals.cost_usd
+        assert await said(engine, "/fast") == (
+            "Fast mode is on. A million tokens cost $8.00 in and $40.00 out, instead of $4.00 in and $20.00 out. "
+            "The next request re-reads 40k tokens, about $0.40."
+        )
+        assert engine.is_fast
+        after = engine.context.outlook().next_cost_usd
+        assert before is not None
+        assert after is not None
+        assert after > 20 * before, "the cache of the other speed is of no use, and the price is double"
+        events = await collect(engine.submit("Hi"))
+        assert engine.costs.totals.cost_usd - spent == pytest.approx(2 * spent)
+        assert "fast mode was turned on" in only(events, ev.PrefixBroken)[0].reason
+        assert "speed     fast" in await said(engine, "/status")
+        assert "It has no fast mode" in await said(engine, "/model sonnet")
+        assert not engine.is_fast
+        assert await refused(engine, "/fast") == (
+            "claude-sonnet-5-5 has no fast mode. Models that have it: claude-opus-5-5, claude-opus-5, claude-opus-4-8."
+        )
+        await said(engine, "/model opus")
+        assert engine.is_fast, "it stays on for models that have it"
+        assert (await said(engine, "/fast off now")).startswith(
+            "Fast mode is off. The next request re-reads 40k tokens"
+        )
+        assert "Use /fast, /fast on" in await refused(engine, "/fast please")
+
+
+async def test_fast_mode_that_the_server_refused_is_off_and_stays_off(tmp_path: Path) -> None:
+    refusal = fails(400, "speed: Extra inputs are not permitted")
+    async with engine_on(tmp_path, refusal, "Hello.", "Again.", model="opus", fast=True) as engine:
+        assert engine.is_fast
+        events = await collect(engine.submit("Hi"))
+        [dropped] = only(events, ev.FeatureDropped)
+        assert dropped.text == "The server refused fast mode; requests continue without it."
+        assert not engine.is_fast
+        assert await refused(engine, "/fast on") == "The server refused fast mode for claude-opus-5-5."
+        assert only(await collect(engine.submit("Hi")), ev.FeatureDropped) == []
 
 
 async def test_a_change_that_invalidates_the_cache_shows_its_cost(tmp_path: Path) -> None:

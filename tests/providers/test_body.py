@@ -218,3 +218,21 @@ def test_the_validator_knows_what_the_api_refuses_about_deferred_tools() -> None
         "tools.0: cache_control cannot be set on a tool with defer_loading",
         "tools: at least one tool must not have defer_loading",
     ]
+
+
+@each_row(
+    ("model", "dropped", "speed", "betas"),
+    [
+        ("claude-opus-5-5", (), "fast", ()),
+        ("claude-opus-5", (), "fast", ("fast-mode-2026-02-01",)),
+        ("claude-opus-4-8", (), "fast", ("fast-mode-2026-02-01",)),
+        ("claude-opus-5", (Feature.FAST_MODE,), None, ()),
+        ("claude-sonnet-5-5", (), None, ()),
+        ("some-local-model", (), None, ()),
+    ],
+)
+def test_fast_mode_is_sent_to_models_that_have_it(model: str, dropped: Any, speed: str | None, betas: Any) -> None:
+    request = Request(model, (text("user", "x"),), fast=True)
+    body, named = build_body(request, CATALOG.get(model), dropped)
+    assert (body.get("speed"), named) == (speed, betas)
+    assert "speed" not in build(model)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentcli.core.abort import AbortController
-from agentcli.core.messages import TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
+from agentcli.core.messages import Json, TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
 from agentcli.core.usage import Usage
 from agentcli.providers.base import (
     Broken,
@@ -325,6 +325,41 @@ def test_parameters_the_endpoint_refuses_are_dropped_one_at_a_time_and_remembere
     assert set(transport.requests[3]) == {"model", "system", "messages", "max_tokens", "stream"}
     assert "Dropped" not in kinds(play(provider, ask(effort="high")))
     assert "thinking" not in transport.requests[4]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        fails(400, "speed: Extra inputs are not permitted"),
+        fails(400, "`speed` requires the anthropic-beta header fast-mode-2026-02-01"),
+        fails(403, "Fast mode is not enabled for your organization.", "permission_error"),
+    ],
+)
+def test_refused_fast_mode_is_left_out_with_one_notice(refusal: Json) -> None:
+    transport = transport_for(refusal, "hi", "again")
+    provider = provider_on(transport)
+    asked = ask(model="claude-opus-5-5", fast=True, task_budget_total=50_000)
+    events = play(provider, asked)
+    [dropped] = [item for item in events if isinstance(item, Dropped)]
+    assert (dropped.feature, dropped.model, dropped.requested) == ("fast mode", "claude-opus-5-5", True)
+    assert kinds(play(provider, asked)).count("Dropped") == 0
+    assert ["speed" in body for body in transport.requests] == [True, False, False]
+    assert "task_budget" in transport.requests[2]["output_config"]
+
+
+def test_another_permission_error_is_no_refusal_of_fast_mode() -> None:
+    refusal = fails(403, "Your key has no access.", "permission_error")
+    assert kinds(play(provider_for(refusal), ask(model="claude-opus-5-5", fast=True))) == ["Failed"]
+
+
+@pytest.mark.parametrize(("reported", "fast"), [({}, True), ({"speed": "fast"}, True), ({"speed": "standard"}, False)])
+def test_the_usage_has_the_speed_that_the_server_reports_or_else_the_requested_one(reported: Json, fast: bool) -> None:
+    transport = transport_for(reply("hi", usage=reported), reply("hi", usage=reported))
+    provider = provider_on(transport)
+    [finished] = [e for e in play(provider, ask(model="claude-opus-5-5", fast=True)) if isinstance(e, Finished)]
+    assert finished.usage.fast is fast
+    [usual] = [e for e in play(provider, ask(model="claude-opus-5-5")) if isinstance(e, Finished)]
+    assert usual.usage.fast is (reported.get("speed") == "fast")
 
 
 def test_a_refusal_that_persists_after_dropping_a_parameter_fails() -> None:

@@ -31,6 +31,8 @@ def changed_settings(before: Request, now: Request) -> Iterator[tuple[str, str]]
         yield "the model", f"it was changed from {before.model} to {now.model}"
     if before.effort != now.effort:
         yield "the effort", f"it was changed from {before.effort or 'auto'} to {now.effort or 'auto'}"
+    if before.fast != now.fast:
+        yield changed_speed(now.fast)
     if before.tools is not now.tools:
         yield from changed_tools(_by_name(before.tools), _by_name(now.tools))
     if before.system is not now.system and before.system != now.system:
@@ -46,6 +48,10 @@ def changed_settings(before: Request, now: Request) -> Iterator[tuple[str, str]]
         yield "the thinking setting", changed
     if before.forbid_tools != now.forbid_tools:
         yield "the choice of tools", "they were forbidden" if now.forbid_tools else "they are allowed again"
+
+
+def changed_speed(fast: bool) -> tuple[str, str]:
+    return "the speed", f"fast mode was turned {'on' if fast else 'off'}"
 
 
 def _thinking(request: Request) -> tuple[str, int | None]:

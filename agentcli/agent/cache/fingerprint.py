@@ -14,7 +14,7 @@ from operator import eq
 from typing import Any, get_args
 
 from agentcli import __version__
-from agentcli.agent.cache.difference import changed_tools
+from agentcli.agent.cache.difference import changed_speed, changed_tools
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
@@ -41,6 +41,7 @@ class Front:
     """Digests of the parts of the system prompt."""
     context: str = ""
     """Digest of the user context; "" if there is none."""
+    fast: bool = False
     version: str = ""
     """Version of the agentcli that sent it, if that was another process; "": unknown, or this process."""
 
@@ -53,6 +54,7 @@ class Front:
             "tools": [list(tool) for tool in self.tools],
             "system": list(self.system),
             "context": self.context,
+            **({"fast": True} if self.fast else {}),
         }
 
 
@@ -74,6 +76,7 @@ def front_from(found: Mapping[str, Any] | None, version: str = "") -> Front | No
             tools=tuple((str(name), str(digest)) for name, digest in found["tools"]),
             system=tuple(map(str, found["system"])),
             context=str(found["context"]),
+            fast=found.get("fast") is True,
             version=plain_line(version, 40),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -100,7 +103,7 @@ class Fingerprints:
         thinking = request.thinking
         if thinking.mode != "enabled" and thinking.budget_tokens is not None:
             thinking = Thinking(thinking.mode)
-        return Front(model, request.effort, thinking, self._tools[1], self._system[1], self._context[1])
+        return Front(model, request.effort, thinking, self._tools[1], self._system[1], self._context[1], request.fast)
 
 
 def _digest(value: object) -> str:
@@ -130,6 +133,8 @@ def _changes(before: Front, now: Front) -> Iterator[tuple[str, str]]:
     """Differences: name and reason. The reason is "" unless the change explains itself."""
     if before.effort != now.effort:
         yield "the effort", f"it was changed from {before.effort or 'auto'} to {now.effort or 'auto'}"
+    if before.fast != now.fast:
+        yield changed_speed(now.fast)
     yield from changed_tools(dict(before.tools), dict(now.tools))
     if before.system != now.system:
         same = _same(before.system, now.system)

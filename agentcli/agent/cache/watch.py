@@ -55,6 +55,8 @@ class Setup:
     model: str
     effort: Effort | None = None
     thinking: Thinking = Thinking()
+    fast: bool = False
+    """Whether fast mode is requested: requests of different speeds share no cache."""
 
 
 @frozen
@@ -171,7 +173,9 @@ class CacheWatch:
         if left is None or self.cold(now):
             return 0
         made_with = left.setup if isinstance(left, _Resumed) else _setup_of(left)
-        if _named(setup.model) != _named(made_with.model) or setup.effort != made_with.effort:
+        if _named(setup.model) != _named(made_with.model):
+            return 0
+        if (setup.effort, setup.fast) != (made_with.effort, made_with.fast):
             return 0
         whole = not self._compactions and _thinks_alike(setup.thinking, made_with.thinking)
         if isinstance(left, _Resumed):
@@ -200,7 +204,7 @@ class CacheWatch:
         if self._resumed is not None:
             now = self._fingerprints.front(request, request.model, self._user_context())
             kept = kept_head(front, now, request)
-            setup = Setup(front.model, front.effort, front.thinking)
+            setup = Setup(front.model, front.effort, front.thinking, front.fast)
             whole = kept == 1.0 and front.system == now.system and front.context == now.context
             self._resumed = replace(self._resumed, setup=setup, front=front, kept=kept, whole=whole)
 
@@ -348,7 +352,7 @@ class CacheWatch:
 
     def _lose(self, model: str, missing: int, usage: Usage, *, broken: bool) -> None:
         self.losses = self.losses.adding(
-            model, missing, long_lived=self.long_lived, broken=broken, prompt=usage.prompt_tokens
+            model, missing, long_lived=self.long_lived, broken=broken, prompt=usage.prompt_tokens, fast=usage.fast
         )
 
     def _found(self, before: Request, now: Request) -> CacheBreak | None:
@@ -365,7 +369,7 @@ def _setup_of(answered: _Answered) -> Setup:
     """Setup that the cache belongs to: that of the model that answered, which after a fallback is another one. Other
     names are a server's own."""
     request = answered.sent.request
-    return Setup(_asked_name(request, answered.model), request.effort, request.thinking)
+    return Setup(_asked_name(request, answered.model), request.effort, request.thinking, request.fast)
 
 
 def _asked_name(request: Request, answering: str) -> str:

@@ -81,6 +81,7 @@ class Compaction:
         self.problem: str | None = None
         """Why nothing has changed, for the user."""
         self._cost: float | None = 0.0
+        self._is_fast = False
         self.cancelled = False
         """The user has rejected the summary."""
         self.messages: tuple[Message, ...] = ()
@@ -175,6 +176,7 @@ class Compaction:
 
     def _count(self, event: ev.Event) -> None:
         if isinstance(event, ev.UsageReported):
+            self._is_fast = event.usage.fast
             known = self._cost is not None and event.cost_usd is not None
             self._cost = (self._cost or 0.0) + (event.cost_usd or 0.0) if known else None
 
@@ -233,8 +235,12 @@ class Compaction:
             kept=kept,
             dropped=dropped,
             added=added,
-            turn_usd_before=self._dependencies.price(self._model, Usage(cache_read_input_tokens=before)),
-            turn_usd_after=self._dependencies.price(self._model, Usage(cache_read_input_tokens=after)),
+            turn_usd_before=self._dependencies.price(
+                self._model, Usage(cache_read_input_tokens=before, fast=self._is_fast)
+            ),
+            turn_usd_after=self._dependencies.price(
+                self._model, Usage(cache_read_input_tokens=after, fast=self._is_fast)
+            ),
         )
 
     def _take(self, answer: Answer) -> None:

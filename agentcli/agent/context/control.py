@@ -120,7 +120,7 @@ class ContextControl:
         """How full the context is and what the next request will cost."""
         limits, view = self._context_limits(), self._view
         tokens = view.estimate(self._log.messages, limits.overhead)
-        price = self._settings.catalog.get(self._answering(self._settings.profile)).price
+        price = self._settings.price_of(self._settings.profile, self._answering(self._settings.profile))
         return estimate_outlook(tokens, limits, price, self._cached(self._settings.profile))
 
     def prepare(self) -> None:
@@ -132,7 +132,7 @@ class ContextControl:
 
     def price_of_change(self, profile: Profile) -> ChangePrice:
         """Price of the tokens that are billed again if the next request uses this profile instead of the active one."""
-        price = self._settings.catalog.get(self._answering(profile)).price
+        price = self._settings.price_of(profile, self._answering(profile))
         tokens = self._view.estimate(self._log.messages, self._context_limits().overhead)
         return price_of_change(self._cached(self._settings.profile), self._cached(profile), price, tokens)
 
@@ -143,7 +143,7 @@ class ContextControl:
     def _cached(self, profile: Profile) -> ExpectedCache:
         """The part of the next request that is cached, if it is sent with this profile."""
         watch, now = self._watch, self._clock.monotonic()
-        setup = Setup(self._answering(profile), profile.effort, profile.thinking)
+        setup = Setup(self._answering(profile), profile.effort, profile.thinking, profile.fast)
         tokens = watch.expected(setup, now, self._requests.overhead_tokens())
         reach: CacheReach = "nothing" if not tokens else "head" if tokens < watch.cached_tokens else "sent"
         if self._intact[0] == self._log.last_reply_id:

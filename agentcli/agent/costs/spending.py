@@ -351,7 +351,9 @@ class Spending:
         bare = replace(usage, output_tokens=0, web_search_requests=0)
         whole = self._price(model, bare) or 0.0
         unread = replace(bare, input_tokens=usage.input_tokens + read, cache_read_input_tokens=0)
-        input_rate = (self._price(model, Usage(input_tokens=usage.prompt_tokens)) or 0.0) / usage.prompt_tokens
+        input_rate = (
+            self._price(model, Usage(input_tokens=usage.prompt_tokens, fast=usage.fast)) or 0.0
+        ) / usage.prompt_tokens
         again = max(0.0, (self._price(model, unread) or 0.0) - input_rate * read)
         read_cost = max(0.0, whole - again)
         new_rate = again / billed if billed else 0.0
@@ -482,5 +484,5 @@ class StepSavings:
         if self._price(model, usage) is None:
             self.priced = False
         self._rebilled = self._rebilled.adding(
-            model, tokens, long_lived=long_lived, broken=True, prompt=usage.prompt_tokens
+            model, tokens, long_lived=long_lived, broken=True, prompt=usage.prompt_tokens, fast=usage.fast
         )

@@ -44,6 +44,7 @@ def _options(parsed: Parsed, cwd: Path) -> Options:
         model=_not_empty(parsed, "model", "--model"),
         fallback_models=parsed.get("fallback_model", ()),
         effort=parsed.get("effort"),
+        fast=parsed.get("fast"),
         thinking=parsed.get("thinking"),
         max_thinking_tokens=parsed.get("max_thinking_tokens"),
         max_turns=parsed.get("max_turns"),

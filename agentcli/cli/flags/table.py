@@ -137,6 +137,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--model", MODEL, "Model name or alias (opus, sonnet, haiku).", "text", "MODEL"),
     Flag("--fallback-model", MODEL, "Models to try in order when the first is overloaded.", "names", "A,B"),
     Flag("--effort", MODEL, "Effort level of the model.", "choice", "LEVEL", EFFORTS),
+    Flag("--fast", MODEL, "Use fast mode: higher speed at a higher price, for models that have it."),
     Flag("--thinking", MODEL, "Thinking mode of the model.", "choice", "MODE", THINKING_MODES),
     Flag("--max-thinking-tokens", MODEL, "Thinking budget for --thinking enabled.", "integer", "N", minimum=0),
     Flag("--max-turns", MODEL, "Stop after N model replies.", "integer", "N", minimum=1),

@@ -41,7 +41,14 @@ class ModelInfo:
     task_budget: bool = False
     tool_references: bool = False
     """Whether tool results may load deferred tools by `tool_reference` blocks."""
+    fast_price: Price | None = None
+    """Price in fast mode; None: the model has no fast mode."""
+    fast_needs_beta: bool = False
     known: bool = True
+
+    def price_at(self, *, fast: bool) -> Price | None:
+        """The price at this speed; None: unknown."""
+        return self.fast_price if fast else self.price
 
     @property
     def always_thinks(self) -> bool:
@@ -65,22 +72,28 @@ def _model(id: str, price: Price | None, **rest: Any) -> ModelInfo:
     return ModelInfo(id=id, price=price, **{**usual, **rest})
 
 
+_FAST_FACTOR = 2
+"""Fast mode costs twice as much, also for the cache. For Opus 5.5 from a third-party blog, for Opus 5 and 4.8 from
+third-party price tables that agree (2026-11)."""
+_OPUS_5_5 = Price.of(4, 20, cache_read=0.2, cache_write_5m=5, cache_write_1h=8)
+_OPUS_5 = Price.of(5, 25)
 _HAIKU_SMALL_PROMPT = 100 * _K
 _MODELS: tuple[ModelInfo, ...] = (
     _model("claude-fable-5-2", Price.of(8, 40), thinking=_ALWAYS),
     _model("claude-fable-5-1", Price.of(10, 50), thinking=_ALWAYS),
     _model(
         "claude-opus-5-5",
-        Price.of(4, 20, cache_read=0.2, cache_write_5m=5, cache_write_1h=8),
+        _OPUS_5_5,
         thinking=_ALWAYS,
         default_effort="medium",
+        fast_price=_OPUS_5_5.times(_FAST_FACTOR),
     ),
     _model("claude-sonnet-5-5", Price.of(2, 10)),
     _model(
         "claude-haiku-5-5",
         Price.of(0.1, 0.5, above_tokens=_HAIKU_SMALL_PROMPT, above=Price.of(0.5, 2.5)),
     ),
-    _model("claude-opus-5", Price.of(5, 25)),
+    _model("claude-opus-5", _OPUS_5, fast_price=_OPUS_5.times(_FAST_FACTOR), fast_needs_beta=True),
     _model("claude-sonnet-5", Price.of(2, 10)),
     _model(
         "claude-haiku-4-5",
@@ -95,7 +108,7 @@ _MODELS: tuple[ModelInfo, ...] = (
     # Prices of older models: from third-party price tables that agree (2026-11), not from the vendor's page.
     _model("claude-fable-5", Price.of(10, 50), thinking=_ALWAYS),
     _model("claude-mythos-5", Price.of(10, 50), thinking=_ALWAYS),
-    _model("claude-opus-4-8", Price.of(5, 25)),
+    _model("claude-opus-4-8", _OPUS_5, fast_price=_OPUS_5.times(_FAST_FACTOR), fast_needs_beta=True),
     _model("claude-opus-4-7", Price.of(5, 25)),
     _model(
         "claude-opus-4-6",
@@ -215,6 +228,10 @@ class Catalog:
         self._listed[self.resolve(model)] = (window, min(max_output or UNKNOWN_MAX_OUTPUT, window // 2))
         self._found.clear()
 
+    def fast_ids(self) -> list[str]:
+        """Models with a fast mode."""
+        return [name for name in self.known_ids() if self.get(name).fast_price is not None]
+
     def known_ids(self) -> tuple[str, ...]:
         return (*_BY_ID, *(name for name in self._overrides if name not in _BY_ID))
 
@@ -234,9 +251,10 @@ def _overridden(info: ModelInfo, override: Mapping[str, Any]) -> ModelInfo:
     references = override.get("toolReferences")
     if isinstance(references, bool):
         changes["tool_references"] = references
-    price = _price(override.get("price"))
-    if price is not None:
-        changes["price"] = price
+    for key, name in (("price", "price"), ("fastPrice", "fast_price")):
+        price = _price(override.get(key))
+        if price is not None:
+            changes[name] = price
     return replace(info, **changes)
 
 
@@ -260,6 +278,11 @@ def _price(data: object) -> Price | None:
     return Price.of(
         numbers["input"], numbers["output"], **{names[key]: value for key, value in numbers.items() if key in names}
     )
+
+
+def no_fast_mode(catalog: Catalog, info: ModelInfo) -> str:
+    """The sentence for a model without fast mode."""
+    return f"{info.id} has no fast mode. Models that have it: {', '.join(catalog.fast_ids())}."
 
 
 def nearest_effort(info: ModelInfo, wanted: Effort) -> tuple[Effort | None, str | None]:

@@ -8,7 +8,7 @@ Never sends temperature, top_p or top_k (the API refuses them).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -26,6 +26,7 @@ from agentcli.providers.requests.deferred_tools import (
 from agentcli.providers.requests.encode import BodyMessages
 
 TASK_BUDGET_BETA = "task-budgets-2026-03-13"
+FAST_BETA = "fast-mode-2026-02-01"
 MIN_THINKING_BUDGET = 1024
 USUAL_THINKING_BUDGET = 4096
 """Default thinking budget. Not a share of the output limit: that is raised for some requests of a conversation (after a
@@ -46,11 +47,15 @@ class Feature(StrEnum):
     CACHE_CONTROL = "cache_control"
     TOOL_CHOICE = "tool_choice"
     DEFERRED_TOOLS = "deferred tools"
+    FAST_MODE = "fast mode"
+
+
+REQUESTED_FEATURES = (Feature.FAST_MODE,)
+"""Features that are sent only because the user turned them on."""
 
 
 def build_body(request: Request, info: ModelInfo, dropped: Collection[Feature] = ()) -> tuple[Json, tuple[str, ...]]:
     """The body, and the beta features for the header."""
-    betas: list[str] = []
     caching = Feature.CACHE_CONTROL not in dropped
     system: list[Json] = [{"type": "text", "text": part} for part in request.system if part.strip()]
     used = 0
@@ -90,13 +95,21 @@ def build_body(request: Request, info: ModelInfo, dropped: Collection[Feature] =
         body["thinking"] = thinking
         max_tokens = min(request.max_tokens + thinking.get("budget_tokens", 0), info.max_output)
     output_config = _output_config(request, info, dropped)
-    if "task_budget" in output_config:
-        betas.append(TASK_BUDGET_BETA)
     if output_config:
         body["output_config"] = output_config
+    if request.fast and info.fast_price is not None and Feature.FAST_MODE not in dropped:
+        body["speed"] = "fast"
     body["max_tokens"] = max_tokens
     body["stream"] = True
-    return body, tuple(betas)
+    return body, tuple(_betas(body, info))
+
+
+def _betas(body: Json, info: ModelInfo) -> Iterator[str]:
+    """The beta features of a body."""
+    if "task_budget" in body.get("output_config", {}):
+        yield TASK_BUDGET_BETA
+    if "speed" in body and info.fast_needs_beta:
+        yield FAST_BETA
 
 
 def _thinking(request: Request, info: ModelInfo, dropped: Collection[Feature]) -> Json | None:
@@ -187,6 +200,7 @@ def _marked(message: Json) -> Json | None:
 
 _BLAME: tuple[tuple[Feature, re.Pattern[str]], ...] = (
     (Feature.CACHE_CONTROL, lazy_pattern(r"cache[_ ]control|ephemeral|prompt caching", re.IGNORECASE)),
+    (Feature.FAST_MODE, lazy_pattern(r"\bspeed\b|fast[_ -]mode", re.IGNORECASE)),
     (Feature.TASK_BUDGET, lazy_pattern(r"task[_ -]budget|anthropic-beta|\bbetas?\b", re.IGNORECASE)),
     (Feature.EFFORT, lazy_pattern(r"\beffort\b", re.IGNORECASE)),
     (Feature.THINKING_DISPLAY, lazy_pattern(r"\bdisplay\b|summarized", re.IGNORECASE)),
@@ -254,6 +268,8 @@ def _sent_features(body: Json) -> set[Feature]:
         sent.add(Feature.CACHE_CONTROL)
     if uses_references(body):
         sent.add(Feature.DEFERRED_TOOLS)
+    if "speed" in body:
+        sent.add(Feature.FAST_MODE)
     return sent
 
 
@@ -273,6 +289,7 @@ DROPPED_TEXT: dict[Feature, str] = {
     Feature.CACHE_CONTROL: "The endpoint does not support prompt caching",
     Feature.TOOL_CHOICE: "The endpoint does not support turning tools off",
     Feature.DEFERRED_TOOLS: "The endpoint does not support deferred tools",
+    Feature.FAST_MODE: "The server refused fast mode",
 }
 
 

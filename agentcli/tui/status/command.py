@@ -50,6 +50,7 @@ def payload(facts: Facts, folder: str, version: str) -> Json:
         "workspace": {"current_dir": folder, "project_dir": folder, "branch": facts.branch},
         "model": {"id": facts.model, "display_name": facts.model.removeprefix("claude-")},
         "effort": facts.effort,
+        "fast_mode": facts.fast,
         "permission_mode": facts.mode,
         "cost": {
             "total_cost_usd": facts.cost_usd,

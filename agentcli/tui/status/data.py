@@ -109,6 +109,7 @@ def facts_of(engine: Engine, branch: str, agents: int = 0) -> Facts:
     return Facts(
         model=info.id,
         effort=engine.effort or info.default_effort or "",
+        fast=engine.is_fast,
         mode=engine.permissions.mode.value,
         context_tokens=outlook.tokens,
         context_window=outlook.window,

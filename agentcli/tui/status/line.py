@@ -87,6 +87,7 @@ _SHORTEN = (
     ("cost", 1),
     ("servers", 2),
     ("effort", 2),
+    ("speed", 1),
     ("agents", 1),
     ("cost", 2),
     ("tasks", 1),
@@ -162,6 +163,7 @@ def _parts(facts: Facts, palette: Palette) -> list[StatusPart]:
     parts = (
         _model(facts, palette),
         _words("effort", (f"{effort} effort", effort), muted) if effort else None,
+        _words("speed", ("fast",), palette.accent) if facts.fast else None,
         _mode(facts, palette),
         _context(facts, palette),
         _cost(facts, palette),
