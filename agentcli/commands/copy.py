@@ -13,7 +13,8 @@ from agentcli.core.text.plaintext import plain_text
 from agentcli.core.text.plural import counted
 
 MANUAL = Manual(
-    "Copies Markdown, without gutters and line wraps. Over ssh, the terminal sets the clipboard.",
+    "Copies Markdown, without gutters and line wraps. Over ssh, the terminal sets the clipboard, if it allows that; in "
+    "tmux its buffer is set too.",
     (
         ("/copy", "copy the last answer"),
         ("/copy 2", "copy the second last answer"),

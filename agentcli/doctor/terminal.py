@@ -84,7 +84,7 @@ def clipboard(context: CheckContext) -> Iterator[Finding]:
         return
     advice = ""
     if facts.tmux:
-        advice = "tmux passes it on with: set -g set-clipboard on"
+        advice = "The tmux buffer is set too. tmux passes it on unless set-clipboard is off."
     elif facts.name in ("vte", "apple", "unknown") and not facts.ssh:
         programs = "wl-copy" if facts.wayland else "xclip or xsel" if facts.x11 else ""
         advice = f"If copying does not work: install {programs}." if programs else ""

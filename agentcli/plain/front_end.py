@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentcli.commands.front_end import Choice, FrontEnd, Unavailable
 from agentcli.core.errors import AgentError
 from agentcli.core.text.plaintext import plain_text
-from agentcli.core.text.plural import counted
 from agentcli.plain.output.pieces import TextLine, TextStyle, prose
 from agentcli.plain.prompt.reader import QuitRequested
 
@@ -92,10 +90,7 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"
         self._plain.session.note(text)
 
     async def copy(self, text: str) -> str:
-        data = base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
-        if not self._plain.copy(f"\x1b]52;c;{data}\x07"):
-            raise AgentError("This terminal has no clipboard. Select the text to copy it.")
-        return f"Copied {counted(len(text), 'character')} through the terminal (OSC 52)."
+        return await self._plain.copy(text)
 
     async def edit(self, text: str) -> str:
         return await self._plain.session.edit(text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -341,10 +342,13 @@ class Plain:
         """Save the prompt's text, so that it survives any end of the program."""
         self._drafts.changed(lambda: Draft(text))
 
-    def copy(self, data: str) -> bool:
-        if not self._bare:
-            self._sink(data)
-        return not self._bare
+    async def copy(self, text: str) -> str:
+        """Copy text. Returns a sentence that says how, or why not."""
+        from agentcli.core.terminal import Terminal
+        from agentcli.interactive.clipboard import copy
+
+        terminal = Terminal.from_environ(self._start.environ, sys.platform)
+        return await copy(text, terminal, self._sink, (self._start.cwd,))
 
     def _servers(self) -> McpServers | None:
         engine = self.session.engine

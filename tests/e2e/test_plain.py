@@ -355,7 +355,7 @@ async def test_slash_commands_and_shell_lines_with_their_progress_work_in_plain_
         await app.wait_for("the answer")
         await prompted(app)
         await app.submit("/copy")
-        await app.wait_for("Last answer: Copied 10 characters through the terminal")
+        await app.wait_for("Last answer: Sent 10 characters to the terminal's clipboard")
         assert b"\x1b]52;c;dGhlIGFuc3dlcg==\x07" in app.raw
         await app.submit("/exit")
         assert await app.end() == 0
@@ -549,7 +549,7 @@ async def test_a_dumb_terminal_gets_plain_mode_without_escape_bytes(tmp_path: Pa
         await asyncio.wait_for(server.client_closed(), 5)
         await prompted(app)
         await app.submit("/copy")
-        await app.wait_for("This terminal has no clipboard.")
+        await app.wait_for("this terminal has no clipboard.")
         await app.press("ctrl+d")
         assert await app.end() == 0
         assert (app.work / "it").exists()

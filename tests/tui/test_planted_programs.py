@@ -14,13 +14,13 @@ from agentcli.cli.flags.parse import parse
 from agentcli.cli.main import _environment_of_programs
 from agentcli.core.errors import AgentError
 from agentcli.core.terminal import Terminal
+from agentcli.interactive.clipboard import copy
 from agentcli.interactive.drafts.editor import NotWritten, editor_command
 from agentcli.plain.prompt.prompt_reader import edited_outside
 from agentcli.providers.credentials import KeyHelper
 from agentcli.tui.model import Facts
 from agentcli.tui.prompt.paste import read_clipboard
 from agentcli.tui.startup.preferences import load_preferences
-from agentcli.tui.terminal import capabilities
 
 NAMES = ("jq", "cat", "git", "less", "tr", "sh", "python3", "nano", "vim", "vi", "xclip", "wl-copy", "wl-paste", "head")
 
@@ -134,7 +134,7 @@ async def test_the_clipboard_s_programs_are_not_those_of_the_project(
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("SSH_TTY", raising=False)
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
-    said = await capabilities.copy("text", Terminal.from_environ(given, "linux"), lambda _text: None, (project.work,))
+    said = await copy("text", Terminal.from_environ(given, "linux"), lambda _text: None, (project.work,))
     assert "with wl-copy" in said or "with xclip" in said
     assert (project.home / "copied").read_text() == "text"
     assert "secret" not in seen.read_text()

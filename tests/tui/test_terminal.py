@@ -12,10 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.core.terminal import Terminal
+from agentcli.interactive.clipboard import LARGEST_CLIPBOARD, clipboard, copy
 from agentcli.tui.terminal.capabilities import (
-    LARGEST_CLIPBOARD,
-    clipboard,
-    copy,
     notification,
     pop_title,
     progress,
@@ -156,14 +154,40 @@ def test_copying_uses_a_program_of_the_desktop(tmp_path: Path) -> None:
 def test_copying_over_ssh_goes_through_the_terminal(tmp_path: Path) -> None:
     path = program(tmp_path, "wl-copy", "exit 0")
     said, written = copied("a", terminal(WAYLAND_DISPLAY="w", SSH_TTY="/dev/pts/1", PATH=path))
-    assert said == "Copied 1 character through the terminal (OSC 52)."
+    assert said == "Sent 1 character to the terminal's clipboard (OSC 52), which does not confirm it."
     assert written == "\x1b]52;c;YQ==\x07"
+
+
+@pytest.mark.parametrize("version", ["3.4", "2.9"])
+def test_in_tmux_its_own_buffer_is_set_and_the_rest_is_not_claimed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setenv("TMUX", "/tmp/tmux-0/default,1,0")
+    refuses = '[ "$2" = -w ] && exit 1; ' if version == "2.9" else ""
+    path = program(tmp_path, "tmux", f'{refuses}echo "$TMUX $*" > {tmp_path}/call; cat > {tmp_path}/buffer')
+    said, written = copied("日本", terminal(TMUX="x", SSH_TTY="/dev/pts/1", PATH=path))
+    assert said == (
+        "Copied 2 characters to the tmux buffer. Also sent to the terminal's clipboard, which does not confirm it."
+    )
+    assert (tmp_path / "buffer").read_text() == "日本"
+    call = "load-buffer -w -" if version == "3.4" else "load-buffer -"
+    assert (tmp_path / "call").read_text() == f"/tmp/tmux-0/default,1,0 {call}\n"
+    assert bool(written) is (version == "2.9"), "a newer tmux passes it on itself"
+
+
+def test_without_the_tmux_program_the_sequence_is_sent_with_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMUX", "x")
+    said, written = copied("a", terminal(TMUX="x", PATH=str(tmp_path)))
+    assert said.endswith("which does not confirm it. For tmux: set -g set-clipboard on.")
+    assert written
 
 
 def test_a_failing_program_falls_back_to_the_terminal(tmp_path: Path) -> None:
     path = program(tmp_path, "xclip", "exit 1")
     said, written = copied("a", terminal(DISPLAY=":0", PATH=f"{tmp_path}:{path.split(':')[0]}"))
-    assert said == "Copied 1 character through the terminal (OSC 52)."
+    assert said == "Sent 1 character to the terminal's clipboard (OSC 52), which does not confirm it."
     assert written
 
 

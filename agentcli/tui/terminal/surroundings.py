@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agentcli.core.terminal import Terminal
 from agentcli.core.text.plaintext import plain_line
+from agentcli.interactive.clipboard import copy
 from agentcli.tui.terminal import capabilities as term
 
 
@@ -39,4 +40,4 @@ class Surroundings:
 
     async def copy(self, text: str) -> str:
         """Copy text. Return a sentence that says how, or why not."""
-        return await term.copy(text, self.terminal, self._write, (self._folder,))
+        return await copy(text, self.terminal, self._write, (self._folder,))
