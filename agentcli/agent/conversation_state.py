@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.background_commands import BackgroundCommands
@@ -14,6 +15,7 @@ from agentcli.agent.costs.costs import Costs
 from agentcli.agent.costs.spending import Spending
 from agentcli.agent.engine_setup import EngineSetup, recall_front, resume_watch
 from agentcli.agent.file_changes import FileChanges
+from agentcli.agent.live_files import LiveFiles
 from agentcli.agent.plugins.active_parts import Owned
 from agentcli.agent.ports import END_SECONDS, Attachments, Hooks
 from agentcli.agent.profile import ModelSettings, price_of
@@ -27,20 +29,21 @@ from agentcli.agent.subagents.updates import AgentList, AgentReports
 from agentcli.agent.updates.attachments import Composite, UserNotes
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortSignal
-from agentcli.core.aio import cancel_and_wait, in_thread, start_task
-from agentcli.core.messages import Json
+from agentcli.core.aio import cancel_and_wait, start_task
+from agentcli.core.messages import Json, Message
 from agentcli.tools.base import Tool
 from agentcli.tools.planning.todowrite import todos_from
 from agentcli.tools.registry import Registry
 
 if TYPE_CHECKING:
     from agentcli.agent.mcp.notices import ServerNotices
-    from agentcli.agent.mcp.offer import McpOffer
+    from agentcli.agent.mcp.offer import McpOffer, OfferLimits
     from agentcli.agent.mcp.server_questions import ServerQuestions
     from agentcli.hooks.runner import HookRunner
+    from agentcli.mcp.servers import McpServers
 
 
-def _offer_for(setup: EngineSetup, loaded: LoadedTools) -> McpOffer | None:
+def _offer_for(setup: EngineSetup, loaded: LoadedTools, log: Sequence[Message]) -> McpOffer | None:
     if setup.mcp is None:
         return None
     from agentcli.agent.mcp.offer import McpOffer, OfferLimits
@@ -48,7 +51,7 @@ def _offer_for(setup: EngineSetup, loaded: LoadedTools) -> McpOffer | None:
     def refuses(name: str) -> bool:
         return setup.permissions.policy.refuses_always(name)
 
-    return McpOffer(setup.mcp, setup.mcp_limits or OfferLimits(), refuses, loaded, setup.log)
+    return McpOffer(setup.mcp, setup.mcp_limits or OfferLimits(), refuses, loaded, log)
 
 
 class ConversationState:
@@ -62,7 +65,7 @@ class ConversationState:
         self._registry = setup.registry
         """With the tools of plugins, without those of MCP servers."""
         self.loaded_tools = LoadedTools(lambda model: setup.catalog.get(model).tool_references)
-        self.offer = _offer_for(setup, self.loaded_tools)
+        self.offer = _offer_for(setup, self.loaded_tools, setup.log)
         """The tools of MCP servers; None: there are no servers."""
         self._plugin_tools: Sequence[Tool] | None = None
         self._plugin_hooks: Sequence[Owned] = ()
@@ -80,6 +83,8 @@ class ConversationState:
         """Abort controller of the running submission."""
         self.is_model_working = False
         """Whether the running submission is more than a command of the user's."""
+        self.is_answering = False
+        """Whether a prompt is answered, with the settings that it began with."""
         self.first_mode = setup.permissions.mode
         self.interactive = setup.interactive
         """Whether a user can answer questions."""
@@ -119,7 +124,9 @@ class ConversationState:
         self.use_hooks(setup.extensions.hooks)
         self.server_questions = self._bind_servers()
         """Questions of MCP servers to the user; None: there are no servers."""
-        self._reported_problems: set[str] = set()
+        self.live_files = LiveFiles(self)
+        if setup.plugins is not None:
+            setup.plugins.is_answering = lambda: self.is_answering
         self._detached: set[asyncio.Task[None]] = set()
         self._detached_hooks: set[asyncio.Task[None]] = set()
 
@@ -223,6 +230,14 @@ class ConversationState:
 
         return (McpUpdates(self.offer, self.use_servers, self.setup.ids, self.setup.view.messages),)
 
+    def add_servers(self, servers: McpServers, limits: OfferLimits) -> None:
+        """Give a session without MCP servers its first ones. Their tools are deferred; if a request was sent already,
+        the search for them changes the prefix of the next one."""
+        self.setup = replace(self.setup, mcp=servers, mcp_limits=limits)
+        self.offer = _offer_for(self.setup, self.loaded_tools, self.log.messages)
+        self.attachments = Composite(*self._server_updates(), self.attachments)
+        self.server_questions = self._bind_servers()
+
     def use_servers(self) -> None:
         """Decide which tools of MCP servers the next request has. Tools that arrive later are deferred so that the
         prefix stays unchanged, unless the settings turn that off."""
@@ -273,27 +288,11 @@ class ConversationState:
         else:
             setup.watch.explain("a plugin was changed")
 
-    async def refresh_definitions(self) -> None:
-        """Read definition files and plugins again. The first look is in a thread; later ones cost a stat per file."""
-        definitions, plugins = self.setup.definitions, self.setup.plugins
-        if definitions is not None and definitions.loaded:
-            definitions.refresh()
-        elif definitions is not None:
-            await in_thread(definitions.refresh)
-        if plugins is not None and plugins.is_stale():
-            await plugins.refresh()
-
-    def take_definition_problems(self) -> list[ev.NoticeRaised]:
-        """What is wrong in definition files, each problem once."""
-        definitions = self.setup.definitions
-        found = [str(problem) for problem in definitions.problems] if definitions is not None else []
-        new = [text for text in found if text not in self._reported_problems]
-        # An error that was fixed and comes back is reported again.
-        self._reported_problems = set(found)
-        return [ev.NoticeRaised(text=text, level="warning", code="definitions") for text in new]
+    def add_notices(self, notices: Iterable[ev.NoticeRaised]) -> None:
+        self._notices += notices
 
     def take_notices(self) -> list[ev.NoticeRaised]:
-        """Notices of the start, for the first caller: a front end or the first submission."""
+        """Notices of the start and of reloaded settings, for the first caller: a front end or a submission."""
         notices, self._notices = self._notices, []
         return notices
 
@@ -358,5 +357,6 @@ class ConversationState:
             if self.session_hooks is not None:
                 await cancel_and_wait([self.session_hooks])
             await cancel_and_wait(list(self._detached))
+            await self.live_files.aclose()
             await self.log.aclose()
             await self.hooks.aclose()

@@ -73,8 +73,8 @@ class Engine:
         self.question = state.question
         self.take_notices = state.take_notices
         self.cancel_hooks = state.cancel_hooks
-        self.refresh_definitions = state.refresh_definitions
-        self.take_definition_problems = state.take_definition_problems
+        self.live_files = state.live_files
+        """Settings, definitions and plugins as their files are now."""
 
     # -------------------------------------------------------------------------------------------------------- state
 
@@ -205,18 +205,6 @@ class Engine:
         """The output style of this session; "" for the default one."""
         return self._state.setup.output_style
 
-    async def wait_for_definitions(self, version: int) -> list[ev.NoticeRaised]:
-        """Wait until files with commands, skills, agents or output styles have changed since this version of the
-        library, and load them; returns notices about errors in them. Never returns if the files are not watched; cancel
-        it."""
-        from agentcli.agent.updates.definition_watch import wait_for_definitions
-
-        if self.definitions is None or not self._state.setup.watches_definitions:
-            await asyncio.Event().wait()
-        assert self.definitions is not None
-        await wait_for_definitions(self.definitions, version)
-        return self.take_definition_problems()
-
     def instruction_files(self) -> tuple[InstructionFile, ...]:
         """The instruction files that apply everywhere in the project, as they are now. Blocking."""
         files = self._state.setup.instruction_files
@@ -255,12 +243,12 @@ class Engine:
     @property
     def previews_compaction(self) -> bool:
         """Whether `/compact` waits for the user's approval of the summary."""
-        return self.interactive and self._state.setup.tuning.compact_preview
+        return self.interactive and self._state.settings.tuning.compact_preview
 
     @property
     def confirm_cost_above(self) -> float:
         """Dollars above which a change that invalidates the prompt cache needs a confirmation."""
-        return self._state.setup.tuning.confirm_cost_above
+        return self._state.settings.tuning.confirm_cost_above
 
     @property
     def sandbox(self) -> str:
@@ -484,7 +472,7 @@ class Engine:
     async def warm(self) -> None:
         """Do ahead of time what makes the first request and the first change slow."""
         setup = self._state.setup
-        await self.refresh_definitions()
+        await self.live_files.refresh()
         self._state.use_plugins()
         self._state.begin_session()
         if setup.mcp is not None and setup.link is None:
@@ -496,16 +484,8 @@ class Engine:
 
     async def reread(self) -> None:
         """Read settings, hooks, definitions, plugins, MCP servers and permission rules again, as trust allows now."""
-        state, setup = self._state, self._state.setup
-        if setup.reread is None:
-            return
-        before, hooks = state.hooks, await in_thread(setup.reread)
-        state.use_hooks(hooks)
-        await before.aclose()
-        setup.permissions.read_again()
-        await self.refresh_definitions()
-        if setup.reread_servers is not None:
-            await setup.reread_servers()
+        await self.live_files.refresh_settings(force=True)
+        await self.live_files.refresh()
 
     async def aclose(self, reason: str = "other", *, ends_servers: bool = True) -> None:
         """End what runs beside submissions, close connections and the session file. `reason`: clear, resume, exit or

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from agentcli.agent.cache.fingerprint import Front
 from agentcli.agent.cache.watch import CacheWatch, Setup
@@ -27,11 +27,13 @@ from agentcli.core.usage import Totals
 from agentcli.definitions.library import Library
 from agentcli.memory.instructions import InstructionFiles
 from agentcli.memory.notes import Notes
+from agentcli.permissions.late_policy import LatePolicy
 from agentcli.providers.base import Provider
 from agentcli.providers.models.catalog import Catalog
 from agentcli.session.base import Store
 from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import Registry
+from agentcli.tools.shell.environment import PassedVariables
 
 if TYPE_CHECKING:
     from agentcli.agent.mcp.offer import OfferLimits
@@ -43,6 +45,62 @@ LateSystem = Callable[[], Callable[[], tuple[str, ...]]]
 
 
 CHANGED_BEFORE = "old content was dropped, restored or shortened before the session was closed"
+
+
+@frozen
+class Reloaded:
+    """What the settings say now."""
+
+    hooks: Hooks | None
+    """None: they are unchanged."""
+    policy: LatePolicy
+    """The rules."""
+    tuning: Tuning
+    max_turns: int | None
+    passed: PassedVariables
+    environ: Mapping[str, str]
+    """Environment of commands."""
+    changed: frozenset[str] = frozenset()
+    """Names of the settings whose values have changed."""
+    notices: tuple[ev.NoticeRaised, ...] = ()
+
+
+@frozen
+class Inactive:
+    """Something that is configured but not active."""
+
+    kind: Literal["hook", "rule", "setting"]
+    name: str
+    """A hook's event, or the name of a setting."""
+    text: str
+    """A hook's command, a rule, or a setting's value."""
+    source: str
+    reason: str
+    """Why it is not active, and what to do."""
+    matcher: str = ""
+    is_due: bool = False
+    """Whether it applies later without anything being done."""
+
+
+class Configuration(Protocol):
+    """The configuration files of a session."""
+
+    def paths(self) -> Sequence[str]: ...
+
+    def is_stale(self) -> bool:
+        """Whether a file has changed since the last `read`. Costs a `stat` per file."""
+
+    def read(self) -> Reloaded:
+        """Read all files again. Blocking. Raises `AgentError` if they cannot be used at all."""
+
+    async def update_servers(self, servers: McpServers | None) -> tuple[McpServers | None, list[str]]:
+        """Start new MCP servers and stop removed ones, as last read. Returns the servers, new ones if there were none,
+        and notices. Raises `AgentError`."""
+
+    def server_limits(self) -> OfferLimits: ...
+
+    def inactive(self) -> list[Inactive]:
+        """What is configured but not active. Blocking."""
 
 
 @frozen
@@ -108,15 +166,12 @@ class EngineSetup:
     """Limits on which of the servers' tools are offered; None: all are."""
     session_source: str = "startup"
     """startup, resume or clear: for SessionStart hooks."""
-    reread: Callable[[], Hooks] | None = None
-    """Read the settings again, reload the definitions that trust allows, and build the hooks again. Blocking. None:
-    settings are read once."""
-    reread_servers: Callable[[], Awaitable[None]] | None = None
-    """Read the configured MCP servers again, and start or stop them as trust allows. None: they are read once."""
+    configuration: Configuration | None = None
+    """The files of settings, hooks and MCP servers; None: they are read once."""
     output_style: str = ""
     """Name of the output style in the system prompt; "" for the default one."""
     watches_definitions: bool = False
-    """Whether changes of definition files are also noticed between submissions."""
+    """Whether changes of settings, definitions and plugins are also noticed between submissions."""
     agents: AgentSetup | None = None
     """Configuration of sub-agents; None: there are none."""
     link: ParentLink | None = None

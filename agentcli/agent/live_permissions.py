@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 BEHAVIORS: tuple[Behavior, ...] = ("deny", "ask", "allow")
 EDITABLE: tuple[SaveTo, ...] = ("session", "local", "project", "user")
 _SESSION = "this session"
-_POLL_SECONDS = 2.0
-"""Interval between checks: three `stat` calls are cheaper than a watcher, and find files in folders that do not exist
-yet."""
 
 
 @frozen
@@ -45,10 +42,12 @@ class RuleEntry:
     count: int = 0
     last: float | None = None
     """Time of its last decision, in seconds since the epoch."""
+    inactive: str = ""
+    """Why it has no effect; "" if it is active."""
 
     @property
     def editable(self) -> bool:
-        return self.scope in EDITABLE
+        return self.scope in EDITABLE and not self.inactive
 
 
 class LivePermissions:
@@ -243,35 +242,32 @@ class LivePermissions:
         signature = self._signature()
         if signature == self._seen:
             return False
+        self.reload()
+        return True
+
+    def reload(self, fresh: LatePolicy | None = None) -> None:
+        """Use the rules of the settings files as they are now, and report what has changed. `fresh`: a policy that was
+        just built from them."""
         before = self.policy
-        self.read_again()
+        self.read_again(fresh)
         if text := _changes(before, self.policy):
             self._notices.append(text)
-        return True
 
     def take_notice(self) -> str | None:
         return self._notices.pop(0) if self._notices else None
 
-    async def wait_for_notice(self) -> str:
-        """Wait until a settings file has changed the rules; returns a description. For use between submissions; cancel
-        it."""
-        while True:
-            self.refresh()
-            if (text := self.take_notice()) is not None:
-                return text
-            await asyncio.sleep(_POLL_SECONDS)
-
-    def read_again(self) -> None:
-        """Load the settings files, whether they have changed or not."""
-        # Taken before reading, so that a change in between is found the next time.
-        self._seen = self._signature()
+    def read_again(self, fresh: LatePolicy | None = None) -> None:
+        """Load the settings files, whether they have changed or not. `fresh` as for `reload`."""
         if self._reread is None:
             return
-        try:
-            fresh = self._reread()
-        except AgentError as error:
-            self._notices.append(f"Permission rules could not be reloaded, the old ones apply: {error}")
-            return
+        if fresh is None:
+            # Taken before reading, so that a change in between is found the next time.
+            self._seen = self._signature()
+            try:
+                fresh = self._reread()
+            except AgentError as error:
+                self._notices.append(f"Permission rules could not be reloaded, the old ones apply: {error}")
+                return
         # The running sandbox does not hide the files of a new deny rule.
         hidden = self.policy.hidden_from_commands if set(fresh.deny) <= set(self.policy.deny) else None
         policy = replace(

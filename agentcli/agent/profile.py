@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from agentcli.agent.loop_state import Limits
 from agentcli.agent.ports import ContextLimits
@@ -80,6 +81,15 @@ class ModelSettings:
         self._context_limits: tuple[Profile, ModelInfo, ContextLimits] | None = None
         """The last computed limits, with the profile and model that they follow from."""
         self._limits: tuple[Profile, ModelInfo, Limits] | None = None
+
+    @property
+    def tuning(self) -> Tuning:
+        return self._tuning
+
+    def use(self, tuning: Tuning, max_turns: int | None) -> None:
+        """Use changed settings."""
+        self._tuning, self._bounds = tuning, replace(self._bounds, max_turns=max_turns)
+        self._limits = self._context_limits = None
 
     def limits(self, budget_text: Callable[[], str] = str) -> Limits:
         profile, info = self.profile, self.catalog.get(self.profile.model)

@@ -17,6 +17,7 @@ from agentcli.agent.context.compaction import CompactArguments, Compaction
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.costs.account import Account
 from agentcli.agent.definition_rights import lend_rights
+from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.hooks.call import HookCall, hook_message
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import budget_stop
@@ -100,7 +101,6 @@ class Submission:
     def __init__(self, state: ConversationState, work: SubmissionWork) -> None:
         setup = state.setup
         self._state = state
-        self._setup = setup
         self._work = work
         self._controller = AbortController()
         self._signal = self._controller.signal
@@ -119,6 +119,10 @@ class Submission:
         sends_prompt = work.prompt is not None or work.defined is not None or work.requested is not None
         wants_structured = setup.wants_structured and sends_prompt
         self._account = Account(setup.clock, wants_structured, began=setup.clock.monotonic())
+
+    @property
+    def _setup(self) -> EngineSetup:
+        return self._state.setup
 
     async def run(self) -> AsyncGenerator[ev.Event, None]:
         state, setup, account = self._state, self._setup, self._account
@@ -145,7 +149,8 @@ class Submission:
                 await setup.extensions.workspace.end(self._signal.reason is AbortReason.SHUTDOWN)
             finally:
                 state.controller = None
-                state.is_model_working = False
+                state.is_model_working = state.is_answering = False
+                state.live_files.look_again()
                 self._take_back_rights()
         for event in self._call_changes():
             self._record(event)
@@ -169,9 +174,9 @@ class Submission:
 
     async def _events(self) -> AsyncGenerator[ev.Event, None]:
         """Everything between the start of the submission and its Result."""
-        await self._refresh_definitions()
+        await self._refresh_files()
         yield self._started()
-        for notice in (*self._state.take_notices(), *self._state.take_definition_problems()):
+        for notice in (*self._state.take_notices(), *self._state.live_files.take_problems()):
             yield notice
         with self._model_of_definition() as notices:
             for notice in notices:
@@ -361,11 +366,12 @@ class Submission:
         self._setup.view.repair("leave_out_unchecked", prompt.id)
         return ev.RequestRepaired(repair="leave_out_unchecked", through=prompt.id, text=words.PROMPT_UNCHECKED)
 
-    async def _refresh_definitions(self) -> None:
-        setup = self._setup
-        if setup.definitions is not None or setup.plugins is not None:
+    async def _refresh_files(self) -> None:
+        """Load changed settings, definitions and plugins; what changes later counts for the next prompt."""
+        if self._state.live_files.has_files:
             with suppress(Aborted):
-                await self._signal.run(self._state.refresh_definitions())
+                await self._signal.run(self._state.live_files.refresh_all())
+        self._state.is_answering = self._work.command is None
         self._state.use_plugins()
 
     def _loop_state(self) -> LoopState:

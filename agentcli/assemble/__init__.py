@@ -6,6 +6,7 @@ sessions       session file, history, system prompt  output_styles     the outpu
 attachments    instruction files and reminders       context_pipeline  steps that free context
 definitions    commands, skills, agents from files   hooks             hooks, as trust allows
 plugins        Python plugins, as trust allows       mcp, mcp_offer    MCP servers and their tools
+reload         changed files of an open session
 subagents      the engines of sub-agents             agent_flags       --agents and --agent
 worktrees      git worktrees of a project            agent_worktree    the worktree of a sub-agent
 login          keys and addresses
@@ -17,7 +18,6 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,38 +25,34 @@ from agentcli.agent.costs.account import totals_from
 from agentcli.agent.engine import Engine
 from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.loop.structured_output import RequireOutput
 from agentcli.agent.ports import Collapser, Extensions, Hooks
 from agentcli.agent.updates.earlier_commands import resumed_shells
 from agentcli.assemble.agent_flags import as_agent
 from agentcli.assemble.attachments import AttachmentsBuilder, skill_listing
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for
-from agentcli.assemble.definitions import SessionSkills, definition_places, definitions_for
+from agentcli.assemble.definitions import SessionSkills, definitions_for
 from agentcli.assemble.environment import Environment
-from agentcli.assemble.hooks import hooks_for
-from agentcli.assemble.mcp import reread_servers, servers_for
-from agentcli.assemble.mcp_offer import offer_limits
+from agentcli.assemble.mcp import servers_for
 from agentcli.assemble.model import ModelBuilder
 from agentcli.assemble.options import Options
 from agentcli.assemble.plugins import plugins_for
+from agentcli.assemble.reload import SessionConfiguration
 from agentcli.assemble.rights import STRUCTURED_OUTPUT, Rights, RightsBuilder
 from agentcli.assemble.sessions import OpenedSession, SessionBuilder
 from agentcli.assemble.subagents import SubagentBuilder
 from agentcli.config.settings import Settings
 from agentcli.core import events as ev
-from agentcli.core.aio import in_thread
 from agentcli.core.events import NoticeRaised
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import PermissionMode, mode_label
 from agentcli.core.processes.launch import Launcher
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import plural
-from agentcli.definitions.library import Library
 from agentcli.permissions.late_policy import LatePolicy
 from agentcli.workspace.base import Workspace
 
 if TYPE_CHECKING:
-    from agentcli.mcp.servers import McpServers
+    from agentcli.agent.mcp.offer import OfferLimits
 
 __all__ = ["Options", "Rights", "build_engine", "rights_for", "sandbox_for", "settings_for"]
 
@@ -89,12 +85,13 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     bounds = models.bounds(profile)
     provider, key_source = models.provider()
     earlier = earlier_rights(session.shown_rights)
-    permissions = _permissions(env, session, parts, rights, earlier)
+    configuration = SessionConfiguration(env, definitions, rights.registry, _wrapper(env))
+    permissions = _permissions(env, session, parts, rights, configuration, earlier)
     shells = resumed_shells(session.log, session.background)
     style = sessions.style(session, definitions)
     system = sessions.system(session, style)
     builder = AttachmentsBuilder(env, session, rights.context.hides)
-    extensions = _extensions(env, sessions, session)
+    extensions = _extensions(env, sessions, session, configuration.hooks)
     skills = skill_listing(env, session, definitions, permissions, rights.registry)
     extensions = replace(
         extensions, attachments=builder.attachments(permissions, shells, system, skills, extensions.attachments)
@@ -139,12 +136,11 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             output_style=style.name if style is not None else "",
             watches_definitions=options.interactive and env.settings.boolean("watchFiles"),
             session_source="resume" if session.log else "clear" if options.after_clear else "startup",
-            reread=partial(_reread_project, env, definitions, builder.news),
+            configuration=configuration,
             agents=subagents.setup(),
             plugins=plugins,
             mcp=servers,
-            reread_servers=partial(_reread_servers, env, servers, builder.news),
-            mcp_limits=offer_limits(env, session.server_tools) if servers is not None else None,
+            mcp_limits=_server_limits(env, session) if servers is not None else None,
             late_system=sessions.late_system(session, style),
             watched=builder.changed if options.interactive and env.settings.boolean("watchFiles") else None,
             pipeline=pipeline_for(env.settings, results_dir, extensions.collapser, plugins),
@@ -153,13 +149,14 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
 
 
 def _permissions(
-    env: Environment, session: OpenedSession, parts: RightsBuilder, rights: Rights, earlier: EarlierRights
+    env: Environment,
+    session: OpenedSession,
+    parts: RightsBuilder,
+    rights: Rights,
+    configuration: SessionConfiguration,
+    earlier: EarlierRights,
 ) -> LivePermissions:
     """The session's permissions, with the mode of a resumed session."""
-
-    def reread() -> LatePolicy:
-        return RightsBuilder(_environment_now(env)).policy(rights.registry)
-
     mode, before_plan = rights.policy.mode, parts.mode_before_plan(rights.context.launcher)
     # Without a flag a session continues in its last mode. A non-interactive run has only the rights of its flags.
     if env.options.interactive and session.log:
@@ -168,7 +165,7 @@ def _permissions(
             mode = restored_mode(earlier.mode, mode, rights, is_elsewhere=is_elsewhere)
         before_plan = restored_mode(earlier.returns_to, before_plan, rights, is_elsewhere=is_elsewhere)
     policy = rights.policy.with_mode(mode)
-    permissions = LivePermissions(policy, parts.rule_keeper(), reread=reread, before_plan=before_plan)
+    permissions = LivePermissions(policy, parts.rule_keeper(), reread=configuration.policy, before_plan=before_plan)
     is_restored = mode is not rights.policy.mode
     lost = _lost_rules(earlier.rules, policy)
     if env.options.interactive and (text := resumed_rights_notice(earlier.mode, lost, mode, is_restored=is_restored)):
@@ -182,35 +179,15 @@ def _unrecorded_mode(env: Environment) -> str:
     return mode if env.settings.text("permissions.defaultMode") in ("", mode) else ""
 
 
-def _reread_project(env: Environment, definitions: Library, news: list[str]) -> Hooks:
-    """Read settings and definitions again; returns the new hooks."""
-    fresh = _environment_now(env)
-    definitions.move(definition_places(fresh))
-    definitions.refresh()
-    hooks = _hooks(fresh)
-    news.extend(notice.text for notice in fresh.notices if notice.code == "hooks")
-    return hooks
-
-
-async def _reread_servers(env: Environment, servers: McpServers | None, news: list[str]) -> None:
-    fresh = await in_thread(_environment_now, env)
-    await reread_servers(fresh, servers, news)
-
-
-def _environment_now(env: Environment) -> Environment:
-    """The same environment with the settings files read again."""
-    return Environment(replace(env.options, cwd=env.cwd))
-
-
 def _shell_folder(session: OpenedSession, env: Environment) -> Path:
     """Last directory of Bash, or the project's root if that directory is now outside the working directories."""
     last = Path(session.directory) if session.directory else env.cwd
     return last if any(last.is_relative_to(folder) for folder in env.working_dirs) else env.cwd
 
 
-def _extensions(env: Environment, sessions: SessionBuilder, session: OpenedSession) -> Extensions:
+def _extensions(env: Environment, sessions: SessionBuilder, session: OpenedSession, hooks: Hooks) -> Extensions:
     """The caller's extensions, with default implementations for those that it did not set."""
-    extensions = replace(env.options.extensions, hooks=_hooks(env))
+    extensions = replace(env.options.extensions, hooks=hooks)
     if type(extensions.workspace) is Workspace:
         extensions = replace(extensions, workspace=sessions.workspace(session))
     if type(extensions.collapser) is Collapser:
@@ -218,10 +195,19 @@ def _extensions(env: Environment, sessions: SessionBuilder, session: OpenedSessi
     return extensions
 
 
-def _hooks(env: Environment) -> Hooks:
-    """The caller's and the configured hooks, wrapped in those that require structured output if requested."""
-    hooks = hooks_for(env)
-    return hooks if env.options.json_schema is None else RequireOutput(hooks, STRUCTURED_OUTPUT)
+def _server_limits(env: Environment, session: OpenedSession) -> OfferLimits:
+    from agentcli.assemble.mcp_offer import offer_limits
+
+    return offer_limits(env, session.server_tools)
+
+
+def _wrapper(env: Environment) -> Callable[[Hooks], Hooks]:
+    """Wraps hooks in those that require structured output, if requested."""
+    if env.options.json_schema is None:
+        return lambda hooks: hooks
+    from agentcli.agent.loop.structured_output import RequireOutput
+
+    return lambda hooks: RequireOutput(hooks, STRUCTURED_OUTPUT)
 
 
 def settings_for(options: Options) -> Settings:

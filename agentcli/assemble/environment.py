@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agentcli.agent.ports import Hooks
 from agentcli.assemble.options import Options, flag_values
+from agentcli.config.files import SettingsDocument
 from agentcli.config.paths import Paths
 from agentcli.config.settings import SettingsRequest, load_settings
 from agentcli.config.trust import TrustStore, trust_root
@@ -22,8 +23,10 @@ from agentcli.session.paths import project_key
 class Environment:
     """Read once per engine. The builders append to `notices` and change nothing else."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, documents: dict[Path, SettingsDocument] | None = None) -> None:
+        """`documents`: as in `SettingsRequest`, of an earlier environment of the same session."""
         self.options = options
+        self.documents = {} if documents is None else documents
         self.cwd = _folder(options.cwd or Path.cwd())
         given = os.environ if options.environ is None else options.environ
         self.paths = Paths.from_environ(given)
@@ -42,6 +45,7 @@ class Environment:
                 sources=options.setting_sources,
                 trusted=options.trust or state.usable,
                 trusted_digests=None if options.trust else state.digests(),
+                documents=self.documents,
             )
         )
         self.environ = {**given, **self.settings.mapping("env")}

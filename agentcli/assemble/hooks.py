@@ -7,14 +7,15 @@ hook scripts are compared with the trusted content, at the cost of one `stat` pe
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.ports import Hooks
 from agentcli.assemble.environment import Environment
+from agentcli.assemble.rights import command_environment
 from agentcli.config.files import SIZE_LIMIT, parse_document
-from agentcli.config.paths import PROJECT_FOLDER
+from agentcli.config.paths import PROJECT_FOLDER, project_folder
 from agentcli.config.trust import content_digest, trust_root
 from agentcli.core.errors import UsageError
 from agentcli.core.files.bounded_read import Unread, read_bounded
@@ -24,31 +25,29 @@ if TYPE_CHECKING:
 
 _CLAUDE_SETTINGS = (("local", ".claude/settings.local.json"), ("project", ".claude/settings.json"))
 _SETTINGS = ("settings.json", "settings.local.json")
+UNTRUSTED = "this folder is not trusted; /trust reviews it"
 
 
-def hooks_for(env: Environment, further: Iterable[HookRule] = ()) -> Hooks:
-    """The caller's and the configured hooks. Without configured ones, nothing more is imported.
-
-    `further`: rules that come last, such as those of plugins."""
-    inner, rules = env.options.extensions.hooks, [*_rules(env), *further]
+def hooks_for(env: Environment, rules: Sequence[HookRule]) -> Hooks:
+    """The caller's hooks and these rules. Without rules, nothing more is imported."""
+    inner = env.options.extensions.hooks
     if not rules:
         return inner
     from agentcli.agent.hooks.configured_hooks import ConfiguredHooks
     from agentcli.core.processes.own_programs import user_environment
     from agentcli.hooks.runner import HookPlace, HookRunner
-    from agentcli.tools.shell.environment import PassedVariables, child_environment
 
-    settings, root = env.settings, trust_root(env.cwd)
-    passed = PassedVariables.from_settings(settings.texts("sandbox.env"), settings.mapping("env"))
-    environ = user_environment(child_environment(env.environ, passed), env.writable_dirs)
+    root = trust_root(env.cwd)
+    environ = user_environment(command_environment(env)[1], env.writable_dirs)
     guarded = not env.options.trust and any(rule.in_repository for rule in rules)
     distrusted = TrustWatch(env).problem if guarded else lambda: ""
     runner = HookRunner(rules, HookPlace(root, environ), env.options.ids, env.options.clock, distrusted)
     return ConfiguredHooks(runner, inner)
 
 
-def _rules(env: Environment) -> list[HookRule]:
-    """Hook rules in the order in which their contexts are added: the caller's, then by layer, the strongest first."""
+def hook_rules(env: Environment) -> list[HookRule]:
+    """The configured hooks that may run, in the order in which their contexts are added: the caller's, then by layer,
+    the strongest first."""
     rules = _checked(env.options.hooks)
     for value, source in env.settings.each("hooks"):
         rules += _parsed(env, value, source.label, source.layer.in_repository)
@@ -69,6 +68,32 @@ def _rules(env: Environment) -> list[HookRule]:
             else:
                 rules += _parsed(env, value, str(path), in_repository)
     return rules
+
+
+def inactive_hooks(env: Environment, active: Sequence[HookRule]) -> Iterator[tuple[HookRule, str]]:
+    """Hooks that are configured but do not run, each with the reason. `active`: those that do. Blocking."""
+    from agentcli.hooks.rules import parse_hooks
+
+    user = env.home / ".claude" / "settings.json" if env.home is not None else None
+    folder, root = project_folder(env.cwd), trust_root(env.cwd)
+    own = [(folder / "settings.local.json", "local", ""), (folder / "settings.json", "project", "")]
+    off = "" if env.settings.boolean("claudeHooks") else "the setting claudeHooks is off"
+    foreign = [(root / name, layer, off) for layer, name in _CLAUDE_SETTINGS if root / name != user]
+    foreign += [] if user is None else [(user, "user", off)]
+    used = {rule.source for rule in active}
+    sources = env.options.setting_sources
+    for path, layer, problem in (*own, *foreign):
+        raw, shown = read_bounded(path, SIZE_LIMIT), env.shown_path(str(path))
+        if isinstance(raw, Unread) or b'"hooks"' not in raw or shown in used:
+            continue
+        if sources is not None and layer not in sources:
+            problem = "--setting-sources leaves this file out"
+        elif not problem and layer != "user" and not _is_trusted(env, path, raw):
+            problem = "changed since you trusted it; /trust reviews it" if env.trust_state.known else UNTRUSTED
+        value = (parse_document(raw, shown).values or {}).get("hooks")
+        if problem and isinstance(value, dict):
+            for rule in parse_hooks(value, shown, in_repository=layer != "user")[0]:
+                yield rule, problem
 
 
 def _checked(rules: tuple[HookRule, ...]) -> list[HookRule]:
@@ -133,13 +158,15 @@ class TrustWatch:
         return self._problem
 
     def _stamp(self) -> tuple[object, ...]:
-        """File identities and times. Includes the folders, which change when a file is added."""
+        """File identities and times. Includes the folders, which change when a file is added, and the file of trusted
+        content."""
         names = {*self._names, *(str(Path(name).parent) for name in self._names)}
         names |= {PROJECT_FOLDER, ".claude", f"{PROJECT_FOLDER}/hooks", ".claude/hooks"}
         found: list[object] = []
-        for name in sorted(names):
+        paths = [self._root / name for name in sorted(names)]
+        for path in paths if self._store.path is None else (*paths, self._store.path):
             try:
-                status = (self._root / name).stat()
+                status = path.stat()
             except OSError:
                 found.append(None)
             else:

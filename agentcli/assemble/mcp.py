@@ -8,16 +8,16 @@ so exactly those servers start that the user has approved.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from agentcli.assemble.environment import Environment
 from agentcli.config.files import parse_document, read_document
 from agentcli.config.settings import Layer
 from agentcli.config.trust import UNREADABLE, TrustedContent, trust_root
-from agentcli.core.aio import in_thread
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
+from agentcli.core.text.plaintext import plain_line
 
 if TYPE_CHECKING:
     from agentcli.mcp.client_duties import ClientDuties
@@ -93,27 +93,6 @@ def make_servers(env: Environment, found: FoundServers, duties: ClientDuties) ->
     )
 
 
-async def reread_servers(env: Environment, servers: McpServers | None, news: list[str]) -> None:
-    """Read the configuration again: start new and newly approved servers, stop removed ones.
-
-    `env`: the current environment. Notices are appended to `news`. A session without servers gets none, because its
-    tools are fixed."""
-    try:
-        found = await in_thread(find_servers, env)
-    except UsageError as error:
-        news.append(str(error))
-        return
-    news += found.problems
-    if servers is None:
-        if found.configs:
-            names = ", ".join(config.name for config in found.configs)
-            news.append(f"New MCP servers start with the next session, for example after /clear: {names}.")
-        return
-    if found.unapproved:
-        news.append(unapproved_notice(found.unapproved))
-    await servers.replace(found.configs, disabled=found.disabled, unapproved=found.unapproved)
-
-
 def _seconds(env: Environment, variable: str, usual: float) -> float:
     """A time limit in seconds from an environment variable in milliseconds."""
     text = env.environ.get(variable, "")
@@ -143,6 +122,18 @@ def find_servers(env: Environment) -> FoundServers:
 def unapproved_notice(names: frozenset[str]) -> str:
     shown = ", ".join(sorted(names))
     return f"MCP servers of this project wait for approval: {shown}. /trust reviews and starts them, or use --trust."
+
+
+def change_notice(before: Mapping[str, ServerConfig], found: FoundServers) -> str:
+    """Notice about servers that a changed configuration adds, removes or changes; "" if it is the same."""
+    now = {config.name: config for config in found.configs}
+    kinds = (
+        ("new", [name for name in now if name not in before]),
+        ("removed", [name for name in before if name not in now]),
+        ("changed", [name for name, config in now.items() if name in before and before[name] != config]),
+    )
+    listed = "; ".join(f"{kind}: {', '.join(plain_line(name, 60) for name in names)}" for kind, names in kinds if names)
+    return f"MCP servers reloaded: {listed}. /mcp shows their state." if listed else ""
 
 
 def project_part(env: Environment) -> TrustedContent | None:

@@ -115,13 +115,12 @@ class RightsBuilder:
             contains=partial(_contains, launcher),
             commands_can_read=partial(_commands_can_read, sandbox_rules),
         )
-        settings = self._env.settings
-        passed = PassedVariables.from_settings(settings.texts("sandbox.env"), settings.mapping("env"))
+        passed, environ = command_environment(self._env)
         context = ToolContext(
             cwd=self._env.cwd,
             working_dirs=self._env.working_dirs,
             results_dir=results_dir,
-            environ=child_environment(self._env.environ, passed),
+            environ=environ,
             passed=passed,
             proxies={name: value for name, value in self._env.environ.items() if name.lower().endswith("_proxy")},
             hides=self._hides(policy),
@@ -363,6 +362,12 @@ class RightsBuilder:
         rules = [rule for rule in original._rules(behavior) if rule.scope == "local"]
         self._uncertain = self._uncertain or original._uncertain
         return [moved_rule(rule, worktree, self._env.home) for rule in rules]
+
+
+def command_environment(env: Environment) -> tuple[PassedVariables, Mapping[str, str]]:
+    """The variables that commands get: the choice of the settings, and what follows from it."""
+    passed = PassedVariables.from_settings(env.settings.texts("sandbox.env"), env.settings.mapping("env"))
+    return passed, child_environment(env.environ, passed)
 
 
 def _runs_beside_others(command: str) -> bool:

@@ -91,7 +91,8 @@ def _keys() -> str:
 def _setting(key: Key) -> tuple[str, ...]:
     choices = f" One of {', '.join(map(_code, key.choices))}." if key.choices else ""
     default = "" if key.default is None or key.default in ((), {}) else _code(json.dumps(key.default))
-    return _code(key.name), f"{key.doc}{choices}", default, ", ".join(map(_code, key.environment))
+    live = " Live." if key.applies == "now" else ""
+    return _code(key.name), f"{key.doc}{choices}{live}", default, ", ".join(map(_code, key.environment))
 
 
 def _variables() -> str:

@@ -1,10 +1,11 @@
-"""/hooks: list the active hooks with their source and last outcome."""
+"""/hooks: list the hooks with their source and last outcome, and why some are not active."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from agentcli.agent.engine import Engine
+from agentcli.agent.engine_setup import Inactive
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.core.errors import UsageError
@@ -14,11 +15,12 @@ from agentcli.core.text.format import duration
 from agentcli.core.text.plaintext import plain_line
 
 MANUAL = Manual(
-    "Hooks are commands in the settings that run at fixed points of a session, for example before each tool call. The "
-    "settings are read again first. The README shows their format.",
-    (("/hooks", "list the active hooks"), ("/hooks Bash", "only those that mention Bash")),
+    "Hooks are commands in the settings that run at fixed points of a session, for example before each tool call. A "
+    "changed settings file applies at once, during a prompt when it has ended. The README shows their format.",
+    (("/hooks", "list the hooks, and why some are not active"), ("/hooks Bash", "only those that mention Bash")),
 )
 
+LATER = "The settings files have changed. The change applies when the running prompt has ended."
 NONE = 'No hooks are configured. Add "hooks" to your settings; the README has an example.'
 
 
@@ -32,6 +34,14 @@ class HookRow:
     source: str
     last: str
     """Last outcome and duration; "" before the first run."""
+    inactive: str = ""
+    """Why it does not run; "" if it does."""
+
+    @property
+    def state(self) -> str:
+        if self.inactive:
+            return f"not active: {self.inactive}"
+        return f"last run: {self.last}" if self.last else "has not run yet"
 
     @property
     def subject(self) -> str:
@@ -40,23 +50,29 @@ class HookRow:
 
 
 async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
-    await engine.reread()
-    rows = [row for row in hook_rows(engine) if _mentions(row, arguments.strip().lower())]
+    await engine.live_files.refresh_settings()
+    inactive = await engine.live_files.inactive()
+    rows = [row for row in hook_rows(engine, inactive) if _mentions(row, arguments.strip().lower())]
     if not rows and arguments.strip():
         raise UsageError(f"No hook mentions {plain_line(arguments, 80)}.")
     if not rows or not front_end.has_pages:
-        return "\n".join(listing(rows)) or NONE
+        return "\n".join([*(listing(rows) or [NONE]), *([LATER] if engine.live_files.is_stale else [])])
     await front_end.page("hooks", rows)
     return None
 
 
-def hook_rows(engine: Engine) -> list[HookRow]:
-    rows = []
+def hook_rows(engine: Engine, inactive: Sequence[Inactive] = ()) -> list[HookRow]:
+    """The active hooks and the inactive ones, by event."""
+    rows = [
+        HookRow(hook.name, plain_line(hook.matcher, 200), shown_command(hook.text), hook.source, "", hook.reason)
+        for hook in inactive
+        if hook.kind == "hook"
+    ]
     for rule, last in engine.hooks.listing():
         command = shown_command(rule.action) if isinstance(rule.action, str) else rule.title
         ended = f"{last.outcome.replace('_', ' ')}, {duration(last.duration_ms / 1000)}" if last is not None else ""
         rows.append(HookRow(rule.event, plain_line(rule.matcher, 200), command, plain_line(rule.source, 200), ended))
-    return sorted(rows, key=lambda row: _order(row.event))
+    return sorted(rows, key=lambda row: (_order(row.event), bool(row.inactive)))
 
 
 def listing(rows: Sequence[HookRow]) -> list[str]:
@@ -64,7 +80,7 @@ def listing(rows: Sequence[HookRow]) -> list[str]:
     for row in rows:
         lines.append(f"{row.subject}: {row.command}")
         where = f"from {row.source}" if row.source else "from the program that uses agentcli"
-        lines.append(f"    {where}; {f'last run: {row.last}' if row.last else 'has not run yet'}")
+        lines.append(f"    {where}; {row.state}")
     return lines
 
 

@@ -40,6 +40,7 @@ MANUAL = Manual(
         ("/mcp login NAME", "sign in to a server; logout forgets the tokens"),
     ),
 )
+LATER = "The settings files have changed. New MCP servers are listed when the running prompt has ended."
 NONE = "No MCP servers are configured. `agentcli mcp add` adds one."
 USAGE = "Use /mcp, /mcp NAME, /mcp reconnect|login|logout NAME or /mcp enable|disable NAME [TOOL]."
 SETTLE_SECONDS = 30.0
@@ -48,9 +49,10 @@ _MOST_TOOLS = 500
 
 
 async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+    await engine.live_files.refresh_settings()
     servers, text = engine.mcp, arguments.strip()
     if servers is None or not list(servers):
-        yield say(NONE)
+        yield say(LATER if engine.live_files.is_stale else NONE)
     elif not text and front_end.has_pages:
         await front_end.page("mcp", servers)
     elif not text:

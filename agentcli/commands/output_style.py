@@ -26,7 +26,7 @@ DEFAULT = "default"
 
 async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
     if engine is not None:
-        await engine.refresh_definitions()
+        await engine.live_files.refresh()
     styles = await asyncio.to_thread(all_styles, engine.definitions if engine is not None else None)
     current = (engine.output_style if engine is not None else "") or DEFAULT
     name = arguments.strip().lower()

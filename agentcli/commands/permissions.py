@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from datetime import datetime
 from typing import cast
 
@@ -49,17 +50,19 @@ class _Line:
 
 
 async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
-    if arguments or not front_end.has_pages:
+    await engine.live_files.refresh_settings()
+    if arguments.strip():
         return _answer(engine, arguments)
-    if (change := await front_end.page("permissions", engine)) is not None:
+    entries = [*engine.permissions.entries(), *await inactive_rules(engine)]
+    if not front_end.has_pages:
+        return listing(engine, entries)
+    if (change := await front_end.page("permissions", engine, entries)) is not None:
         front_end.send(f"/permissions {change}")
     return None
 
 
 def _answer(engine: Engine, arguments: str) -> str:
     name, _blank, rest = arguments.strip().partition(" ")
-    if not name:
-        return listing(engine)
     if name == "test":
         return _tested(engine, rest)
     if name not in ("add", "edit", "remove"):
@@ -80,9 +83,19 @@ def _answer(engine: Engine, arguments: str) -> str:
 # ------------------------------------------------------------------------------------------------------------ listing
 
 
-def listing(engine: Engine) -> str:
+async def inactive_rules(engine: Engine) -> list[RuleEntry]:
+    """Rules of settings files that have no effect."""
+    return [
+        RuleEntry(
+            "allow", each.text, each.source, "local" if "local" in each.source else "project", inactive=each.reason
+        )
+        for each in await engine.live_files.inactive()
+        if each.kind == "rule"
+    ]
+
+
+def listing(engine: Engine, entries: Sequence[RuleEntry]) -> str:
     lines = [f"Mode: {engine.permissions.mode.label}. Deny beats ask beats allow, then the mode decides."]
-    entries = engine.permissions.entries()
     for scope in SCOPES:
         rows = [entry for entry in entries if entry.scope == scope]
         if not rows:
@@ -90,7 +103,7 @@ def listing(engine: Engine) -> str:
         sources = sorted({entry.source for entry in rows if entry.source.startswith("/")})
         lines += ["", f"{scope}  {plain_line(sources[0], 300)}" if len(sources) == 1 else scope]
         for entry in rows:
-            uses = f"  ({used(entry)})" if entry.last is not None else ""
+            uses = f"  ({used(entry)})" if entry.last is not None or entry.inactive else ""
             means = "" if shown_rule(entry.text) == entry.text else f": {plain_line(covered_by([entry.text]), 300)}"
             lines.append(f"  {entry.behavior:<5}  {_shown(entry.text)}{means}{uses}")
     if not entries:
@@ -107,6 +120,8 @@ def listing(engine: Engine) -> str:
 
 def used(entry: RuleEntry) -> str:
     """How often the rule was used in this session: `3 times, last at 14:02:11`."""
+    if entry.inactive:
+        return f"not active: {entry.inactive}"
     if entry.last is None:
         return "not used in this session"
     times = "once, at" if entry.count == 1 else f"{entry.count} times, last at"

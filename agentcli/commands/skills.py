@@ -23,7 +23,7 @@ MANUAL = Manual(
 
 
 async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
-    await engine.refresh_definitions()
+    await engine.live_files.refresh()
     wanted = arguments.strip().lower()
     known = list(engine.definitions.skills.values()) if engine.definitions is not None else []
     found = [skill for skill in known if wanted in f"{skill.name} {skill.description}".lower()]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from agentcli import __version__
 from agentcli.agent.engine import Engine
+from agentcli.agent.engine_setup import Inactive
 from agentcli.commands.base import Manual
 from agentcli.commands.cost import cache_losses
 from agentcli.core.text.format import elapsed, money, token_count
@@ -15,6 +18,8 @@ MANUAL = Manual(
 
 
 async def run(engine: Engine, _arguments: str) -> str:
+    await engine.live_files.refresh_settings()
+    inactive = await engine.live_files.inactive()
     profile = engine.profile
     totals = engine.costs.session_totals
     rows = [
@@ -27,12 +32,21 @@ async def run(engine: Engine, _arguments: str) -> str:
         ("thinking", profile.thinking.mode),
         ("mode", engine.permissions.mode.label),
         ("sandbox", engine.sandbox),
+        *_not_active(inactive),
         ("folder", str(engine.root)),
         *(("also", str(folder)) for folder in engine.working_dirs if folder != engine.working_dirs[0]),
         ("cost", money(totals.cost_usd) + ("" if totals.fully_priced else ", plus requests of unknown price")),
         *_cache(engine),
     ]
     return "\n".join(f"{name:<9} {plain_line(value, 300)}" for name, value in rows)
+
+
+def _not_active(inactive: Sequence[Inactive]) -> list[tuple[str, str]]:
+    """What is configured but not active, by reason."""
+    reasons: dict[str, list[str]] = {}
+    for each in inactive:
+        reasons.setdefault(each.reason, []).append(f"{each.name} hook" if each.kind == "hook" else each.name)
+    return [("inactive", f"{', '.join(dict.fromkeys(names))}: {reason}") for reason, names in reasons.items()]
 
 
 def _own_effort(engine: Engine) -> str:

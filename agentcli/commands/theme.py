@@ -13,9 +13,11 @@ MANUAL = Manual(
 )
 
 
-async def run(_engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
+async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
     name = arguments or await front_end.page("theme")
     if name is None:
         return None
     where = await front_end.save_setting("theme", name)
+    if engine is not None:
+        await engine.live_files.refresh_settings(announce=False)
     return f"The theme is {plain_line(name)}, saved in {where}."

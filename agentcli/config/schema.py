@@ -13,6 +13,7 @@ from agentcli.core.frozen import frozen
 
 Kind = Literal["text", "integer", "number", "boolean", "texts", "object", "text map", "list map"]
 RepositoryRight = Literal["yes", "no", "stricter", "inside"]
+Applies = Literal["now", "session", "restart"]
 
 PERMISSION_MODES = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
 """Modes from the strictest to the most permissive."""
@@ -39,6 +40,9 @@ class Key:
     environment: tuple[str, ...] = ()
     """Environment variables that set it; the first that is set wins."""
     aliases: tuple[str, ...] = ()
+    applies: Applies = "session"
+    """When a changed file takes effect: at once, in the next session (it is part of what a session begins with, such as
+    the system prompt, the sandbox or the model's cache), or after a restart of agentcli."""
 
     def strictness(self, value: Any) -> float:
         """Rank of a value, smaller is stricter; for keys with `repository="stricter"`."""
@@ -154,6 +158,7 @@ KEYS: tuple[Key, ...] = (
         default="streaming",
         choices=("streaming", "batch"),
         environment=("AGENTCLI_EXECUTOR",),
+        applies="now",
     ),
     Key(
         "maxToolConcurrency",
@@ -163,6 +168,7 @@ KEYS: tuple[Key, ...] = (
         minimum=1,
         maximum=100,
         environment=("AGENTCLI_MAX_TOOL_CONCURRENCY", "CLAUDE_CODE_MAX_TOOL_USE_CONCURRENCY"),
+        applies="now",
     ),
     Key("maxAgents", "integer", "How many sub-agents may run at once.", default=10, minimum=1, maximum=50),
     Key(
@@ -237,19 +243,27 @@ KEYS: tuple[Key, ...] = (
         repository="no",
         environment=("AGENTCLI_PLUGINS",),
     ),
-    Key("toolSummaries", "boolean", "Let the small model summarise finished tool calls in a line.", default=False),
+    Key(
+        "toolSummaries",
+        "boolean",
+        "Let the small model summarise finished tool calls in a line.",
+        default=False,
+        applies="now",
+    ),
     Key(
         "autoCompact",
         "boolean",
         "Summarise the conversation before it outgrows the context window.",
         default=True,
         environment=("AGENTCLI_AUTO_COMPACT",),
+        applies="now",
     ),
     Key(
         "reactiveCompact",
         "boolean",
         "Summarise the conversation once when the API rejects it as too long.",
         default=True,
+        applies="now",
     ),
     Key(
         "autoCompactThreshold",
@@ -258,12 +272,14 @@ KEYS: tuple[Key, ...] = (
         default=0.9,
         minimum=0.1,
         maximum=1,
+        applies="now",
     ),
     Key(
         "compactPreview",
         "boolean",
         "With /compact, review and edit the summary before it replaces the conversation.",
         default=True,
+        applies="now",
     ),
     Key(
         "contextWindow",
@@ -280,9 +296,18 @@ KEYS: tuple[Key, ...] = (
         merge=True,
         repository="no",
     ),
-    Key("permissions.allow", "texts", "Rules for calls that run without approval.", default=(), merge=True),
-    Key("permissions.ask", "texts", "Rules for calls that always need approval.", default=(), merge=True),
-    Key("permissions.deny", "texts", "Rules for calls that are always denied.", default=(), merge=True),
+    Key(
+        "permissions.allow",
+        "texts",
+        "Rules for calls that run without approval.",
+        default=(),
+        merge=True,
+        applies="now",
+    ),
+    Key(
+        "permissions.ask", "texts", "Rules for calls that always need approval.", default=(), merge=True, applies="now"
+    ),
+    Key("permissions.deny", "texts", "Rules for calls that are always denied.", default=(), merge=True, applies="now"),
     Key(
         "permissions.defaultMode",
         "text",
@@ -342,6 +367,7 @@ KEYS: tuple[Key, ...] = (
         default=(),
         merge=True,
         repository="no",
+        applies="now",
     ),
     Key(
         "sandbox.maxMemoryMb",
@@ -374,6 +400,7 @@ KEYS: tuple[Key, ...] = (
         '[{"type": "command", "command": "…"}]}]}`.',
         default={},
         merge=True,
+        applies="now",
     ),
     Key(
         "claudeHooks",
@@ -382,6 +409,7 @@ KEYS: tuple[Key, ...] = (
         "`.claude/settings.local.json`.",
         default=True,
         repository="no",
+        applies="now",
     ),
     Key(
         "mcpServers",
@@ -389,11 +417,19 @@ KEYS: tuple[Key, ...] = (
         'MCP servers: `{"NAME": {"command": "…", "args": ["…"]}}` or `{"NAME": {"type": "http", "url": "…"}}`.',
         default={},
         merge=True,
+        applies="now",
     ),
     Key("systemPrompt", "text", "Replaces the default system prompt."),
     Key("appendSystemPrompt", "text", "Text added to the system prompt."),
     Key("outputStyle", "text", "How the model answers: an output style's name; empty for the default.", default=""),
-    Key("maxTurns", "integer", "Maximum number of model replies per prompt.", minimum=1, repository="stricter"),
+    Key(
+        "maxTurns",
+        "integer",
+        "Maximum number of model replies per prompt.",
+        minimum=1,
+        repository="stricter",
+        applies="now",
+    ),
     Key(
         "maxBudgetUsd",
         "number",
@@ -410,6 +446,7 @@ KEYS: tuple[Key, ...] = (
         minimum=0,
         repository="no",
         environment=("AGENTCLI_CONFIRM_COST_ABOVE",),
+        applies="now",
     ),
     Key(
         "mcp.samplingBudgetUsd",
@@ -427,6 +464,7 @@ KEYS: tuple[Key, ...] = (
         default={},
         merge=True,
         repository="no",
+        applies="now",
     ),
     Key("context.budget", "boolean", "Move large tool results to files and show only their start.", default=True),
     Key("context.snip", "boolean", "Leave out results that a later read or write supersedes.", default=True),
@@ -441,6 +479,7 @@ KEYS: tuple[Key, ...] = (
         default="auto",
         repository="no",
         environment=("AGENTCLI_THEME",),
+        applies="now",
     ),
     Key(
         "reducedMotion",
@@ -449,6 +488,7 @@ KEYS: tuple[Key, ...] = (
         default=False,
         repository="no",
         environment=("AGENTCLI_REDUCED_MOTION",),
+        applies="now",
     ),
     Key(
         "plain",
@@ -457,6 +497,7 @@ KEYS: tuple[Key, ...] = (
         default=False,
         repository="no",
         environment=("AGENTCLI_PLAIN",),
+        applies="restart",
     ),
     Key(
         "exitTranscript",
@@ -465,6 +506,7 @@ KEYS: tuple[Key, ...] = (
         default="last",
         choices=("last", "all", "none"),
         repository="no",
+        applies="now",
     ),
     Key(
         "repaint",
@@ -474,8 +516,11 @@ KEYS: tuple[Key, ...] = (
         choices=("changes", "whole"),
         repository="no",
         environment=("AGENTCLI_REPAINT",),
+        applies="restart",
     ),
-    Key("mouse", "boolean", "Whether the terminal app uses the mouse.", default=True, repository="no"),
+    Key(
+        "mouse", "boolean", "Whether the terminal app uses the mouse.", default=True, repository="no", applies="restart"
+    ),
     Key(
         "notifications",
         "text",
@@ -483,6 +528,7 @@ KEYS: tuple[Key, ...] = (
         default="auto",
         choices=("auto", "bell", "off"),
         repository="no",
+        applies="now",
     ),
     Key(
         "statusLine",
@@ -490,8 +536,16 @@ KEYS: tuple[Key, ...] = (
         'Custom status line: `{"type": "command", "command": "…"}` reads JSON and prints a line.',
         default={},
         repository="no",
+        applies="now",
     ),
-    Key("keymap", "text map", "Keys of the terminal app, by action name.", default={}, repository="no"),
+    Key(
+        "keymap",
+        "text map",
+        "Keys of the terminal app, by action name.",
+        default={},
+        repository="no",
+        applies="restart",
+    ),
 )
 
 BY_NAME: Mapping[str, Key] = {name: key for key in KEYS for name in (key.name, *key.aliases)}

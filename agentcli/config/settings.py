@@ -74,6 +74,8 @@ class SettingRow:
     source: str
     doc: str
     layer: Layer = Layer.DEFAULT
+    inactive: str = ""
+    """Why an open session does not use the value; "" if it does."""
 
 
 @frozen(kw_only=True)
@@ -91,6 +93,9 @@ class SettingsRequest:
     trusted_digests: Mapping[str, str] | None = None
     """Hashes of the folder's files when their trust was checked; other content is untrusted. None: do not compare, as
     with --trust."""
+    documents: dict[Path, SettingsDocument] = field(default_factory=dict)
+    """The last usable content of each file, updated by reading. A file that was usable before and is not any more keeps
+    that content, so that an error while it is edited changes no rights."""
 
 
 class Settings:
@@ -151,6 +156,10 @@ class Settings:
         """The values of all layers, strongest first, with their sources."""
         return [(item.value, item.source) for item in self._given.get(BY_NAME[name].name, ())]
 
+    def changed_since(self, before: Settings) -> list[str]:
+        """Names of the settings with another value than before."""
+        return [key.name for key in KEYS if self.get(key.name) != before.get(key.name)]
+
     def describe(self) -> list[SettingRow]:
         rows = []
         for key in KEYS:
@@ -168,7 +177,7 @@ class Settings:
 
 def load_settings(request: SettingsRequest) -> Settings:
     """Read and combine all layers. Raises `UsageError` for `--settings` and single flags, nothing else."""
-    reading = _Reading(request.trusted, request.trusted_digests)
+    reading = _Reading(request.trusted, request.trusted_digests, request.documents)
     reading.take_file(Layer.MANAGED, request.paths.managed_settings)
     reading.take_flags(request)
     reading.take_environment(request.environ)
@@ -188,19 +197,27 @@ def load_settings(request: SettingsRequest) -> Settings:
 class _Reading:
     """Collects the values of all layers."""
 
-    def __init__(self, trusted: bool, digests: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, trusted: bool, digests: Mapping[str, str] | None, documents: dict[Path, SettingsDocument]
+    ) -> None:
         self.given: list[LayerValue] = []
         self.problems: list[SettingsProblem] = []
         self.rights_uncertain = False
         self._trusted = trusted
         self._digests = digests
+        self._documents = documents
 
     # ----------------------------------------------------------------------------------------------------- layers
 
     def take_file(self, layer: Layer, path: Path) -> None:
         document = read_document(path)
         if document is None:
+            self._documents.pop(path, None)
             return
+        if document.values is None and (last := self._documents.get(path)) is not None:
+            kept = " Its last valid content stays active until it is fixed."
+            self.problems += [replace(problem, text=problem.text + kept) for problem in document.problems]
+            document = replace(last, problems=())
         if document.values is None:
             ignored = (
                 " The file is ignored until it is fixed, and every tool needs approval, because the file may deny some."
@@ -208,6 +225,7 @@ class _Reading:
             self.problems += [replace(problem, text=problem.text + ignored) for problem in document.problems]
             self.rights_uncertain = True
             return
+        self._documents[path] = document
         self.problems += document.problems
         if document.doubled & {"permissions", "deny", "ask"}:
             self.rights_uncertain = True

@@ -186,12 +186,17 @@ class TrustStore:
 
     def __init__(self, state_dir: Path | None, home: Path | None = None) -> None:
         self._path = state_dir / "trust.json" if state_dir is not None else None
+        """None: nothing is saved."""
         self._home = home.resolve() if home is not None else None
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> TrustStore:
         home = environ.get("HOME")
         return cls(Paths.from_environ(environ).state_dir, Path(home) if home else None)
+
+    @property
+    def path(self) -> Path | None:
+        return self._path
 
     def state(self, cwd: Path) -> TrustState:
         root = trust_root(cwd)

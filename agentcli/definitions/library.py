@@ -126,6 +126,14 @@ class Library:
             self.agents, self.styles = ordered["agents"], ordered["output-styles"]
         return changed
 
+    def watched_paths(self) -> list[str]:
+        """The folders in which a change may add, change or remove a definition. Blocking."""
+        found: list[str] = []
+        for kind, folders in self._places.of_all_kinds().items():
+            for folder in folders:
+                found += _folders_below(str(folder.path), 1 if kind == "skills" else _DEEPEST - 1)
+        return found
+
     def all(self) -> tuple[Definition, ...]:
         return tuple(one for kind in (self.commands, self.skills, self.agents, self.styles) for one in kind.values())
 
@@ -208,6 +216,14 @@ def _markdown(folder: str, depth: int) -> Iterator[str]:
                 yield from _markdown(entry.path, depth - 1)
         elif entry.name.endswith(".md"):
             yield entry.path
+
+
+def _folders_below(folder: str, depth: int) -> Iterator[str]:
+    """A folder, whether it exists or not, and its sub-folders."""
+    yield folder
+    for entry in _entries(folder) if depth else ():
+        if _is_folder(entry):
+            yield from _folders_below(entry.path, depth - 1 if not entry.is_symlink() else 0)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

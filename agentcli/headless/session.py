@@ -140,7 +140,7 @@ class HeadlessSession:
         command that sends a prompt appends instead of taking it as an argument."""
         if command_in(prompt, self._engine) is None:
             return None
-        await self._engine.refresh_definitions()
+        await self._engine.live_files.refresh()
         line = command_in(prompt, self._engine)
         if line is None:
             return None

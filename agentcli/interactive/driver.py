@@ -71,6 +71,8 @@ class SessionDriver:
         self._questions = PendingQuestions(view)
         self._abort_reason: AbortReason | None = None
         """Passed to the engine again with each event: at the first call the submission may not have started."""
+        self._followed: McpServers | None = None
+        """The MCP servers that are watched."""
         self._holding = False
         """Whether another conversation is about to be opened, so that new drafts wait for that one."""
         self.stuck = False
@@ -109,9 +111,9 @@ class SessionDriver:
             self._view.show(notice)
         self._watch_background()
         self._watch_plugins(engine)
-        self._watch_servers(engine)
-        self._watch_server_questions(engine)
-        self._create_task(self._watch_definitions(engine))
+        self._followed = None
+        self._follow_servers(engine)
+        self._create_task(self._watch_files(engine))
         self._start_next()
 
     def hold(self, holding: bool) -> None:
@@ -312,6 +314,8 @@ class SessionDriver:
         beside = beside or event.agent in self._background_agents or ev.is_of_server(event)
         self._view.show(event)
         match event:
+            case ev.SessionStarted() if self._engine is not None and not event.agent:
+                self._follow_servers(self._engine)
             case ev.PermissionRequested() | ev.CompactionProposed():
                 if beside or not self.stopping:
                     self._questions.add(event, beside=beside)
@@ -429,18 +433,20 @@ class SessionDriver:
                 self._show(event, beside=True)
         self._view.refresh_status()
 
-    async def _watch_definitions(self, engine: Engine) -> None:
-        """Take in changed commands and skills at once, also beside a submission: menus show them."""
-        version = 0
+    async def _watch_files(self, engine: Engine) -> None:
+        """Take in changed files at once: commands and skills also beside a submission, because menus show them."""
         while True:
-            notices = await engine.wait_for_definitions(version)
-            version = engine.definitions.version if engine.definitions is not None else 0
-            for notice in notices:
+            news = await engine.live_files.wait_for_changes()
+            for notice in news.notices:
                 self.note(notice.text, notice.level)
+            if news.changed:
+                self._view.apply_settings(news.changed)
+            self._follow_servers(engine)
             self._view.refresh_commands()
+            self._view.refresh_status()
 
     def _watch_background(self) -> None:
-        """Between submissions, show changes of background commands, agents, files and rules."""
+        """Between submissions, show changes of background commands, agents and files."""
 
         async def show_commands(engine: Engine) -> None:
             while True:
@@ -454,18 +460,13 @@ class SessionDriver:
             # Once: the notice holds until the next prompt, which reports the changes to the model.
             self.note(await engine.files.wait_for_notice())
 
-        async def note_rules(engine: Engine) -> None:
-            while True:
-                self.note(await engine.permissions.wait_for_notice())
-
         async def notify_hooks(engine: Engine) -> None:
             await asyncio.sleep(IDLE_SECONDS)
             if engine.message_count:
                 engine.hooks.attention_needed("idle_prompt", "agentcli is waiting for your input.")
 
         async def watch(engine: Engine) -> None:
-            watches = (show_commands(engine), note_files(engine), note_rules(engine), notify_hooks(engine))
-            await asyncio.gather(*watches)
+            await asyncio.gather(show_commands(engine), note_files(engine), notify_hooks(engine))
 
         if self._engine is not None and self._watching is None:
             self._watching = self._create_task(watch(self._engine))
@@ -480,6 +481,13 @@ class SessionDriver:
 
         if engine.plugins is not None:
             self._create_task(note_plugins(engine.plugins))
+
+    def _follow_servers(self, engine: Engine) -> None:
+        """Watch the MCP servers, also those that the session got later."""
+        if engine.mcp is not self._followed:
+            self._followed = engine.mcp
+            self._watch_servers(engine)
+            self._watch_server_questions(engine)
 
     def _watch_servers(self, engine: Engine) -> None:
         """Show notices about MCP servers and refresh menus and status, also during a submission."""

@@ -40,7 +40,7 @@ async def submission_events(engine: Engine, draft: Draft) -> AsyncGenerator[ev.E
     from agentcli.commands.run import run_command
 
     if draft.text.lstrip().startswith("/"):
-        await engine.refresh_definitions()
+        await engine.live_files.refresh()
     line = parse_line(draft.text, engine)
     if not isinstance(line, PromptLine):
         if not needs_model(draft, engine):

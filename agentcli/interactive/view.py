@@ -75,6 +75,9 @@ class View(Protocol):
     def withdraw(self, request_id: str) -> None:
         """Close this question if it is open: it no longer needs an answer."""
 
+    def apply_settings(self, names: frozenset[str]) -> None:
+        """Settings with these names have changed; use those of the front end itself that can change now."""
+
     def refresh_commands(self) -> None:
         """Slash commands were added or removed."""
 

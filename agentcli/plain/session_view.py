@@ -140,6 +140,9 @@ class PrintedView:
     def give_back(self, drafts: list[Draft]) -> None:
         self._session.put_before(*(draft.text for draft in drafts))
 
+    def apply_settings(self, names: frozenset[str]) -> None:
+        """Do nothing: plain mode has no settings of its own that can change."""
+
     def refresh_commands(self) -> None:
         """Do nothing: the completer reads them each time."""
 

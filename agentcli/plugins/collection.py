@@ -98,8 +98,10 @@ class PluginCollection:
     def _trust_now(self) -> _Stamp | None:
         return _stamp(self.places.trust_file) if self.places.trust_file is not None else None
 
-    def watched_folders(self) -> tuple[Path, ...]:
-        return tuple(folder for folder, _scope in self.places.folders() if folder.is_dir())
+    def watched_paths(self) -> list[str]:
+        """Folders and files in which a change may make this stale."""
+        trust = [] if self.places.trust_file is None else [self.places.trust_file]
+        return [str(path) for path in (*(folder for folder, _scope in self.places.folders()), *trust)]
 
     def _one(self, source: PluginSource, digests: Any) -> _Seen | None:
         assert source.path is not None

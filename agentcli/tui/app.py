@@ -120,6 +120,23 @@ class AgentApp(BusyPump, App[int], inherit_bindings=False):
         if self._guide is not None:
             self.run_worker(self._guide.run(), exit_on_error=False, group="tour")
 
+    def apply_settings(self, names: frozenset[str]) -> None:
+        """Use changed settings of the app itself."""
+        self.run_worker(self._apply_settings(names), exit_on_error=False, group="settings")
+
+    async def _apply_settings(self, names: frozenset[str]) -> None:
+        from agentcli.tui.startup.preferences import load_preferences
+
+        start, before = self._start_with, self.preferences
+        fresh = await asyncio.to_thread(load_preferences, start.cwd, start.environ, start.settings, start.theme)
+        now = self.preferences = before.with_changed(names, fresh)
+        self.surroundings.notifications = now.notifications
+        self.chat.activity.moving = not now.reduced_motion
+        if now.theme != before.theme and now.theme != self.themes.active.setting:
+            self.themes.try_out(now.theme)
+        if now.status_line != before.status_line:
+            await self.chat.status.use(now.status_command(__version__))
+
     async def _open_or_leave(self) -> None:
         """Open the first session; quit if that fails, because nothing could be sent then. The draft is kept."""
         try:

@@ -175,6 +175,9 @@ class ChatScreen(Screen[None]):
     def refresh_commands(self) -> None:
         self.prompt.refresh_commands()
 
+    def apply_settings(self, names: frozenset[str]) -> None:
+        self._host.apply_settings(names)
+
     def finished(self, result: ev.Result) -> None:
         self._host.work_ended(result, time.monotonic() - self._sent_at)
 

@@ -17,6 +17,7 @@ from agentcli.tui.theme.themes import ThemeError
 if TYPE_CHECKING:
     from agentcli.agent.context.report import ChangePrice
     from agentcli.agent.engine import Engine
+    from agentcli.agent.live_permissions import RuleEntry
     from agentcli.assemble import Options
     from agentcli.commands.hooks import HookRow
     from agentcli.config.settings import SettingRow as Setting
@@ -152,11 +153,11 @@ class AppFrontEnd(FrontEnd):
 
         return await self._app.ask_on_screen(ModePicker(engine.permissions.mode))
 
-    async def _permissions(self, engine: Engine) -> Any:
+    async def _permissions(self, engine: Engine, entries: Sequence[RuleEntry]) -> Any:
         """Return the arguments for `/permissions` that make the change chosen by the user."""
         from agentcli.tui.pages.permissions import PermissionsPage
 
-        page = PermissionsPage(engine.permissions.entries(), engine.permissions.mode.label)
+        page = PermissionsPage(entries, engine.permissions.mode.label)
         return await self._app.ask_on_screen(page)
 
     async def _context(self, engine: Engine) -> None:

@@ -84,6 +84,8 @@ class SessionScreen(Protocol):
 
     def refresh_commands(self) -> None: ...
 
+    def apply_settings(self, names: frozenset[str]) -> None: ...
+
 
 class TranscriptView:
     def __init__(
@@ -242,6 +244,9 @@ class TranscriptView:
 
     def take_due(self, draft: Draft) -> bool:
         return False
+
+    def apply_settings(self, names: frozenset[str]) -> None:
+        self._screen.apply_settings(names)
 
     def refresh_commands(self) -> None:
         self._screen.refresh_commands()

@@ -200,7 +200,7 @@ async def test_a_prompt_that_joins_the_work_ends_its_allowed_tools(project: Path
 async def test_the_user_starts_one_with_its_name(project: Path) -> None:
     path = skill(project / ".agentcli/skills", "one", "disable-model-invocation: true\n")
     async with Assembled(project, ["Done."]) as a:
-        await a.engine.refresh_definitions()
+        await a.engine.live_files.refresh()
         await a.follow(run_command(a.engine, "one", "this"))
         prompt = a.log[0]
         assert prompt.typed == "/one this"

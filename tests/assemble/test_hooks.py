@@ -16,7 +16,7 @@ from agentcli.agent.engine import Engine
 from agentcli.agent.ports import Hooks
 from agentcli.assemble import Options, build_engine
 from agentcli.assemble.environment import Environment
-from agentcli.assemble.hooks import hooks_for
+from agentcli.assemble.hooks import hook_rules, hooks_for
 from agentcli.config.paths import Paths
 from agentcli.config.trust import TrustStore
 from agentcli.core import events as ev
@@ -271,7 +271,7 @@ async def test_esc_ends_a_running_hook_and_its_children(project: Path) -> None:
 async def test_rules_from_elsewhere_come_last(project: Path) -> None:
     write(project.parent / "home/.claude/settings.json", hooks("first"))
     env = Environment(Options(cwd=project, environ=environ(project)))
-    found = hooks_for(env, [HookRule("Stop", "", "second", source="a plugin")])
+    found = hooks_for(env, [*hook_rules(env), HookRule("Stop", "", "second", source="a plugin")])
     assert [(rule.action, rule.source) for rule, _last in found.listing()] == [
         ("first", "~/.claude/settings.json"),
         ("second", "a plugin"),

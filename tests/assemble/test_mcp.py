@@ -14,7 +14,7 @@ import pytest
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
 from agentcli.assemble.environment import Environment
-from agentcli.assemble.mcp import find_servers, reread_servers
+from agentcli.assemble.mcp import find_servers
 from agentcli.config.paths import Paths
 from agentcli.config.trust import TrustStore
 from agentcli.core.errors import UsageError
@@ -284,13 +284,23 @@ def test_variables_come_from_the_environment_and_the_users_settings(project: Pat
     assert find_servers(env).configs[0].command == "1-2"
 
 
-async def test_servers_that_appear_in_a_session_without_any_are_announced(project: Path) -> None:
-    news: list[str] = []
-    await reread_servers(Environment(options_for(project)), None, news)
-    assert news == []
-    write(user_file(project), servers("x"))
-    await reread_servers(Environment(options_for(project)), None, news)
-    assert news == ["New MCP servers start with the next session, for example after /clear: x."]
+async def test_servers_that_appear_in_a_session_without_any_are_used_and_announced(project: Path) -> None:
+    async with engine_for(project) as engine:
+        assert engine.mcp is None
+        write(user_file(project), small())
+        await engine.live_files.refresh_settings()
+        assert [notice.text for notice in engine.take_notices()] == [
+            "MCP servers reloaded: new: small. /mcp shows their state."
+        ]
+        assert engine.mcp is not None
+        await engine.mcp.settle(20)
+        assert states(engine) == {"small": "connected"}
+        user_file(project).unlink()
+        await engine.live_files.refresh_settings()
+        assert [notice.text for notice in engine.take_notices()] == [
+            "MCP servers reloaded: removed: small. /mcp shows their state."
+        ]
+        assert states(engine) == {}
 
 
 async def test_a_flag_file_that_became_invalid_leaves_the_servers_as_they_are(project: Path) -> None:

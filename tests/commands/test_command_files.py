@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.updates import definition_watch
+from agentcli.agent import live_files
 from agentcli.commands.registry import names, reserve_names
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
@@ -38,7 +38,7 @@ def project(tmp_path: Path) -> Path:
 
 
 async def send(a: Assembled, line: str) -> list[ev.Event]:
-    await a.engine.refresh_definitions()
+    await a.engine.live_files.refresh()
     name, _blank, arguments = line.removeprefix("/").partition(" ")
     return await a.follow(run_command(a.engine, name, arguments))
 
@@ -171,15 +171,14 @@ async def test_a_project_command_is_named_when_its_folder_is_not_trusted(project
 
 
 async def test_a_saved_file_is_in_the_menu_of_an_idle_session(project: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(definition_watch, "_FIRST_SECONDS", 0.0)
-    monkeypatch.setattr(definition_watch, "_POLL_SECONDS", 0.05)
+    monkeypatch.setattr(live_files, "FIRST_SECONDS", 0.0)
     async with Assembled(project, []) as a:
-        await a.engine.refresh_definitions()
-        for name in ("first", "second"):
-            waiting = asyncio.create_task(a.engine.wait_for_definitions(a.engine.definitions.version))
-            await asyncio.sleep(0.1)
-            command(project, name, "Text")
-            assert await asyncio.wait_for(waiting, 10) == []
+        await a.engine.live_files.wait_for_changes()
+        for name in ("first", "second", "deeper:third"):
+            waiting = asyncio.create_task(a.engine.live_files.wait_for_changes())
+            command(project, name.replace(":", "/"), "Text")
+            async with asyncio.timeout(10):
+                assert (await waiting).notices == ()
             assert name in names(a.engine)
 
 

@@ -33,7 +33,7 @@ async def engine(tmp_path: Path) -> Engine:
     write(tmp_path / ".claude/skills/release/SKILL.md", "---\ndescription: Use to release\n---\nSteps")
     write(tmp_path / ".claude/skills/quiet/SKILL.md", "---\ndescription: x\nuser-invocable: false\n---\nSteps")
     made = engine_on(project, "Done.", trust=True)
-    await made.refresh_definitions()
+    await made.live_files.refresh()
     return made
 
 

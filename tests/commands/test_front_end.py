@@ -192,7 +192,7 @@ async def test_settings_are_listed_and_a_changed_one_is_saved(tmp_path: Path) ->
     assert 'theme = "auto"' in text
     front_end = Recorder(SettingChange("mouse", False, "local"), home=tmp_path)
     assert await reported(None, "config", front_end) == [
-        "info: mouse is saved in settings.json. It takes effect in the next session."
+        "info: mouse is saved in settings.json. It takes effect when agentcli is started again."
     ]
     assert front_end.calls == [("page", "settings"), ("save", "mouse", False, "local")]
 

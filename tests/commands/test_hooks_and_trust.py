@@ -21,6 +21,7 @@ from tests.support.fakes import collect
 from tests.support.scripts import call, provider_on, reply, transport_for
 
 pytestmark = pytest.mark.anyio
+OFF = "not active: this folder is not trusted; /trust reviews it"
 
 
 class Reviewer(FrontEnd):
@@ -79,12 +80,12 @@ async def trust(engine: Engine | None, front_end: FrontEnd) -> list[str]:
 async def test_trust_shows_the_files_and_turns_the_hooks_on(project: Path) -> None:
     front_end = Reviewer(project)
     async with build_engine(options(project, reply(call("Bash", command="true")), "Ok.")) as engine:
-        assert await hooks(engine, front_end) == [NONE]
+        head = "PreToolUse Bash|Edit: exit 3"
+        assert await hooks(engine, front_end) == [f"{head}\n    from .agentcli/settings.json; {OFF}"]
         assert await trust(engine, front_end) == [
             f"{project} is trusted. Its settings, hooks, MCP servers and definitions apply now."
         ]
         assert front_end.shown == [(project / ".agentcli/settings.json").read_text()]
-        head = "PreToolUse Bash|Edit: exit 3"
         assert await hooks(engine, front_end) == [f"{head}\n    from .agentcli/settings.json; has not run yet"]
         await collect(engine.submit("go"))
         (text,) = await hooks(engine, front_end)
@@ -96,6 +97,9 @@ async def test_what_is_not_trusted_stays_off(project: Path) -> None:
     async with build_engine(options(project)) as engine:
         (text,) = await trust(engine, front_end)
         assert text.startswith("Nothing was trusted.")
+        (text,) = await hooks(engine, front_end)
+        assert text.endswith(OFF)
+        (project / ".agentcli/settings.json").unlink()
         assert await hooks(engine, front_end) == [NONE]
 
 

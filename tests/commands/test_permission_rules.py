@@ -117,8 +117,8 @@ async def test_the_users_own_file_takes_effect_at_once_and_a_notice_counts_the_r
         notices = [each.text for each in only(events, ev.NoticeRaised) if each.code == "permissions"]
         assert notices == [f"Permission rules reloaded: +2 allow, −1 deny from {path}."]
         path.unlink()
-        text = await engine.permissions.wait_for_notice()
-        assert text == f"Permission rules reloaded: −2 allow from {path}."
+        (notice,) = (await engine.live_files.wait_for_changes()).notices
+        assert notice.text == f"Permission rules reloaded: −2 allow from {path}."
         assert (await said(engine, "/permissions test make")).startswith("ask: ")
 
 

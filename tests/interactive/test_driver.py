@@ -93,6 +93,9 @@ class Record:
     def withdraw(self, request_id: str) -> None:
         self.log.append(f"withdraw {request_id}")
 
+    def apply_settings(self, names: frozenset[str]) -> None:
+        self.log.append(f"settings {sorted(names)}")
+
     def refresh_commands(self) -> None:
         self.log.append("commands")
 

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,11 +19,12 @@ from agentcli.commands.registry import find, rows
 from agentcli.commands.run import run_command
 from agentcli.config.trust import TrustStore
 from agentcli.core import events as ev
+from agentcli.core.aio import cancel_and_wait
 from agentcli.core.permission import PermissionMode
 from agentcli.hooks.rules import EVENTS
 from agentcli.plugins.plugin import HOOK_EVENTS
 from tests.support.assembled import Assembled
-from tests.support.fakes import result_of
+from tests.support.fakes import only, result_of
 from tests.support.scripts import call, reply, say
 
 pytestmark = pytest.mark.anyio
@@ -122,7 +124,7 @@ async def test_a_deny_rule_removes_the_tool_of_a_plugin(project: Path) -> None:
 async def test_commands_show_text_or_send_a_prompt(project: Path) -> None:
     install(project, "standup")
     async with Assembled(project, ["Done."]) as run:
-        await run.engine.refresh_definitions()
+        await run.engine.live_files.refresh()
         assert [row.described for row in rows(run.engine) if row.source == "plugin"] == [
             "Summarise the day (plugin)",
             "Count the messages of this conversation (plugin)",
@@ -141,7 +143,7 @@ async def test_a_command_that_raises_fails_with_its_message(project: Path) -> No
     text = f"{start}@plugin.command('boom')\ndef boom(engine, arguments):\n    1 / 0\n"
     write(user_folder(project) / "boom.py", text)
     async with Assembled(project, []) as run:
-        await run.engine.refresh_definitions()
+        await run.engine.live_files.refresh()
         events = await run.follow(run_command(run.engine, "boom", ""))
         assert result_of(events).is_error
         assert any("boom.py:5: the command /boom failed: ZeroDivisionError" in text for text in run.notices)
@@ -341,12 +343,37 @@ async def test_saved_plugins_are_reloaded_within_a_second_while_the_session_is_i
         plugins = run.engine.plugins
         assert plugins is not None
         await run.engine.warm()
+        watching = asyncio.ensure_future(run.engine.live_files.wait_for_changes())
         waiting = asyncio.ensure_future(plugins.wait_for_notices())
-        await asyncio.sleep(0.3)
         write(folder / "word_count.py", (EXAMPLES / "word_count.py").read_text().replace("word_count", "count_words"))
         notices = await asyncio.wait_for(waiting, 5)
+        await cancel_and_wait([watching])
         assert [notice.text for notice in notices] == ["Plugin word_count loaded: tool count_words."]
         assert [tool.name for tool in plugins.active.tools] == ["count_words"]
+
+
+async def test_a_plugin_saved_during_a_prompt_answers_from_the_next_one_on_as_the_notice_says(
+    project: Path,
+) -> None:
+    folder = install(project, "word_count")
+    count = reply(call("word_count", text="one two"))
+    newer = (EXAMPLES / "word_count.py").read_text().replace("len(text.split())", "99")
+    async with Assembled(project, [count, count, "Done.", count, "Done."]) as run:
+        events: list[ev.Event] = []
+        async with aclosing(run.engine.submit("go")) as stream:
+            async for event in stream:
+                events.append(event)
+                if isinstance(event, ev.ToolFinished) and "99" not in (folder / "word_count.py").read_text():
+                    write(folder / "word_count.py", newer)
+                    await run.engine.live_files.refresh()
+        (notice,) = only(events, ev.NoticeRaised)
+        assert notice.text == (
+            "Plugin word_count loaded: tool word_count. The running prompt continues with the earlier version; the "
+            "next one uses the new version."
+        )
+        assert run.results == ["2", "2"]
+        await run.run("again")
+        assert run.results[-1] == "99"
 
 
 # ------------------------------------------------------------------------------------------------------------ failures

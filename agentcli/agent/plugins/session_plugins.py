@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.agent.plugins.active_parts import ActiveParts, combine
-from agentcli.core.aio import cancel_and_wait, in_thread, start_task
+from agentcli.core.aio import in_thread
 from agentcli.core.events import NoticeRaised
 from agentcli.core.text.plaintext import plain_line
 from agentcli.plugins.collection import LoadedPlugin, PluginCollection
@@ -21,8 +21,6 @@ from agentcli.plugins.places import PluginSource
 
 CODE = "plugins"
 """The `code` of its notices."""
-_POLL_SECONDS = 2.0
-"""Polling interval while no plugin folder exists, and for changes of trust."""
 
 
 class SessionPlugins:
@@ -38,6 +36,8 @@ class SessionPlugins:
         self.active = ActiveParts()
         self.on_change: Callable[[], None] = lambda: None
         """Called after each `refresh`; a front end sets it to use themes of plugins."""
+        self.is_answering: Callable[[], bool] = lambda: False
+        """Whether a prompt is answered, with the tools and hooks that it began with."""
         self._reserved = reserved
         self._check_tools = check_tools
         self._notices: list[NoticeRaised] = []
@@ -84,11 +84,13 @@ class SessionPlugins:
 
     def _change_text(self, plugin: LoadedPlugin) -> str:
         name = plain_line(plugin.source.name, 60)
+        later = ""
+        if self.is_answering():
+            later = " The running prompt continues with the earlier version; the next one uses the new version."
         if plugin not in self.plugins or plugin.plugin is None:
-            return f"Plugin {name} was removed."
-        return plain_line(
-            f"Plugin {name} loaded: {', '.join(plugin.plugin.parts.summary()) or 'it adds nothing'}.", 300
-        )
+            return f"Plugin {name} was removed.{later and ' The running prompt still uses it, the next one does not.'}"
+        parts = ", ".join(plugin.plugin.parts.summary()) or "it adds nothing"
+        return plain_line(f"Plugin {name} loaded: {parts}.", 300) + later
 
     def fail(self, source: PluginSource, what: str, error: BaseException) -> None:
         """Report that a plugin's function failed while it was used; once for each place and error."""
@@ -110,24 +112,8 @@ class SessionPlugins:
         return notices
 
     async def wait_for_notices(self) -> Sequence[NoticeRaised]:
-        """Watch the folders, reload what has changed, and return the notices about it. For interactive sessions; cancel
-        it."""
+        """Wait for notices, for interactive sessions; cancel it."""
         while not (notices := self.take_notices()):
             self._news.clear()
-            tasks = [start_task(self._news.wait()), start_task(self._disk_change())]
-            try:
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                await cancel_and_wait(tasks)
-            if self.loaded and self.is_stale():
-                await self.refresh()
+            await self._news.wait()
         return notices
-
-    async def _disk_change(self) -> None:
-        from agentcli.agent.updates.file_watch import wait_for_folder_change
-
-        folders = [str(folder) for folder in self.collection.watched_folders()] if self.loaded else []
-        if folders:
-            await wait_for_folder_change(folders, lambda path: path.endswith(".py"), _POLL_SECONDS)
-        else:
-            await asyncio.sleep(_POLL_SECONDS)

@@ -7,8 +7,7 @@ files that the model has seen are watched, not recursively.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
-from importlib import import_module
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from agentcli.agent.updates.changed_files import ChangedFiles
@@ -22,8 +21,6 @@ MOST_FOLDERS = 200
 _COALESCED_MILLISECONDS = 400
 _STEP_MILLISECONDS = 200
 """Polling step of the library, whose default of 50 would wake the process twenty times a second."""
-_RELOAD_MILLISECONDS = 100
-"""Shorter delays for files that are reloaded while the user watches."""
 _MOST_NAMED = 3
 
 
@@ -70,32 +67,6 @@ async def _watched(
         stop.set()
         await batches.aclose()
     return []
-
-
-async def wait_for_folder_change(folders: Sequence[str], wanted: Callable[[str], bool], at_most: float) -> None:
-    """Wait until a wanted file directly in one of the folders changes, or `at_most` seconds. Cancel it to stop."""
-    # Imported in a thread: it takes tens of milliseconds.
-    awatch = (await in_thread(import_module, "watchfiles")).awatch
-    stop = asyncio.Event()
-    batches = awatch(
-        *folders,
-        watch_filter=lambda _change, path: wanted(path),
-        debounce=_RELOAD_MILLISECONDS,
-        step=_RELOAD_MILLISECONDS,
-        rust_timeout=int(at_most * 1000),
-        yield_on_timeout=True,
-        stop_event=stop,
-        recursive=False,
-        ignore_permission_denied=True,
-    )
-    try:
-        async for _batch in batches:
-            return
-    except (OSError, RuntimeError):
-        await asyncio.sleep(at_most)
-    finally:
-        stop.set()
-        await batches.aclose()
 
 
 def _folders(context: ToolContext) -> list[str]:

@@ -1,4 +1,4 @@
-"""The `/hooks` page: active hooks with event, source and last result. Enter shows the whole command."""
+"""The `/hooks` page: hooks with event, source and last result. Enter shows the whole command."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ class HooksPage(ListSheet[int, None]):
 
     def __init__(self, hooks: Sequence[HookRow]) -> None:
         self._hooks = tuple(hooks)
-        rows = [
-            Row(number, hook.command, "  ".join(filter(None, (hook.source, hook.last))), group=hook.subject)
-            for number, hook in enumerate(self._hooks)
-        ]
+        rows = [Row(number, hook.command, _detail(hook), group=hook.subject) for number, hook in enumerate(self._hooks)]
         super().__init__("Hooks", rows, preview=lambda row: self._lines(row.value))
 
     def choose(self, row: Row[int]) -> None:
@@ -38,7 +35,13 @@ class HooksPage(ListSheet[int, None]):
             f"Event: {hook.event}",
             f"Matcher: {hook.matcher or '*'}",
             f"From: {hook.source or 'the program that uses agentcli'}",
-            f"Last run: {hook.last or 'none yet'}",
+            f"Not active: {hook.inactive}" if hook.inactive else f"Last run: {hook.last or 'none yet'}",
             "",
             *hook.command.splitlines(),
         ]
+
+
+def _detail(hook: HookRow) -> str:
+    # The reason first: it matters more than the file if there is no room for both.
+    parts = (hook.state, hook.source) if hook.inactive else (hook.source, hook.last)
+    return "  ".join(filter(None, parts))

@@ -181,6 +181,7 @@ class RuleEditor(ListSheet[Behavior, str]):
 def rule_rows(entries: Sequence[RuleEntry]) -> list[Row[RuleEntry]]:
     rows = []
     for entry in sorted(entries, key=lambda each: SCOPES.index(each.scope)):
-        detail = f"{entry.behavior:<5}  {used(entry) if entry.last is not None else ''}".rstrip()
+        shows_use = entry.last is not None or entry.inactive
+        detail = f"{entry.behavior:<5}  {used(entry) if shows_use else ''}".rstrip()
         rows.append(Row(entry, entry.text, detail, _SIGNS[entry.behavior], _TITLES[entry.scope]))
     return rows

@@ -153,7 +153,8 @@ def setting_rows(settings: Sequence[Setting]) -> list[Row[Setting]]:
     for setting in sorted(settings, key=lambda each: each.source == "default"):
         group = "Defaults" if setting.source == "default" else "Set"
         source = "" if group == "Defaults" else safe(setting.source)
-        detail = f"{padded(shown_value(setting.value), _VALUE_WIDTH)}  {source}".rstrip()
+        state = f"not active: {safe(setting.inactive)}  " if setting.inactive else ""
+        detail = f"{padded(shown_value(setting.value), _VALUE_WIDTH)}  {state}{source}".rstrip()
         rows.append(Row(setting, setting.key, detail, group=group))
     return rows
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
     from agentcli.tui.status.command import StatusCommand
 
 SettingScope = Literal["user", "local"]
+_LIVE = {
+    "theme": "theme",
+    "statusLine": "status_line",
+    "notifications": "notifications",
+    "exitTranscript": "exit_transcript",
+    "reducedMotion": "reduced_motion",
+}
+"""Fields by setting, for the settings of the app that apply at once."""
 
 
 @frozen(kw_only=True)
@@ -34,6 +43,11 @@ class Preferences:
     cwd: Path
     environ: Mapping[str, str]
     """Environment of programs started by the app: see `user_environment`."""
+
+    def with_changed(self, names: Collection[str], fresh: Preferences) -> Preferences:
+        """The same, with those of the named settings from `fresh` that can change while the app runs."""
+        changed = {field: getattr(fresh, field) for name, field in _LIVE.items() if name in names}
+        return replace(self, **changed)
 
     @property
     def settings_files(self) -> dict[SettingScope, str]:

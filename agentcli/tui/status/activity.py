@@ -113,7 +113,7 @@ class ActivityLine(Widget):
     def __init__(self, palette: Palette, *, moving: bool = True, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._palette = palette
-        self._moving = moving
+        self.moving = moving
         self._clock = clock
         self._activity = Activity()
         self._row: list[Run] = []
@@ -130,7 +130,7 @@ class ActivityLine(Widget):
         if not activity.phase:
             self._stop()
         elif self._timer is None and self.is_attached:
-            self._timer = self.set_interval(1 / (FRAMES_A_SECOND if self._moving else 2), self._tick, name="activity")
+            self._timer = self.set_interval(1 / (FRAMES_A_SECOND if self.moving else 2), self._tick, name="activity")
         self._retext()
 
     def _stop(self) -> None:
@@ -173,7 +173,7 @@ class ActivityLine(Widget):
         self._retext()
 
     def _tick(self) -> None:
-        if self._moving and self._activity.phase not in ("waiting", ""):
+        if self.moving and self._activity.phase not in ("waiting", ""):
             self._frame = (self._frame + 1) % len(SPINNER)
             repaint_soon(self, Region(MARGIN, 0, 1, 1))
         self._retext()
@@ -189,7 +189,7 @@ class ActivityLine(Widget):
     def _sign(self) -> str:
         if self._activity.phase == "waiting":
             return "?"
-        return SPINNER[self._frame] if self._moving else STILL
+        return SPINNER[self._frame] if self.moving else STILL
 
     def render_line(self, y: int) -> Strip:
         if self._hint:

@@ -286,6 +286,13 @@ class StatusLine(Widget):
         if self._feed is not None:
             await self._feed.close()
 
+    async def use(self, command: StatusCommand | None) -> None:
+        """Change the command; None: the default line."""
+        await self.on_unmount()
+        self._command, self._feed, self._said, self._problem = command, None, [], ""
+        self.on_mount()
+        self._changed()
+
     def update(self, facts: Facts) -> None:
         if facts == self._facts:
             return

@@ -16,7 +16,8 @@ class Surroundings:
         self.terminal = terminal
         self._write = write
         self._folder = folder
-        self._notifications = notifications
+        self.notifications = notifications
+        """Value of the setting."""
         self._title = ""
 
     def begin(self, restores: Callable[[str], None]) -> None:
@@ -34,8 +35,8 @@ class Surroundings:
             self._write(term.progress(self.terminal, busy=bool(state)))
 
     def notify(self, text: str) -> None:
-        if self._notifications != "off":
-            bell = self._notifications == "bell"
+        if self.notifications != "off":
+            bell = self.notifications == "bell"
             self._write("\a" if bell else term.notification(self.terminal, "agentcli", plain_line(text)))
 
     async def copy(self, text: str) -> str:

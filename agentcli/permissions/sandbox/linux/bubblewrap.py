@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcli.core.files.file_notices import NoticePool
 from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.processes.launch import Launch, Launcher, SandboxFinding, SpareLaunch
 from agentcli.permissions.git.config import git_program, read_regular
@@ -36,7 +37,6 @@ from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_m
 from agentcli.permissions.sandbox.planted.guard import MOST_FINDINGS, Guard, Watched, inner_folders
 from agentcli.permissions.sandbox.planted.inventory import Inventory, TakesLonger, change_time
 from agentcli.permissions.sandbox.planted.late_search import MOST_SECONDS, LateSearch
-from agentcli.permissions.sandbox.planted.notify import NoticePool
 from agentcli.permissions.sandbox.planted.protected import Protection, protection, uses_git
 from agentcli.permissions.sandbox.secrets import VARIABLES
 from agentcli.permissions.sandbox.session_folder import SessionFolder

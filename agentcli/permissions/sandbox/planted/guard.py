@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from agentcli.core.files.file_notices import FileNotices, NoticePool
 from agentcli.core.frozen import frozen
 from agentcli.core.processes.launch import SandboxFinding
 from agentcli.core.text.plaintext import plain_line
@@ -30,7 +31,6 @@ from agentcli.permissions.sandbox.planted.inventory import (
     signature_of,
     state_of,
 )
-from agentcli.permissions.sandbox.planted.notify import FileNotices, NoticePool
 from agentcli.permissions.sandbox.planted.quarantine import (
     Quarantine,
     QuarantinedItem,

@@ -1,0 +1,212 @@
+"""Settings, hooks, MCP servers, definitions and plugins of an open session, kept up to date with their files.
+
+Every submission checks the files when it begins, at the cost of a `stat` per file. An interactive session also waits
+for changes in between, so that its menus and lists show what is active. Definitions and plugins are loaded at any time;
+settings, hooks and servers change only between submissions, so that a prompt is answered with one state. Permission
+rules are an exception: `LivePermissions` checks them before every decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from agentcli.agent.engine_setup import Configuration, EngineSetup, Inactive
+from agentcli.agent.ports import Hooks
+from agentcli.agent.profile import ModelSettings
+from agentcli.core import events as ev
+from agentcli.core.aio import in_thread
+from agentcli.core.errors import AgentError
+from agentcli.core.frozen import frozen
+from agentcli.tools.base import ToolContext
+
+if TYPE_CHECKING:
+    from agentcli.agent.mcp.offer import OfferLimits
+    from agentcli.agent.updates.config_watch import ConfigWatch
+    from agentcli.mcp.servers import McpServers
+
+FIRST_SECONDS = 1.0
+"""Delay of the first check between submissions, to keep the start of the app fast."""
+CODE = "settings"
+
+
+class Host(Protocol):
+    """What of the conversation follows the files."""
+
+    setup: EngineSetup
+    hooks: Hooks
+    settings: ModelSettings
+    tool_context: ToolContext
+    is_answering: bool
+
+    def use_hooks(self, hooks: Hooks) -> None: ...
+
+    def add_servers(self, servers: McpServers, limits: OfferLimits) -> None: ...
+
+    def add_notices(self, notices: Iterable[ev.NoticeRaised]) -> None: ...
+
+    def take_notices(self) -> list[ev.NoticeRaised]: ...
+
+
+@frozen
+class FileNews:
+    """Changes of files that were loaded between submissions."""
+
+    notices: tuple[ev.NoticeRaised, ...] = ()
+    changed: frozenset[str] = frozenset()
+    """Names of changed settings."""
+
+
+class LiveFiles:
+    def __init__(self, state: Host) -> None:
+        self._state = state
+        self._setup = state.setup
+        self._watch: ConfigWatch | None = None
+        """Set while changes are waited for."""
+        self._reloading = asyncio.Lock()
+        self._changed: frozenset[str] = frozenset()
+        """Names of changed settings that no front end knows yet."""
+        self._reported_problems: set[str] = set()
+        self._version = 0
+        """Version of the definitions that a front end knows."""
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether changed settings wait for the end of the running prompt."""
+        configuration = self._setup.configuration
+        return configuration is not None and configuration.is_stale()
+
+    async def inactive(self) -> list[Inactive]:
+        """What is configured but not active."""
+        configuration = self._setup.configuration
+        if configuration is None:
+            return []
+        try:
+            return await in_thread(configuration.inactive)
+        except AgentError:
+            return []
+
+    @property
+    def has_files(self) -> bool:
+        setup = self._setup
+        return any(part is not None for part in (setup.configuration, setup.definitions, setup.plugins))
+
+    async def refresh_all(self) -> None:
+        """Load everything that has changed."""
+        await self.refresh_settings()
+        await self.refresh()
+
+    async def refresh(self) -> None:
+        """Load changed definitions and plugins. The first look is in a thread; later ones cost a stat per file."""
+        definitions, plugins = self._setup.definitions, self._setup.plugins
+        if definitions is not None and definitions.loaded:
+            definitions.refresh()
+        elif definitions is not None:
+            await in_thread(definitions.refresh)
+        if plugins is not None and plugins.is_stale():
+            await plugins.refresh()
+
+    async def refresh_settings(self, *, announce: bool = True, force: bool = False) -> None:
+        """Load changed settings, hooks and MCP servers; not while a prompt is answered. `announce`: with notices, for
+        changes that the user has not just made here. `force`: also unchanged files, at any time."""
+        configuration = self._setup.configuration
+        if configuration is None:
+            return
+        async with self._reloading:
+            if force or (not self._state.is_answering and configuration.is_stale()):
+                notices = await self._reload(configuration)
+                self._state.add_notices(notices if announce else ())
+
+    async def _reload(self, configuration: Configuration) -> list[ev.NoticeRaised]:
+        state = self._state
+        try:
+            fresh = await in_thread(configuration.read)
+        except AgentError as error:
+            return [_warning(f"The settings could not be reloaded, the old ones apply: {error}")]
+        if fresh.hooks is not None:
+            before = state.hooks
+            state.use_hooks(fresh.hooks)
+            await before.aclose()
+        state.settings.use(fresh.tuning, fresh.max_turns)
+        state.tool_context = replace(state.tool_context, environ=fresh.environ, passed=fresh.passed)
+        self._setup.permissions.reload(fresh.policy)
+        self._changed |= fresh.changed
+        notices = list(fresh.notices)
+        try:
+            servers, news = await configuration.update_servers(state.setup.mcp)
+        except AgentError as error:
+            return [*notices, _warning(str(error))]
+        if servers is not None and state.setup.mcp is None:
+            state.add_servers(servers, configuration.server_limits())
+            servers.start()
+        return [*notices, *(ev.NoticeRaised(text=text, code=CODE) for text in news)]
+
+    def take_problems(self) -> list[ev.NoticeRaised]:
+        """What is wrong in definition files, each problem once."""
+        definitions = self._setup.definitions
+        found = [str(problem) for problem in definitions.problems] if definitions is not None else []
+        new = [text for text in found if text not in self._reported_problems]
+        # An error that was fixed and comes back is reported again.
+        self._reported_problems = set(found)
+        return [ev.NoticeRaised(text=text, level="warning", code="definitions") for text in new]
+
+    # ------------------------------------------------------------------------------------------ between submissions
+
+    async def wait_for_changes(self) -> FileNews:
+        """Wait until a file has changed, and load it. Never returns if files are not watched; cancel it. Notices about
+        plugins are taken from `SessionPlugins`."""
+        if not self._setup.watches_definitions:
+            await asyncio.Event().wait()
+        if self._watch is None:
+            await asyncio.sleep(FIRST_SECONDS)
+            from agentcli.agent.updates.config_watch import ConfigWatch
+
+            self._watch = ConfigWatch()
+        definitions = self._setup.definitions
+        while True:
+            await self._watch.watch(await in_thread(self._paths))
+            if definitions is not None:
+                await in_thread(definitions.refresh)
+            await self.refresh_all()
+            notices = (*self.take_problems(), *self._rule_notices())
+            if not self._state.is_answering:
+                notices += tuple(self._state.take_notices())
+            changed, self._changed = self._changed, frozenset()
+            version = definitions.version if definitions is not None else 0
+            if notices or changed or version != self._version:
+                self._version = version
+                return FileNews(notices, changed)
+            await self._watch.wait()
+
+    def _rule_notices(self) -> list[ev.NoticeRaised]:
+        permissions = self._setup.permissions
+        permissions.refresh()
+        found = []
+        while (text := permissions.take_notice()) is not None:
+            found.append(ev.NoticeRaised(text=text, code="permissions"))
+        return found
+
+    def _paths(self) -> list[str]:
+        setup, found = self._setup, list[str]()
+        if setup.configuration is not None:
+            found += setup.configuration.paths()
+        if setup.definitions is not None:
+            found += setup.definitions.watched_paths()
+        if setup.plugins is not None:
+            found += setup.plugins.collection.watched_paths()
+        return found
+
+    def look_again(self) -> None:
+        """Let `wait_for_changes` check the files: a submission has ended, so settings may change."""
+        if self._watch is not None:
+            self._watch.wake()
+
+    async def aclose(self) -> None:
+        if self._watch is not None:
+            await self._watch.aclose()
+
+
+def _warning(text: str) -> ev.NoticeRaised:
+    return ev.NoticeRaised(text=text, level="warning", code=CODE)
