@@ -16,7 +16,7 @@ from agentcli.context.compact import RESTORED
 from agentcli.context.estimate import block_tokens
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import ATTACHED, Json, Message, TextBlock, ToolUseBlock
+from agentcli.core.messages import ATTACHED, Json, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.tools.base import Output, Tool, ToolContext
 from agentcli.tools.files.read_cache import ReadCache
 
@@ -25,6 +25,7 @@ MAX_EDITED = 3
 """Edited files that are shown even if others were used later."""
 FILE_TOKENS = 5_000
 MAX_PARTS = 8
+"""Parts of one file that are remembered."""
 FILES = "files"
 """Key in a restored message's meta: the files that it shows, last used first."""
 PARTS = "parts"
@@ -71,26 +72,34 @@ class _Uses:
 def recent_files(messages: Sequence[Message], canonical: Callable[[str], str] = str) -> list[UsedFile]:
     """Files that calls read or wrote or the user attached, last used first; then those that an earlier compaction
     restored. `canonical`: spelling of a path that may be written in several ways."""
-    results = {result.tool_use_id: result for message in messages for result in message.tool_results}
-    found: dict[str, _Uses] = {}
+    by_spelling: dict[str, _Uses] = {}
+    by_place: dict[str, _Uses] = {}
+    results: dict[str, ToolResultBlock] = {}
 
     def add(path: str, lines: Lines | None, *, edited: bool = False) -> None:
-        uses = found.setdefault(canonical(path), _Uses(path))
+        uses = by_spelling.get(path)
+        if uses is None:
+            uses = by_spelling[path] = by_place.setdefault(canonical(path), _Uses(path))
         uses.edited = uses.edited or edited
         if lines is None:
             uses.whole = True
-        else:
+        elif len(uses.parts) < MAX_PARTS:
             uses.parts.append(lines)
 
     for message in reversed(messages):
-        for use in reversed(message.tool_uses):
-            path = use.input.get(PATH_ARGUMENTS.get(use.name, ""))
-            result = results.get(use.id)
-            if isinstance(path, str) and path and not (result is not None and result.is_error):
-                add(path, _lines(use, result.text if result is not None else ""), edited=use.name != "Read")
-        for path, lines in (*_attached(message), *_carried(message)):
-            add(path, lines)
-    return [UsedFile(uses.path, uses.edited, uses.whole, tuple(uses.parts)) for uses in found.values()]
+        if message.role == "assistant":
+            for use in reversed(message.tool_uses):
+                path, result = use.input.get(PATH_ARGUMENTS.get(use.name, "")), results.get(use.id)
+                if isinstance(path, str) and path and (result is None or not result.is_error):
+                    add(path, _lines(use, result), edited=use.name != "Read")
+            continue
+        for block in message.content:
+            if isinstance(block, ToolResultBlock):
+                results[block.tool_use_id] = block
+        if message.meta:
+            for path, lines in (*_attached(message), *_carried(message)):
+                add(path, lines)
+    return [UsedFile(uses.path, uses.edited, uses.whole, tuple(uses.parts)) for uses in by_place.values()]
 
 
 def by_importance(files: Sequence[UsedFile]) -> list[UsedFile]:
@@ -107,10 +116,10 @@ def paths_read(messages: Sequence[Message]) -> set[str]:
     return {str(use.input.get("file_path")) for use in uses}
 
 
-def _lines(use: ToolUseBlock, said: str) -> Lines | None:
+def _lines(use: ToolUseBlock, result: ToolResultBlock | None) -> Lines | None:
     """The lines that a call read or changed; None: all of them, or unknown."""
     if use.name == "Edit":
-        at = _AT_LINE.search(said)
+        at = _AT_LINE.search(result.text) if result is not None else None
         return _around(int(at[1]), str(use.input.get("new_string", "")).count("\n")) if at else None
     first, count = use.input.get("offset"), use.input.get("limit")
     if use.name != "Read" or not (isinstance(first, int) or isinstance(count, int)):
@@ -186,7 +195,7 @@ class RecentFiles:
                 return None if text is None else RestoredFile(file.path, text)
         chosen: list[Lines] = []
         texts: dict[Lines, str] = {}
-        for part in file.parts[:MAX_PARTS]:
+        for part in file.parts:
             tried = merge_parts((*chosen, part))
             for first, last in tried:
                 if (first, last) not in texts:
