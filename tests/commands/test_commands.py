@@ -143,7 +143,7 @@ async def test_a_file_without_a_copy_is_named_by_diff_and_undo(tmp_path: Path, m
             "1 file changed in this session, +0 −0:\n  D mid.bin  deleted, too large, no copy kept"
         )
         assert await said(engine, "/undo") == (
-            "Undid the changes of “tidy”: 1 file without a copy left as it is.\n"
+            "No change of “tidy” was undone: 1 file without a copy left as it is.\n"
             "  ! mid.bin: deleted; too large, no copy kept"
         )
 
