@@ -58,6 +58,8 @@ class ConversationRequests:
         self._loaded = loaded or LoadedTools()
         self._extended: tuple[Json, ...] = tools
         """The tools of the last request that had more than `tools`."""
+        self._sent: tuple[Json, ...] | None = None
+        """The direct tools of the last request; None before the first one."""
         self._sizes: tuple[tuple[str, ...], float] | None = None
         """The system prompt that was measured, and the estimated tokens of it and the tools."""
 
@@ -72,6 +74,8 @@ class ConversationRequests:
         profile = self._profile()
         names = self._references.names(messages)
         tools, deferred = self._with_loaded(names, profile.model)
+        if purpose == "turn":
+            self._sent = self.tools
         total = profile.task_budget
         # The API counts what the messages show. `remaining` carries over only what a compaction took out of them.
         remaining = None if total is None or budget_spent is None else max(total - budget_spent, 0)
@@ -100,6 +104,21 @@ class ConversationRequests:
         direct = {tool["name"] for tool in self.tools}
         loaded = self._loaded.named(ReferenceReader().names(wire))
         return tuple(tool for name, tool in loaded.items() if name not in direct)
+
+    @property
+    def has_other_tools(self) -> bool:
+        """Whether the next request has other direct tools than the last one, so that nothing of it is cached."""
+        return self._sent is not None and self._sent != self.tools
+
+    def new_tools(self, earlier: Sequence[Message], later: Sequence[Message]) -> list[Json]:
+        """Tools that the next request has and the last one had not: direct ones, and those that messages since then
+        have loaded. `earlier`, `later`: the messages up to the last reply, and after it."""
+        sent = {tool["name"] for tool in (self.tools if self._sent is None else self._sent)}
+        found = [tool for tool in self.tools if tool["name"] not in sent]
+        if loaded := self.loaded_by(later):
+            known = {tool["name"] for tool in self.loaded_by(earlier)}
+            found += [tool for tool in loaded if tool["name"] not in known]
+        return found
 
     def _with_loaded(self, names: tuple[str, ...], model: str) -> tuple[tuple[Json, ...], tuple[Json, ...]]:
         """The tools of a request whose messages refer to these, and those that are deferred in it."""

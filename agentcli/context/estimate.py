@@ -178,17 +178,21 @@ class Estimator:
         """Tokens of a request: the last reported usage plus an estimate of later messages, with `density` applied."""
         if len(self._sizes) > 2 * len(messages) + 64:  # Most entries belong to messages before a compaction.
             self._sizes = {message.id: self._sizes[message.id] for message in messages if message.id in self._sizes}
-        last = next(_counted(messages, range(len(messages) - 1, -1, -1)), None)
-        if last is None:
+        place = last_counted(messages)
+        usage = messages[place].usage if place >= 0 else None
+        if usage is None:
             return round(self.whole_scale * (overhead + self._estimated(messages)))
-        place, usage = last
         self._learn(messages, place)
         return usage.context_tokens + self._estimated(messages[place + 1 :])
+
+    def later(self, messages: Sequence[Message]) -> int:
+        """The part of `context` that is an estimate: tokens of the messages after the last reported usage."""
+        return self._estimated(messages[last_counted(messages) + 1 :])
 
     def compare_whole(self, messages: Sequence[Message], overhead: int, measured: int) -> None:
         """Learn `whole_scale` from the measured tokens of a request with these messages. Thinking is left out: not
         every server counts that of earlier turns."""
-        if not any(_counted(messages, range(len(messages) - 1, -1, -1))):
+        if last_counted(messages) < 0:
             return
         thinking = sum(block_tokens(block) for message in messages for block in message.content if is_thinking(block))
         estimated = overhead + round(self.density * (sum(map(self.message, messages)) - thinking))
@@ -251,6 +255,11 @@ def _median(numbers: Iterable[float]) -> float:
     ordered = sorted(numbers)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def last_counted(messages: Sequence[Message]) -> int:
+    """Index of the last reply with a reported usage; -1 if there is none."""
+    return next((place for place, _usage in _counted(messages, range(len(messages) - 1, -1, -1))), -1)
 
 
 def _counted(messages: Sequence[Message], places: Iterable[int]) -> Iterator[tuple[int, Usage]]:

@@ -452,6 +452,52 @@ def _fixed_tools(body: Json) -> bytes:
     return to_bytes([tool for tool in body["tools"] if "defer_loading" not in tool])
 
 
+def test_the_estimate_of_the_next_request_counts_tools_as_soon_as_they_are_loaded() -> None:
+    server = FakeServer("big", *many(20))
+    server.connect()
+
+    async def main() -> None:
+        used = {"input_tokens": 3_000, "output_tokens": 50}
+        search = reply(call("ToolSearch", query="select:get_thing_1,get_thing_2"), usage=used)
+        again = reply(call("ToolSearch", query="select:get_thing_2"), usage=used)
+        b = with_servers(search, again, reply("done", usage=used), servers=(server,), mcp_limits=DEFERRING)
+        grown = []
+        async with b.engine:
+            async for one in b.engine.submit("go"):
+                if isinstance(one, ev.LoopContinued):
+                    items = {item.id: item.tokens for item in b.engine.context.items()}
+                    outlook = b.engine.context.outlook()
+                    assert sum(items.values()) == outlook.tokens
+                    unseen = b.engine._state.setup.view.estimate(b.engine.messages, 0)
+                    grown.append(outlook.tokens - unseen)
+                    assert {"tool:mcp__big__get_thing_1", "tool:mcp__big__get_thing_2"} <= items.keys()
+            assert b.engine.context.outlook().tokens == 3_050, "the last usage counts them"
+        assert grown[0] > 50
+        assert grown[1] == 0, "they were in the request before"
+
+    run_virtual(main)
+
+
+def test_tools_that_arrive_between_prompts_are_counted_and_nothing_is_expected_from_the_cache() -> None:
+    late = FakeServer("late", *many(3))
+
+    async def main() -> None:
+        used = {"input_tokens": 10, "cache_creation_input_tokens": 3_000, "output_tokens": 50}
+        search_off = OfferLimits(OfferSettings(search="off"))
+        b = with_servers(reply("one", usage=used), "two", servers=(late,), mcp_limits=search_off)
+        async with b.engine:
+            await b.run("first")
+            before = b.engine.context.outlook()
+            assert before.cached_tokens == 3_000
+            late.connect()
+            b.engine._state.use_servers()
+            after = b.engine.context.outlook()
+            assert after.tokens > before.tokens + 50
+            assert (after.cached_tokens, after.cold) == (0, True)
+
+    run_virtual(main)
+
+
 def test_context_shows_what_each_server_costs() -> None:
     one, two = FakeServer("one", *many(20)), FakeServer("two", tool_offer("b"), always_load=True)
     one.connect()

@@ -47,6 +47,26 @@ async def test_items_are_listed_with_their_ids_and_can_be_pinned_dropped_and_res
         assert engine.context.dropped_items() == []
 
 
+async def test_the_row_the_drop_and_the_total_have_one_number(tmp_path: Path) -> None:
+    async with engine_on(tmp_path, STORY, reply("Two.", usage=USED)) as engine:
+        await collect(engine.submit("tell me"))
+        await collect(engine.submit("and now?"))
+        answer = f"{engine.messages[1].id}:0"
+        before = engine.context.outlook().tokens
+        row = next(item.tokens for item in engine.context.items() if item.id == answer)
+        assert sum(item.tokens for item in engine.context.items()) == before
+        assert f"saves {row:,} tokens a turn" in await said(engine, f"/context drop {answer}")
+        assert engine.context.outlook().tokens == before - row
+        assert sum(item.tokens for item in engine.context.items()) == before - row
+        assert [item.tokens for item in engine.context.dropped_items()] == [row]
+        session = engine.session_id
+    async with engine_on(tmp_path, resume=session) as engine:
+        assert [item.tokens for item in engine.context.dropped_items()] == [row]
+        assert f"adds {row:,} tokens a turn" in await said(engine, f"/context restore {answer}")
+        assert engine.context.outlook().tokens == before
+        assert next(item.tokens for item in engine.context.items() if item.id == answer) == row
+
+
 async def test_the_list_has_columns_for_share_age_and_cache_that_fit(tmp_path: Path) -> None:
     async with engine_on(tmp_path, STORY, reply("Two.", usage=USED)) as engine:
         await collect(engine.submit("長い長い物語を聞かせてください。" * 9))

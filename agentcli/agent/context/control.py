@@ -30,6 +30,7 @@ from agentcli.agent.context.report import (
     CacheReach,
     ChangePrice,
     ContextItem,
+    ContextSizes,
     ExpectedCache,
     Outlook,
     context_items,
@@ -38,7 +39,7 @@ from agentcli.agent.context.report import (
     price_of_change,
 )
 from agentcli.agent.conversation_log import ConversationLog
-from agentcli.agent.conversation_requests import ConversationRequests
+from agentcli.agent.conversation_requests import ConversationRequests, schema_tokens
 from agentcli.agent.costs.spending import Spending
 from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.loop_state import CompactTracking
@@ -46,6 +47,7 @@ from agentcli.agent.ports import ContextLimits
 from agentcli.agent.profile import ModelSettings, Profile
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import COLLAPSED, block_id, edit_to_dict
+from agentcli.context.estimate import last_counted
 from agentcli.context.steps import ContextState, still_cached
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
@@ -119,7 +121,7 @@ class ContextControl:
     def outlook(self) -> Outlook:
         """How full the context is and what the next request will cost."""
         limits, view = self._context_limits(), self._view
-        tokens = view.estimate(self._log.messages, limits.overhead)
+        tokens = view.estimate(self._log.messages, limits.overhead) + self._new_tools()[1]
         price = self._settings.price_of(self._settings.profile, self._answering(self._settings.profile))
         return estimate_outlook(tokens, limits, price, self._cached(self._settings.profile))
 
@@ -148,7 +150,17 @@ class ContextControl:
         reach: CacheReach = "nothing" if not tokens else "head" if tokens < watch.cached_tokens else "sent"
         if self._intact[0] == self._log.last_reply_id:
             tokens = min(tokens, self._intact[1])
+        if tokens and self._requests.has_other_tools:
+            return ExpectedCache(0, True, watch.long_lived, "nothing")
         return ExpectedCache(tokens, watch.cold(now), watch.long_lived, reach)
+
+    def _new_tools(self) -> tuple[frozenset[str], int]:
+        """Ids of the tools that the last request did not have, and their tokens."""
+        shown = self._view.messages(self._log.messages)
+        counted = last_counted(shown)
+        tools = self._requests.new_tools(shown[: counted + 1], shown[counted + 1 :])
+        tokens = sum(map(schema_tokens, tools)) * self._view.estimator.density
+        return frozenset(f"tool:{tool['name']}" for tool in tools), round(tokens)
 
     def _answering(self, profile: Profile) -> str:
         """The model that the next request goes to: a fallback while the requested one is overloaded."""
@@ -157,11 +169,14 @@ class ContextControl:
     def items(self) -> list[ContextItem]:
         """The contents of the next request, item by item."""
         view = self._view
-        total = view.estimate(self._log.messages, self._requests.overhead_tokens())
         shown = view.messages(self._log.messages)
+        total = view.estimate(self._log.messages, self._requests.overhead_tokens())
+        new_tools, more = self._new_tools()
+        later = view.estimator.later(shown) if last_counted(shown) >= 0 else 0
+        sizes = ContextSizes(total + more, later + more, new_tools)
         tools = (*self._requests.tools, *self._requests.loaded_by(shown))
         reach = self._cached(self._settings.profile).reach
-        items = context_items(shown, total, self._settings.profile.system, tools, pinned_now(shown, self._pins), reach)
+        items = context_items(shown, sizes, self._settings.profile.system, tools, pinned_now(shown, self._pins), reach)
         return self._not_cached_behind_changes(items)
 
     def dropped_items(self) -> list[ContextItem]:
@@ -249,7 +264,9 @@ class ContextControl:
         return restored
 
     def _planned_drop(self, item: str, situation: ContextState) -> ContextChange | str:
-        return planned_drop(self._view, self._log.messages, item, situation, running=self._is_model_working())
+        sizes = {one.id: one.tokens for one in self.items()}
+        running = self._is_model_working()
+        return planned_drop(self._view, self._log.messages, item, situation, running=running, sizes=sizes)
 
     def _apply(self, change: ContextChange, reason: str, outcome: Outcome) -> Outcome:
         """Apply a change now, or as soon as the reply in flight has arrived."""

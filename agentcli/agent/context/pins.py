@@ -6,7 +6,7 @@ and its result go together, and thinking that no longer leads to a call or answe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from agentcli.context.edits import COLLAPSED, ContextEdit, block_id
@@ -81,9 +81,16 @@ class ContextChange:
 
 
 def planned_drop(
-    view: ContextView, log: Sequence[Message], item: str, situation: ContextState, *, running: bool
+    view: ContextView,
+    log: Sequence[Message],
+    item: str,
+    situation: ContextState,
+    *,
+    running: bool,
+    sizes: Mapping[str, int] | None = None,
 ) -> ContextChange | str:
-    """The change that drops an item, or the reason why that is impossible. `running`: a submission is running."""
+    """The change that drops an item, or the reason why that is impossible. `running`: a submission is running; `sizes`:
+    tokens of the items as they are shown, so that a drop saves what the list says."""
     if (always := _always_there(item)) is not None:
         return always
     messages = _one_by_one(view, log)
@@ -101,13 +108,16 @@ def planned_drop(
     if targets & situation.pinned:
         return PINNED_TOO
     shown = view.messages(log)
-    density = view.estimator.density
+    density, known = view.estimator.density, sizes or {}
     edits = tuple(
-        ContextEdit(kind="drop", target=name, step="person", freed=round(block_tokens(block) * density))
+        ContextEdit(
+            kind="drop", target=name, step="person", freed=known.get(name, round(block_tokens(block) * density))
+        )
         for name, block in _blocks(shown)
         if name in targets
     )
-    return ContextChange(edits, _position(view, shown, targets, situation.estimate), also)
+    left = situation.estimate - sum(edit.freed for edit in edits)
+    return ContextChange(edits, _position(view, shown, targets, left), also)
 
 
 def price_of_drop(change: ContextChange, situation: ContextState) -> DropEffect:
@@ -190,9 +200,14 @@ def planned_restore(
         return NOT_CHANGED
     targets = {item} if decided.kind == "replace" else _dropped_with(view, messages, *found)
     before, then = dict(_blocks(view.messages(log))), dict(_blocks(view.unedited(log)))
-    freed = {name: _size(before.get(name)) - _size(then.get(name)) for name in targets}
+    freed = {
+        name: -edit.freed
+        if (edit := view.edits.edited(name)) is not None and edit.kind == "drop"
+        else round((_size(before.get(name)) - _size(then.get(name))) * view.estimator.density)
+        for name in targets
+    }
     edits = tuple(
-        ContextEdit(kind="restore", target=name, step="person", freed=round(freed[name] * view.estimator.density))
+        ContextEdit(kind="restore", target=name, step="person", freed=freed[name])
         for name, _block in _blocks(messages)
         if name in targets
     )
@@ -214,7 +229,8 @@ def _uncollapsed(view: ContextView, log: Sequence[Message], item: str, situation
     hidden = {message.id for message in view.edits.collapsed(view.edits.in_force(log), first)}
     size = message_tokens(stand_in) - sum(message_tokens(m) for m in view.uncollapsed(log) if m.id in hidden)
     edit = ContextEdit(kind="restore", target=first, step="person", freed=round(size * view.estimator.density))
-    position = _position(view, shown, {block_id(stand_in, 0)}, situation.estimate)
+    left = situation.estimate - round(message_tokens(stand_in) * view.estimator.density)
+    position = _position(view, shown, {block_id(stand_in, 0)}, left)
     return _fitting(ContextChange((edit,), position), situation)
 
 
@@ -317,12 +333,13 @@ def _blocks(messages: Iterable[Message]) -> Iterator[tuple[str, Block]]:
         yield from _named(message)
 
 
-def _position(view: ContextView, shown: Sequence[Message], targets: AbstractSet[str], estimate: int) -> int:
-    """Tokens still read from the cache when the first of these blocks changes."""
+def _position(view: ContextView, shown: Sequence[Message], targets: AbstractSet[str], left: int) -> int:
+    """Tokens still read from the cache when these blocks change. `left`: tokens of the request without them."""
     for place, message in enumerate(shown):
         if any(name in targets for name, _block in _named(message)):
-            behind = sum(map(view.estimator.message, shown[still_cached(shown, place) :]))
-            return max(0, estimate - round(behind * view.estimator.density))
+            behind = shown[still_cached(shown, place) :]
+            gone = sum(block_tokens(block) for name, block in _blocks(behind) if name in targets)
+            return max(0, left - round((sum(map(view.estimator.message, behind)) - gone) * view.estimator.density))
     return 0
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 from agentcli.agent.conversation_requests import schema_tokens
 from agentcli.agent.ports import ContextLimits
 from agentcli.context.edits import Edits, block_id
-from agentcli.context.estimate import block_tokens, split_tokens, text_tokens
+from agentcli.context.estimate import block_tokens, last_counted, split_tokens, text_tokens
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
     MCP_SERVERS,
@@ -89,6 +89,17 @@ class ExpectedCache:
         return Usage(cache_write_1h_tokens=tokens) if self.long_lived else Usage(cache_write_5m_tokens=tokens)
 
 
+@frozen
+class ContextSizes:
+    """Tokens of the next request, to be divided among its items."""
+
+    total: int
+    later: int = 0
+    """The estimated part of them: messages since the last reported usage, and new tools."""
+    new_tools: frozenset[str] = frozenset()
+    """Ids of the items of tools that the last request did not have."""
+
+
 def estimate_outlook(tokens: int, limits: ContextLimits, price: Price | None, cache: ExpectedCache) -> Outlook:
     """The outlook for a next request of `tokens` input tokens."""
     read = min(tokens, cache.tokens)
@@ -148,14 +159,13 @@ def price_of_change(
 
 def context_items(
     messages: Sequence[Message],
-    total: int,
+    sizes: ContextSizes,
     system: Iterable[str],
     tools: Iterable[Json],
     pinned: AbstractSet[str] = frozenset(),
     reach: CacheReach = "sent",
 ) -> list[ContextItem]:
-    """All items of the next request, in its order. `total` is its number of tokens, `pinned` the ids of pinned
-    blocks."""
+    """All items of the next request, in its order. `pinned`: the ids of pinned blocks."""
     size = int(sum(map(text_tokens, system)))
     items = [ContextItem("system", "system", "System prompt", size, cached=True)]
     items += [
@@ -163,16 +173,24 @@ def context_items(
         for tool in tools
     ]
     items += _block_items(messages)
-    known = any(message.usage is not None for message in messages)
-    sizes = split_tokens(total, [item.tokens for item in items])
+    known = last_counted(messages)
+    behind = {message.id for message in messages[known + 1 :]} if known >= 0 else set()
+    behind |= sizes.new_tools
+    is_later = [item.id in behind or item.id.rpartition(":")[0] in behind for item in items]
+    split = {
+        later: iter(
+            split_tokens(tokens, [item.tokens for item, one in zip(items, is_later, strict=True) if one is later])
+        )
+        for later, tokens in ((False, sizes.total - sizes.later), (True, sizes.later))
+    }
     return [
         replace(
             item,
-            tokens=size,
-            cached=_is_cached(item, reach) if known else None,
+            tokens=next(split[later]),
+            cached=_is_cached(item, reach) if known >= 0 else None,
             pinned=item.id in pinned,
         )
-        for item, size in zip(items, sizes, strict=True)
+        for item, later in zip(items, is_later, strict=True)
     ]
 
 
@@ -186,8 +204,10 @@ def dropped_items(messages: Sequence[Message], edits: Edits, density: float) -> 
     """Items that the user or a step dropped from the context. `messages`: as in the log; `density`: true tokens per
     estimated one."""
     items = ((item, edits.edited(item.id)) for item in _block_items(messages))
-    dropped = (item for item, edit in items if edit is not None and edit.kind == "drop")
-    return [replace(item, tokens=max(1, round(item.tokens * density)), cached=False) for item in dropped]
+    dropped = ((item, edit.freed) for item, edit in items if edit is not None and edit.kind == "drop")
+    return [
+        replace(item, tokens=freed or max(1, round(item.tokens * density)), cached=False) for item, freed in dropped
+    ]
 
 
 def _block_items(messages: Sequence[Message]) -> Iterator[ContextItem]:
