@@ -59,6 +59,10 @@ LONG_WORK_SECONDS = 10.0
 """Work that took longer sends a notification at its end if the terminal is not focused."""
 
 
+_SIGNAL_CODE = 128
+"""Exit codes from here on are those of signals, which leave little time."""
+
+
 class AgentApp(BusyPump, App[int], inherit_bindings=False):
     CSS_PATH = "style.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -184,12 +188,12 @@ class AgentApp(BusyPump, App[int], inherit_bindings=False):
 
         if (engine := self.chat.session.engine) is not None:
             self.farewell = await farewell(engine, continues=self._start_with.tour is None)
-        await self.mentions.aclose()
-        await self.chat.session.close()
-        if self.preferences.exit_transcript == "all":
+        if self.preferences.exit_transcript == "all" and self._exit_code < _SIGNAL_CODE:
             for worker in [one for one in self.workers if one.group == "earlier"]:
                 with contextlib.suppress(WorkerError):
                     await worker.wait()
+        await self.mentions.aclose()
+        await self.chat.session.close()
         if self._start_with.tour is None and (kept := self._kept_transcript()):
             self.farewell = f"{kept}\n\n{self.farewell}".rstrip("\n")
         self.exit(self._exit_code)
