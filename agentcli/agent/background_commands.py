@@ -30,6 +30,12 @@ class BackgroundCommands:
         """Whether a command or an agent runs in the background."""
         return any(task.status == "running" for task in self.tasks)
 
+    def unreported(self) -> list[BackgroundTask]:
+        """Tasks that have ended and that the model has not been told of, without those that were stopped."""
+        shells = self._shells.known() if self._shells is not None else ()
+        ended = [shell.task for shell in shells if shell.status in ("completed", "failed") and not shell.is_reported]
+        return [*ended, *self._agents.unreported()]
+
     @property
     def commands(self) -> list[BackgroundTask]:
         """The background commands, without the agents."""

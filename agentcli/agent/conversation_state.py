@@ -27,6 +27,7 @@ from agentcli.agent.subagents.earlier_agents import lost_agents
 from agentcli.agent.subagents.specs import TASK
 from agentcli.agent.subagents.updates import AgentList, AgentReports
 from agentcli.agent.updates.attachments import Composite, UserNotes
+from agentcli.agent.wakes import Wakes
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortSignal
 from agentcli.core.aio import cancel_and_wait, start_task
@@ -112,6 +113,12 @@ class ConversationState:
         self.agents = self._new_agents()
         shells = setup.tool_context.shells if link is None else None
         self.background = BackgroundCommands(shells, self.log.record_if_begun, self.agents)
+        self.wakes = Wakes(
+            self.background,
+            self.costs,
+            lambda: self.settings.limits().max_turns,
+            lambda: self.controller is not None,
+        )
         self.attachments = Composite(*self._agent_updates(), *self._server_updates(), setup.extensions.attachments)
         """All updates for the model, before a request."""
         self.user_shell = UserShell(setup.tool_context.root)

@@ -62,6 +62,8 @@ class Engine:
         """File changes: diff, undo, redo."""
         self.background = state.background
         """Background commands and agents."""
+        self.wakes = state.wakes
+        """Whether the model should continue because a background task has ended; `wake` does it."""
         self.agents = state.agents
         """Sub-agents: which there are, and which run."""
         self.permissions = setup.permissions
@@ -246,6 +248,11 @@ class Engine:
         return self.interactive and self._state.settings.tuning.compact_preview
 
     @property
+    def wakes_automatically(self) -> bool:
+        """Whether the user wants the model to continue when a background task has ended."""
+        return self._state.settings.tuning.wake_on_background
+
+    @property
     def confirm_cost_above(self) -> float:
         """Dollars above which a change that invalidates the prompt cache needs a confirmation."""
         return self._state.settings.tuning.confirm_cost_above
@@ -426,6 +433,10 @@ class Engine:
         """Shorten the conversation now (`/compact`). Also ends with one `Result`. `review`: in an interactive session a
         `CompactionProposed` waits for an `answer` before anything changes."""
         return self._submission(SubmissionWork(compaction=CompactArguments(focus, review)))
+
+    def wake(self) -> AsyncGenerator[ev.Event, None]:
+        """Let the model react to ended background tasks (`wakes.due`), without a prompt."""
+        return self._submission(SubmissionWork(is_woken=True))
 
     def perform(self, work: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
         """Run a command's own work as a submission. Its notices (code `command`) are the text of the `Result`."""

@@ -60,6 +60,8 @@ class Tuning:
     reactive_compact: bool = True
     compact_preview: bool = True
     """Whether `/compact` shows a preview first, in an interactive session."""
+    wake_on_background: bool = True
+    """Whether the model continues in the app when a background task has ended."""
     raised_output_cap: int = 64_000
     """Tokens that a repeated request may reply with after a reply was cut off at `output_cap`."""
     confirm_cost_above: float = 0.10

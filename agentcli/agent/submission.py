@@ -82,7 +82,7 @@ PROMPT_BLOCKED = "prompt_blocked"
 
 @frozen
 class SubmissionWork:
-    """The work of a submission: one of `prompt`, `defined`, `requested`, `compaction` and `command`."""
+    """The work of a submission: one of `prompt`, `defined`, `requested`, `compaction`, `command` and `is_woken`."""
 
     prompt: Message | None = None
     defined: DefinedPrompt | None = None
@@ -93,6 +93,8 @@ class SubmissionWork:
     """The text whose `@path` mentions are attached; None: the prompt's own."""
     compaction: CompactArguments | None = None
     command: AsyncGenerator[ev.Event, None] | None = None
+    is_woken: bool = False
+    """Whether it has no prompt and reports ended background tasks to the model."""
 
 
 class Submission:
@@ -199,6 +201,7 @@ class Submission:
         for message in state.user_notes.take():
             yield ev.MessageAppended(message=message)
         if prompt is not None:
+            state.wakes.reset()
             setup.extensions.workspace.begin(prompt.id)
             yield ev.MessageAppended(message=prompt)
             if setup.link is None:
@@ -242,6 +245,8 @@ class Submission:
             return self._run_command(work.command)
         if self._prompt is not None:
             return self._answer_prompt(self._prompt)
+        if work.is_woken:
+            return self._report_background()
         return self._compact(work.compaction or CompactArguments())
 
     async def _expand_definition(self, defined: DefinedPrompt) -> AsyncGenerator[ev.Event, None]:
@@ -323,17 +328,36 @@ class Submission:
             async with aclosing(mentions.attach(text, state.tool_context, signal)) as events:
                 async for event in events:
                     yield event
+        async with aclosing(self._run_loop()) as events:
+            async for event in events:
+                yield event
+
+    async def _report_background(self) -> AsyncGenerator[ev.Event, None]:
+        """Report ended background tasks to the model, then run the loop."""
+        notice, message = self._state.wakes.begin(self._setup.ids)
+        self._setup.extensions.workspace.begin(message.id)
+        yield notice
+        yield ev.MessageAppended(message=message)
+        async with aclosing(self._run_loop()) as events:
+            async for event in events:
+                yield event
+
+    async def _run_loop(self) -> AsyncGenerator[ev.Event, None]:
+        """Attach updates and run the loop. Its turn limit counts from the last prompt on."""
+        state, signal = self._state, self._signal
         attached: Sequence[Message] = ()
         with suppress(Aborted):
             attached = await signal.run(state.attachments.collect(self._loop_state()))
         for message in attached:
             yield ev.MessageAppended(message=message)
         tracking = replace(state.context.compact_tracking, turn_of_last=None)
-        loop = run_loop(
-            loop_dependencies(state, self._controller), replace(self._loop_state(), compact=tracking), signal
-        )
-        async with aclosing(loop) as events:
+        earlier = state.wakes.turns
+        begun = replace(self._loop_state(), compact=tracking, turn_count=earlier + 1)
+        async with aclosing(run_loop(loop_dependencies(state, self._controller), begun, signal)) as events:
             async for event in events:
+                if isinstance(event, ev.LoopEnded):
+                    state.wakes.turns = event.turns
+                    event = replace(event, turns=event.turns - earlier)
                 yield event
 
     async def _ask_hooks(self, prompt: Message) -> AsyncGenerator[ev.Event, None]:

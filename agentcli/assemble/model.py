@@ -122,6 +122,7 @@ class ModelBuilder:
             auto_threshold=settings.number("autoCompactThreshold") or 0.9,
             reactive_compact=settings.boolean("reactiveCompact"),
             compact_preview=settings.boolean("compactPreview"),
+            wake_on_background=settings.boolean("wakeOnBackground"),
             confirm_cost_above=settings.number("confirmCostAbove") or 0.0,
         )
 

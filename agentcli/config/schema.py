@@ -282,6 +282,13 @@ KEYS: tuple[Key, ...] = (
         applies="now",
     ),
     Key(
+        "wakeOnBackground",
+        "boolean",
+        "In the app, let the model continue when a background command or agent ends and nothing else runs.",
+        default=True,
+        applies="now",
+    ),
+    Key(
         "contextWindow",
         "integer",
         "The model's context window in tokens, if it is unknown or should be smaller.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -41,8 +41,8 @@ class HeadlessSession:
         wait_background: bool,
         notices: Notices,
     ) -> None:
-        """`wait_background`: wait for background commands at the end instead of stopping them. `notices`: for messages
-        that no output format has: servers that do not connect, denied calls."""
+        """`wait_background`: wait for background tasks at the end and let the model react to each, instead of stopping
+        them. `notices`: for messages that no output format has: servers that do not connect, denied calls."""
         from agentcli.commands.registry import reserve_names
 
         self._engine = engine
@@ -72,22 +72,33 @@ class HeadlessSession:
         self, prompt: Prompt, mentions: str | None = None, *, verbatim: bool = False, is_last: bool = False
     ) -> None:
         """Run one prompt. Raises `OutputLost`, which ends the submission too. `mentions` as for `Engine.submit`.
-        `verbatim`: do not parse the prompt as a command. `is_last`: end background commands before showing the result,
-        and never run agents in the background."""
+        `verbatim`: do not parse the prompt as a command. `is_last`: end background tasks before showing the result; no
+        agent runs in the background then, unless they are waited for."""
         self.submitting, self.result = True, None
-        self._engine.agents.can_outlive_prompt = not is_last
+        self._engine.agents.can_outlive_prompt = not is_last or self._wait_background
         try:
             await self._connect_servers()
             command = None if verbatim else await self._command(prompt, mentions)
             named = "" if verbatim else mentions
             work = self._engine.submit(prompt, mentions=named) if command is None else command
-            async with aclosing(work) as events:
-                async for event in events:
-                    if is_last and isinstance(event, Result) and self._engine.background.tasks:
-                        event = await self._without_background(event)
-                    await self._show(event)
+            result = await self._run(work)
+            if is_last and self._engine.background.tasks:
+                result = await self._without_background(result)
+            await self._show(result)
         finally:
             self.submitting = False
+
+    async def _run(self, work: AsyncGenerator[Event, None]) -> Result:
+        """Show the events of a submission; returns its result, which is not shown yet."""
+        result: Result | None = None
+        async with aclosing(work) as events:
+            async for event in events:
+                if isinstance(event, Result):
+                    result = event
+                else:
+                    await self._show(event)
+        assert result is not None
+        return result
 
     async def _connect_servers(self) -> None:
         """Wait for the MCP servers before the first prompt, so that the model has their tools. A signal ends it."""
@@ -101,23 +112,34 @@ class HeadlessSession:
                 self._engine.server_notices.take()  # they were just reported
 
     async def _without_background(self, result: Result) -> Result:
-        """End the background commands and put their outcome into the result."""
+        """Wait for background tasks if requested, end those that still run, and put the outcome into the result."""
         from agentcli.tools.shell.background import ENDED_WITH_SESSION
 
-        await self._end_background()
+        async def add(more: Result) -> bool:
+            nonlocal result
+            result = _joined(result, more)
+            return not more.is_error
+
+        await self._end_background(add, wakes=not result.is_error)
         ended = {task.id: task.report() for task in self._engine.background.tasks}
         tasks = [ended.get(task["task_id"], task) for task in result.background_tasks]
         # After a second signal they are stopped later, with the engine.
         closed = {"status": "stopped", "summary": ENDED_WITH_SESSION}
         return replace(result, background_tasks=[t | closed if t["status"] == "running" else t for t in tasks])
 
-    async def _end_background(self) -> None:
-        """Wait for background commands if requested, until a signal; then stop those that still run."""
+    async def _end_background(self, add: Callable[[Result], Awaitable[bool]], *, wakes: bool = True) -> None:
+        """Wait for background tasks if requested, until a signal; then stop those that still run. Each end wakes the
+        model; `add` takes the results and returns whether to go on with that."""
         if self._wait_background:
             stopped = start_task(self._stopped.wait())
             try:
-                while self._stop is None and self._engine.background.any_runs:
-                    await self._show_changes(stopped)
+                while self._stop is None:
+                    if wakes and self._engine.wakes.due():
+                        wakes = await add(await self._run(self._engine.wake()))
+                    elif self._engine.background.any_runs:
+                        await self._show_changes(stopped)
+                    else:
+                        break
             finally:
                 await cancel_and_wait([stopped])
         if self._stop is not AbortReason.SHUTDOWN:
@@ -169,6 +191,10 @@ class HeadlessSession:
             self._notices.say_verbatim(denial_summary(self._denied))
             self._denied.clear()
 
+    async def _show_result(self, result: Result) -> bool:
+        await self._show(result)
+        return not result.is_error
+
     async def follow(self, source: AsyncIterator[bytes | None], output: StreamJsonOutput) -> None:
         """Process user lines until the source ends and all are answered. Raises `OutputLost`."""
         reader = start_task(self._read(source, output), name="stdin")
@@ -176,7 +202,7 @@ class HeadlessSession:
             while self._stop is None and (prompt := await self._prompts.get()) is not None:
                 await self._submit_with_leftovers(prompt)
             self.submitting = True
-            await self._end_background()
+            await self._end_background(self._show_result)
         finally:
             self.submitting = False
             await cancel_and_wait([reader])
@@ -224,6 +250,23 @@ class HeadlessSession:
             text = f"agentcli does not know the control request {request.subtype!r}."
             response |= {"subtype": "error", "error": text}
         return {"type": "control_response", "response": response}
+
+
+def _joined(first: Result, more: Result) -> Result:
+    """One result for a prompt and for what the model did when it was woken. Its costs are the session's already."""
+    tasks = {task["task_id"]: task for task in (*first.background_tasks, *more.background_tasks)}
+    return replace(
+        more,
+        text="\n\n".join(filter(None, (first.text, more.text))),
+        turns=first.turns + more.turns,
+        duration_ms=first.duration_ms + more.duration_ms,
+        api_duration_ms=first.api_duration_ms + more.api_duration_ms,
+        waited_ms=first.waited_ms + more.waited_ms,
+        usage=first.usage + more.usage,
+        permission_denials=[*first.permission_denials, *more.permission_denials],
+        structured_output=first.structured_output if more.structured_output is None else more.structured_output,
+        background_tasks=list(tasks.values()),
+    )
 
 
 def command_in(prompt: Prompt, engine: Engine | None = None) -> CommandLine | None:

@@ -47,8 +47,12 @@ BACKGROUND_PAUSE_SECONDS = 0.03
 
 
 class SessionDriver:
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, *, wakes: bool = False) -> None:
+        """`wakes`: whether the front end can show a submission that the user did not start."""
         self._view = view
+        self._wakes = wakes
+        self._is_interrupted = False
+        """Whether the user stopped the last submission, after which only a prompt continues."""
         self._engine: Engine | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         """Everything that `close` ends: the submission, its guard, the background watch, work beside it."""
@@ -239,6 +243,7 @@ class SessionDriver:
             return self.busy or stopped
         drafts: list[Draft] = []
         if self._engine is not None and self.busy and not self.stopping:
+            self._is_interrupted = True
             self._abort(self._engine, AbortReason.USER_CANCEL)
             self._view.show_interrupted(steering=False)
             drafts = self.withdraw_queued()
@@ -278,11 +283,23 @@ class SessionDriver:
         return task
 
     def _start(self, engine: Engine, draft: Draft) -> None:
+        self._is_interrupted = False
+        self._begin(submission_events(engine, draft))
+
+    def _begin(self, submission: AsyncGenerator[ev.Event, None]) -> None:
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None
         self._view.show_started()
-        self._running = self._create_task(self._run(submission_events(engine, draft)))
+        self._running = self._create_task(self._run(submission))
+
+    def _wake(self) -> None:
+        """Let the model continue if a background task has ended and nothing else runs or waits to run."""
+        engine = self._engine
+        if engine is None or not self._wakes or not engine.wakes_automatically or self._is_interrupted:
+            return
+        if not self.busy and not self._holding and not self._due and engine.wakes.due():
+            self._begin(engine.wake())
 
     async def _run(self, submission: AsyncGenerator[ev.Event, None]) -> None:
         try:
@@ -348,6 +365,7 @@ class SessionDriver:
         self._questions.end_submission()
         self._view.show_settled()
         self._start_next()
+        self._wake()
         if not self.busy:
             self._watch_background()
 
@@ -453,6 +471,7 @@ class SessionDriver:
                 for event in await engine.background.wait_for_changes():
                     self._show(event)
                 self._view.refresh_status()
+                self._wake()
                 # Not within the batch: a cancellation here would lose the events not yet shown.
                 await asyncio.sleep(BACKGROUND_PAUSE_SECONDS)
 

@@ -268,7 +268,7 @@ class TuiSession(SessionDriver):
         read_branch: Callable[[Path], str] | None = None,
     ) -> None:
         self._transcript = TranscriptView(screen, now, read_branch)
-        super().__init__(self._transcript)
+        super().__init__(self._transcript, wakes=True)
 
     @property
     def presenter(self) -> Presenter:

@@ -56,7 +56,7 @@ async def test_the_model_is_notified_once_when_a_background_command_ends(tmp_pat
         events = await submit(engine)
         told = attached(events)
         assert len(told) == 1
-        assert "bash_1 (echo built): exit code 0; 6 characters of output not read yet" in told[0]
+        assert "bash_1 (echo built): exit code 0; its output:\n    built\n]" in told[0]
         assert changes(events) == [("bash_1", "running"), ("bash_1", "completed")]
         assert attached(await submit(engine)) == []
         assert [task.status for task in engine.background.tasks] == ["completed"]

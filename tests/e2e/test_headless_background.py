@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from tests.e2e.program import Ended, Program, processes_in
-from tests.support.scripts import call, fails, reply, say, think
+from tests.support.scripts import call, fails, pause, reply, say, think
 from tests.support.server import LoopbackServer
 
 pytestmark = pytest.mark.anyio
@@ -52,8 +52,8 @@ async def test_the_result_of_json_and_stream_json_lists_them(program: Program) -
     assert (told["task_id"], told["status"], told["summary"]) == ("bash_1", "stopped", summary)
 
 
-async def test_wait_background_waits_for_their_end(program: Program) -> None:
-    async with LoopbackServer(reply(WAITING), reply(say("Started."))) as server:
+async def test_wait_background_lets_the_model_react_to_their_end_in_one_result(program: Program) -> None:
+    async with LoopbackServer(reply(WAITING), reply(say("Started.")), reply(say("It failed."))) as server:
         program.talk_to(server.url)
         running = await program.start(
             "-p", "build", "--wait-background", "--output-format", "stream-json", "--verbose", *ALLOWED
@@ -64,10 +64,23 @@ async def test_wait_background_waits_for_their_end(program: Program) -> None:
         assert text == "Started."
         (program.work / "go").touch()
         ended = await running.finish()
+        assert "exit code 3; no further output" in last_text(server)
     assert ended.code == 0
     told = [frame for frame in ended.frames if frame.get("subtype") == "task_notification"]
     assert [(frame["status"], frame["summary"]) for frame in told] == [("failed", "exit code 3")]
-    assert ended.frames[-1]["type"] == "result"
+    [result] = [frame for frame in ended.frames if frame["type"] == "result"]
+    assert result == ended.frames[-1]
+    assert (result["result"], result["num_turns"]) == ("Started.\n\nIt failed.", 3)
+
+
+async def test_wait_background_lets_an_agent_work_in_the_background_and_report(program: Program) -> None:
+    agent = call("Task", description="look", prompt="look", subagent_type="explore", run_in_background=True)
+    replies = (reply(pause(0.5), "All is well.", match="You explore"), reply(agent), "Started.", "It reports: well.")
+    async with LoopbackServer(*replies) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "go", "--wait-background")
+        assert "All is well." in last_text(server)
+    assert (ended.code, ended.out) == (0, "Started.\n\nIt reports: well.\n")
 
 
 async def test_a_signal_ends_the_wait_and_the_result_still_comes(program: Program) -> None:
@@ -127,7 +140,8 @@ async def test_a_resumed_session_reports_each_command_and_no_id_repeats(program:
 async def test_a_resumed_session_reports_the_exit_code_of_an_ended_command(program: Program) -> None:
     failing = call("Bash", command="sleep 0.3; exit 4", run_in_background=True)
     asking = reply(call("BashOutput", bash_id="bash_1"))
-    async with LoopbackServer(reply(failing), reply(say("Started.")), asking, reply(say("I see."))) as server:
+    replies = (reply(failing), reply(say("Started.")), reply(say("It failed.")), asking, reply(say("I see.")))
+    async with LoopbackServer(*replies) as server:
         program.talk_to(server.url)
         first = await program.run("-p", "build", "--wait-background", *ALLOWED)
         assert first.code == 0, first.err

@@ -122,6 +122,11 @@ class Agents:
         """The background agents, oldest first, including those that have ended."""
         return [one.task for one in self._background.values()]
 
+    def unreported(self) -> list[BackgroundTask]:
+        """Background agents that have ended, and whose report was not passed to the model."""
+        runs = (one for one in self._background.values() if one.run.status in ("completed", "failed"))
+        return [one.task for one in runs if not one.run.is_reported and not one.run.is_announced]
+
     def output(self, agent_id: str) -> str:
         """What a background agent has reported so far."""
         one = self._background.get(agent_id)

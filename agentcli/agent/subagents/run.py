@@ -53,6 +53,8 @@ class AgentRun:
     seconds: float = 0.0
     is_reported: bool = False
     """The model has received its report as a result."""
+    is_announced: bool = False
+    """A message with its report was made."""
     declined: bool = False
     """The user refused one of its calls and asked to stop."""
     said: list[str] = field(default_factory=list)

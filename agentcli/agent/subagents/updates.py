@@ -82,6 +82,7 @@ class AgentReports(Attachments):
         return user_message(text, message_id, Origin.ATTACHMENT, {NOTE: note})
 
     def _report(self, run: AgentRun) -> Message:
+        run.is_announced = True
         what = f"{run.id} ({plain_line(run.task.description, 100)})"
         text = run.text if len(run.text) <= _LONGEST_REPORT else f"{run.text[:_LONGEST_REPORT]}\n[The rest is cut off.]"
         return self._message(run.id, f"[The background agent {what} has ended: {run.status}. Its report:]\n\n{text}")

@@ -8,6 +8,7 @@ Every text has a size limit.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from textwrap import indent
 from typing import Any
 
 from agentcli.agent.conversation_log import ConversationLog
@@ -34,6 +35,8 @@ _FOLDERS = "folders"
 TASK_LIST = "task_list"
 """Meta key of a message that shows the task list."""
 MOST_TASKS = 50
+MOST_INLINE = 2_000
+"""Characters of an ended background command's output up to which its report contains it."""
 _STALE_AFTER = 15
 
 PLAN_MODE_ON = (
@@ -192,15 +195,12 @@ class BackgroundReports(Attachments):
             lines.append(f"{past.id} ({plain_line(past.command, 100)}): {past.ended}; its output is gone")
         for shell in ended:
             shell.is_reported = True
-            unread = shell.command.output.unread
-            unseen = f"{counted(unread, 'character')} of output not read yet, see BashOutput"
-            rest = unseen if unread else "no further output"
-            lines.append(f"{shell.id} ({plain_line(shell.command.text, 100)}): {shell.ended}; {rest}")
+            lines.append(f"{shell.id} ({plain_line(shell.command.text, 100)}): {shell.ended}; {_output(shell)}")
         if not lines:
             return ()
         message_id = self._ids.new()
         self._last = (message_id, [*earlier, *ended])
-        text = "[Background commands that have ended:\n" + "\n".join(lines) + "]"
+        text = "[Background commands that have ended:\n" + "\n".join(lines) + "\n]"
         note = {"about": "background", "shells": [past.id for past in earlier] + [shell.id for shell in ended]}
         return (user_message(text, message_id, Origin.ATTACHMENT, {NOTE: note}),)
 
@@ -211,6 +211,16 @@ class BackgroundReports(Attachments):
             return
         for shell in shells:
             shell.is_reported = False
+
+
+def _output(shell: Shell) -> str:
+    """The output that the model has not read: in full if it is short, indented so that it cannot pass for our words."""
+    output = shell.command.output
+    if not output.unread:
+        return "no further output"
+    if output.unread > MOST_INLINE:
+        return f"{counted(output.unread, 'character')} of output not read yet, see BashOutput"
+    return f"its output:\n{indent(output.unread_text.strip(), '    ')}"
 
 
 def tasks_text(log: Sequence[Message]) -> str:

@@ -101,7 +101,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(
         "--wait-background",
         OUTPUT,
-        "Wait for background commands before exiting; otherwise they are stopped and listed.",
+        "Wait for background commands and agents, and let the model react to each; otherwise they are stopped.",
         headless=True,
     ),
     Flag(

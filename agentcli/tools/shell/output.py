@@ -243,6 +243,11 @@ class CollectedOutput:
         """Characters that `take_unread` has not returned yet."""
         return self._unread.characters + len(self._line) + len(self._skipped)
 
+    @property
+    def unread_text(self) -> str:
+        """What `take_unread` will return, which stays unread. Call after `finish`."""
+        return self._shown(self._unread)
+
     def text(self) -> str:
         """The text for the model. Call after `finish`."""
         return self._shown(self._whole)

@@ -1,0 +1,62 @@
+"""Background tasks in the app: the model continues when one has ended, and the user's draft stays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.scripts import call, fault, reply, say
+from tests.support.terminal import app_with
+
+pytestmark = pytest.mark.anyio
+
+BUILD = reply(call("Bash", command="until [ -e go ]; do sleep 0.02; done; echo built", run_in_background=True))
+ALLOWED = ("--allowedTools", "Bash")
+
+
+async def test_the_end_of_a_background_command_starts_a_turn_beside_the_draft(tmp_path: Path) -> None:
+    replies = (BUILD, "Started.", "The build is done.")
+    async with app_with(tmp_path, *replies, arguments=ALLOWED) as (app, server):
+        await app.ready()
+        await app.submit("build it")
+        await app.wait_for("Started.")
+        await app.type("half a draft")
+        await app.wait_for(lambda: app.box == "half a draft")
+        (app.work / "go").touch()
+        await app.wait_for("The build is done.")
+        assert "Continuing because bash_1" in app.text
+        assert app.box == "half a draft"
+        assert "its output:\\n    built" in json.dumps(server.bodies[-1]["messages"][-1])
+        assert await app.leave() == 0
+
+
+async def test_esc_stops_a_turn_that_a_background_command_started(tmp_path: Path) -> None:
+    replies = (BUILD, "Started.", reply(say("I look at it.\n\n"), fault("stall")), "Understood.")
+    async with app_with(tmp_path, *replies, arguments=ALLOWED) as (app, _server):
+        await app.ready()
+        await app.submit("build it")
+        await app.wait_for("Started.")
+        (app.work / "go").touch()
+        await app.wait_for("I look at it.")
+        await app.press("escape")
+        await app.wait_for("Interrupted.")
+        await app.submit("leave it")
+        await app.wait_for("Understood.")
+        assert await app.leave() == 0
+
+
+async def test_without_the_setting_the_report_comes_with_the_next_prompt(tmp_path: Path) -> None:
+    arguments = (*ALLOWED, "--settings", '{"wakeOnBackground": false}')
+    async with app_with(tmp_path, BUILD, "Started.", "I see.", arguments=arguments) as (app, server):
+        await app.ready()
+        await app.submit("build it")
+        await app.wait_for("Started.")
+        (app.work / "go").touch()
+        await app.wait_for("exit code 0")
+        await app.submit("and now?")
+        await app.wait_for("I see.")
+        assert len(server.bodies) == 3
+        assert "and now?" in json.dumps(server.bodies[-1]["messages"][-1])
+        assert await app.leave() == 0
