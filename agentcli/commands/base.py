@@ -70,6 +70,8 @@ class Command:
     """Whether it sends a prompt to the model; the transcript shows that prompt as it was typed."""
     function: Callable[..., Any] | None = None
     """Function to run; None: `run` of its module."""
+    unavailable: str = ""
+    """Why it cannot be used now; menus show it greyed. "" if it can."""
     help: Manual | None = None
     """Manual for `/help`; None: `MANUAL` of its module."""
 
@@ -80,7 +82,8 @@ class Command:
     @property
     def described(self) -> str:
         """The summary for menus, with the source of a command that is not built in."""
-        return f"{self.summary} ({self.source})" if self.source else self.summary
+        summary = f"not available: {self.unavailable}" if self.unavailable else self.summary
+        return f"{summary} ({self.source})" if self.source else summary
 
     def is_local(self, arguments: str, front_end: FrontEnd) -> bool:
         """Whether the front end itself runs it: calls `load()` and passes itself."""

@@ -8,12 +8,14 @@ from functools import partial
 from agentcli.agent.engine import Engine
 from agentcli.agent.prompt_expansion import DefinedPrompt
 from agentcli.commands.base import Command, Manual
+from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
 from agentcli.core.text.plaintext import plain_line
 from agentcli.definitions.files import CommandFile, SkillFile
 from agentcli.definitions.library import Library
 
 _LONGEST_SUMMARY = 120
+_HOW_TO_TRUST = "Use --trust once, or /trust or `agentcli trust` to review it."
 
 
 def rows_from_files(library: Library) -> Iterator[Command]:
@@ -23,6 +25,25 @@ def rows_from_files(library: Library) -> Iterator[Command]:
     for skill in library.skills.values():
         if skill.for_user:
             yield _row(skill, "skill")
+
+
+def untrusted_rows(library: Library) -> Iterator[Command]:
+    """Rows for commands of a project that is not trusted. They only say how to trust it."""
+    for name, file in library.untrusted.items():
+        shown = plain_line(name, 80)
+        yield Command(
+            shown,
+            f"Command of this project, in {plain_line(file, 200)}",
+            source="project",
+            function=partial(_refuse, shown, plain_line(file, 200)),
+            unavailable="this folder is not trusted; /trust reviews it",
+            help=Manual(f"It is not used before you have trusted this folder. {_HOW_TO_TRUST}", ()),
+        )
+
+
+async def _refuse(name: str, file: str, _engine: Engine, _arguments: str) -> str:
+    text = f"/{name} is not available: this folder is not trusted, so {file} is not used."
+    raise UsageError(f"{text} {_HOW_TO_TRUST}")
 
 
 def _row(definition: CommandFile | SkillFile, kind: str) -> Command:

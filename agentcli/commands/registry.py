@@ -181,7 +181,7 @@ def rows(engine: Engine | None) -> tuple[Command, ...]:
     servers."""
     if engine is None or (engine.definitions is None and engine.plugins is None and engine.mcp is None):
         return COMMANDS
-    from agentcli.commands.from_files import rows_from_files
+    from agentcli.commands.from_files import rows_from_files, untrusted_rows
     from agentcli.commands.from_plugins import rows_from_plugins
 
     found: dict[str, Command] = {}
@@ -192,7 +192,8 @@ def rows(engine: Engine | None) -> tuple[Command, ...]:
         from agentcli.commands.from_mcp import rows_from_servers
 
         prompts = rows_from_servers(engine.mcp)
-    for row in (*files, *plugins, *prompts):
+    untrusted = () if engine.definitions is None else untrusted_rows(engine.definitions)
+    for row in (*files, *plugins, *prompts, *untrusted):
         if row.name not in _BUILT_IN:
             found.setdefault(row.name, row)
     return (*COMMANDS, *found.values())

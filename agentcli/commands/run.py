@@ -8,7 +8,6 @@ from agentcli.agent.engine import Engine
 from agentcli.commands.base import fail
 from agentcli.commands.registry import find, near
 from agentcli.core.events import Event
-from agentcli.core.text.plaintext import plain_line
 
 
 def run_command(
@@ -26,10 +25,6 @@ def run_command(
 
 
 async def _unknown(engine: Engine, name: str) -> AsyncGenerator[Event, None]:
-    if engine.definitions is not None and (file := engine.definitions.untrusted_command(name)):
-        text = f"/{name} is not available: this folder is not trusted, so {plain_line(file, 200)} is not used."
-        yield fail(f"{text} Use --trust once, or /trust or `agentcli trust` to review it.")
-        return
     if name.startswith("mcp__") and not all(server.settled for server in engine.mcp or ()):
         yield fail(f"There is no command /{name} yet: MCP servers are still connecting. /mcp shows them.")
         return

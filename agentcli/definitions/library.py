@@ -74,6 +74,8 @@ class Library:
         self.skills: Mapping[str, SkillFile] = {}
         self.agents: Mapping[str, AgentFile] = {}
         self.styles: Mapping[str, StyleFile] = {}
+        self.untrusted: Mapping[str, str] = {}
+        """Commands of a project that is not trusted: names and files. Their content is not read."""
         self.problems: tuple[DefinitionProblem, ...] = ()
         self.loaded = False
         """Whether `refresh` was called since the folders were set."""
@@ -117,8 +119,9 @@ class Library:
         problems += self._shadowed(found)
         # A file that was read again is a new object, even if its content is the same.
         same = [*map(id, seen.values())] == [*map(id, self._read.values())] and problems == [*self.problems]
-        changed, self.loaded = not (same and self.loaded), True
-        self._read, self.problems = seen, tuple(problems)
+        untrusted = {} if self._places.trusted else dict(sorted(self._find_untrusted()))
+        changed, self.loaded = not (same and self.loaded and untrusted == self.untrusted), True
+        self._read, self.problems, self.untrusted = seen, tuple(problems), untrusted
         if changed:
             self.version += 1
             ordered: Any = {kind: dict(sorted(named.items())) for kind, named in found.items()}
@@ -132,6 +135,8 @@ class Library:
         for kind, folders in self._places.of_all_kinds().items():
             for folder in folders:
                 found += _folders_below(str(folder.path), 1 if kind == "skills" else _DEEPEST - 1)
+        for folder in () if self._places.trusted else self._places.project("commands"):
+            found += _folders_below(str(folder.path), _DEEPEST - 1)
         return found
 
     def all(self) -> tuple[Definition, ...]:
@@ -145,15 +150,11 @@ class Library:
                     text = f"/{one.name} is a built-in command, so this {kind[:-1]} is not in the menu. Rename it."
                     yield DefinitionProblem(kind, one.origin.label, 1, text)
 
-    def untrusted_command(self, name: str) -> str:
-        """The project's file for a command that is not used because the folder is not trusted; "" if there is none."""
-        if self._places.trusted:
-            return ""
-        parts = name.lower().split(":")
+    def _find_untrusted(self) -> Iterator[tuple[str, str]]:
         for folder in self._places.project("commands"):
-            if folder.path.joinpath(*parts[:-1], f"{parts[-1]}.md").is_file():
-                return f"{folder.label}/{'/'.join(parts)}.md"
-        return ""
+            for path, _status in _files("commands", folder, []):
+                below = path.removeprefix(f"{folder.path}/")
+                yield _name("commands", below).lower(), f"{folder.label}/{below}"
 
     def _is_inside(self, path: str) -> bool:
         self._root = self._root or trust_root(self._places.cwd)

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from agentcli.agent import live_files
-from agentcli.commands.registry import names, reserve_names
+from agentcli.commands.registry import matching, names, reserve_names
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer
+from agentcli.interactive.completion.targets import Target, command_menu
 from agentcli.tui.model import AnswerItem, OutputItem, PromptItem, ToolItem
 from agentcli.tui.resume import replayed
 from tests.support.assembled import Assembled
@@ -168,6 +169,14 @@ async def test_a_project_command_is_named_when_its_folder_is_not_trusted(project
     async with Assembled(project, [], options={"trust": False}) as a:
         text = result_of(await send(a, "/deploy")).errors[0]
         assert ".agentcli/commands/deploy.md is not used" in text
+        assert "/trust" in text
+        helped = " ".join(result_of(await send(a, "/help")).text.split())
+        assert "/deploy not available: this folder is not trusted; /trust reviews it (project)" in helped
+        menu = command_menu(Target("command", "dep", 0), lambda typed: matching(typed, a.engine))
+        assert [(one.label, one.is_dimmed) for one in menu.candidates] == [("/deploy", True)]
+        command(project, "nested/more", "More")
+        await a.engine.live_files.refresh()
+        assert {"deploy", "nested:more"} <= set(names(a.engine))
 
 
 async def test_a_saved_file_is_in_the_menu_of_an_idle_session(project: Path, monkeypatch: Any) -> None:

@@ -67,6 +67,20 @@ async def test_a_shell_command_that_needs_approval_sends_nothing_without_a_user(
     assert not (program.work / "made").exists()
 
 
+async def test_the_menu_shows_a_command_of_an_untrusted_folder_with_the_reason(tmp_path: Path) -> None:
+    async with app_with(tmp_path) as (app, server):
+        await app.ready()
+        path = app.work / ".agentcli/commands/deploy.md"
+        path.parent.mkdir(parents=True)
+        path.write_text("Deploy it.")
+        await app.type("/deplo")
+        await app.wait_for("not available: this folder is not trusted; /trust reviews it (project)")
+        await app.press("enter")
+        await app.wait_for("/deploy is not available: this folder is not trusted")
+        assert server.bodies == []
+        assert await app.leave() == 0
+
+
 async def test_a_project_command_is_ignored_until_the_folder_is_trusted(program: Program) -> None:
     example(program, ".agentcli/commands/review.md")
     async with LoopbackServer("Done.") as server:

@@ -41,6 +41,8 @@ class Candidate:
     """Text after the label, e.g. the arguments of a command."""
     positions: tuple[int, ...] = ()
     """Indexes of the matching characters in the label."""
+    is_dimmed: bool = False
+    """Whether it is listed, but cannot be used now; its detail says why."""
     then: Literal["stay", "go on", "send"] = "stay"
     """What Enter does after inserting: nothing; complete the next part; send the prompt."""
 
@@ -136,5 +138,6 @@ def _entry(command: Command, query: str) -> Candidate:
         detail=command.described,
         hint=hint,
         positions=tuple(at + 1 for at in found.positions) if found is not None else (),
+        is_dimmed=bool(command.unavailable),
         then="send" if complete else "go on",
     )

@@ -211,7 +211,7 @@ class Assist:
             self._wanted = None
             self._popup.close()
             return
-        rows = [PopupRow(one.label, one.hint, one.detail, one.positions) for one in menu.candidates]
+        rows = [PopupRow(one.label, one.hint, one.detail, one.positions, one.is_dimmed) for one in menu.candidates]
         self._popup.open(rows, title=menu.title, note=menu.note, chosen=menu.chosen, room=self._room())
 
     async def aclose(self) -> None:

@@ -42,6 +42,8 @@ class PopupRow:
     """Shown in the second column, muted: a description."""
     positions: tuple[int, ...] = ()
     """Indices of the label's characters that match the typed text."""
+    is_dimmed: bool = False
+    """Whether the whole row is muted, because it cannot be used now."""
 
 
 def shown(text: str) -> str:
@@ -204,7 +206,8 @@ class Popup(Widget):
 
     def _row(self, row: PopupRow, width: int) -> list[Segment]:
         label, hint, detail = shown(row.label), shown(row.hint), shown(row.detail)
-        segments = [Segment("  "), *self._marked(label, row.positions)]
+        muted = [Segment(label, self._style("detail"))] if row.is_dimmed else None
+        segments = [Segment("  "), *(muted or self._marked(label, row.positions))]
         if hint:
             segments.append(Segment(f" {hint}", self._style("detail")))
         used = 2 + cell_len(label) + (1 + cell_len(hint) if hint else 0)
