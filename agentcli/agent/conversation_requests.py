@@ -10,6 +10,7 @@ from agentcli.context.estimate import text_tokens
 from agentcli.core.growing import Growing
 from agentcli.core.messages import Json, Message, block_to_wire
 from agentcli.providers.base import Request, Thinking
+from agentcli.providers.requests.advisor import advisor_tool
 from agentcli.providers.requests.deferred_tools import ReferenceReader, with_api_search
 
 
@@ -60,6 +61,8 @@ class ConversationRequests:
         """The tools of the last request that had more than `tools`."""
         self._sent: tuple[Json, ...] | None = None
         """The direct tools of the last request; None before the first one."""
+        self._advised: tuple[tuple[Json, ...], str, tuple[Json, ...]] | None = None
+        """The last tools, the advisor's model, and both together."""
         self._sizes: tuple[tuple[str, ...], float] | None = None
         """The system prompt that was measured, and the estimated tokens of it and the tools."""
 
@@ -76,6 +79,8 @@ class ConversationRequests:
         tools, deferred = self._with_loaded(names, profile.model)
         if purpose == "turn":
             self._sent = self.tools
+        if profile.advisor:
+            tools = self._with_advisor(tools, profile.advisor)
         total = profile.task_budget
         # The API counts what the messages show. `remaining` carries over only what a compaction took out of them.
         remaining = None if total is None or budget_spent is None else max(total - budget_spent, 0)
@@ -139,6 +144,12 @@ class ConversationRequests:
         if self._extended != tools:
             self._extended = tools
         return self._extended
+
+    def _with_advisor(self, tools: tuple[Json, ...], advisor: str) -> tuple[Json, ...]:
+        """These tools and the advisor; the same tuple for the same tools."""
+        if self._advised is None or self._advised[0] is not tools or self._advised[1] != advisor:
+            self._advised = (tools, advisor, (*tools, advisor_tool(advisor)))
+        return self._advised[2]
 
     def small(self, system: str, prompt: str) -> Request:
         """A request to the small model, for summaries."""

@@ -27,6 +27,8 @@ class Profile:
     thinking: Thinking = Thinking()
     fast: bool = False
     """Whether fast mode is requested from models that have it."""
+    advisor: str = ""
+    """Model that the server may consult during a reply; "": none is offered."""
     system: tuple[str, ...] = ()
     output_cap: int = 8_192
     """Tokens that a reply may have, besides the budget of enabled thinking."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 
 from agentcli.agent.ports import EmitEvent, PriceOf, Requests
-from agentcli.agent.provider_notices import announced
+from agentcli.agent.provider_notices import announced, consulted
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Block, Json, TextBlock, block_to_wire
@@ -87,16 +87,19 @@ class SideCall:
                     case model.Closed():
                         self.blocks.append(item.block)
                     case model.Broken():
-                        yield self._usage(item.model, item.usage, request.purpose)
+                        for used in self._all_usage(item.model, item.usage, request.purpose):
+                            yield used
                     case model.Finished():
                         self.text = "".join(parts)
                         self.stop_reason = item.stop_reason
-                        yield self._usage(name, item.usage, request.purpose)
+                        for used in self._all_usage(name, item.usage, request.purpose):
+                            yield used
                     case model.Failed():
                         self.failure = item.failure
                         self._unreported = None
                         if item.usage:
-                            yield self._usage(item.model, item.usage, request.purpose)
+                            for used in self._all_usage(item.model, item.usage, request.purpose):
+                                yield used
                     case _:
                         for event in announced(item):
                             yield event
@@ -105,6 +108,11 @@ class SideCall:
         """Usage that a cancelled reply had announced, if it was not reported yet."""
         return self._usage(*self._unreported) if self._unreported is not None and self._unreported[1] else None
 
+    def _all_usage(self, name: str, usage: Usage, purpose: str) -> Iterator[ev.Event]:
+        yield self._usage(name, usage, purpose)
+        yield from consulted(name, usage, self._price)
+
     def _usage(self, name: str, usage: Usage, purpose: str) -> ev.Event:
         self._unreported = None
-        return ev.UsageReported(model=name, usage=usage, cost_usd=self._price(name, usage), purpose=purpose)
+        cost = self._price(name, usage)
+        return ev.UsageReported(model=name, usage=usage.alone, cost_usd=cost, purpose=purpose)

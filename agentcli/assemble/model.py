@@ -55,6 +55,7 @@ class ModelBuilder:
             effort=effort,
             thinking=Thinking(mode, budget or None),
             fast=self._fast(info, was_fast),
+            advisor=self._advisor(info),
             output_cap=settings.integer("maxOutputTokens") or 8_192,
             context_window=settings.integer("contextWindow"),
             task_budget=options.task_budget,
@@ -100,10 +101,24 @@ class ModelBuilder:
             self._env.warn(f"{problem} Requests use the standard speed.", "model")
         return was_fast if wanted is None else bool(wanted)
 
+    def _advisor(self, info: ModelInfo) -> str:
+        wanted = self._env.settings.text("advisorModel")
+        if not wanted:
+            return ""
+        advisor, platform = self._checked(wanted), self._env.settings.text("platform") or "anthropic"
+        if platform != "anthropic":
+            self._env.warn(f"The advisor {advisor} is not used: {platform} does not have it.", "model")
+            return ""
+        if not info.known:
+            self._env.warn(
+                f"The advisor {advisor} is not offered to {info.id}, which is not in the catalogue.", "model"
+            )
+        return advisor
+
     def bounds(self, profile: Profile) -> Bounds:
         budget = self._env.settings.number("maxBudgetUsd")
         if budget is not None:
-            for model in (profile.model, *profile.fallback_models):
+            for model in filter(None, (profile.model, *profile.fallback_models, profile.advisor)):
                 if self._env.catalog.get(model).price is None:
                     raise UsageError(
                         f"Cannot apply a budget: the price of {model} is not known. Set it in the settings, "

@@ -39,6 +39,8 @@ class Options:
     thinking: str | None = None
     """adaptive, enabled or disabled."""
     max_thinking_tokens: int | None = None
+    advisor: str | None = None
+    """Model that the server may consult during a reply."""
     max_turns: int | None = None
     max_budget_usd: float | None = None
     token_budget: int | None = None
@@ -120,6 +122,7 @@ def flag_values(options: Options) -> dict[str, tuple[str, Any]]:
         "fastMode": ("--fast", options.fast),
         "thinking": ("--thinking", options.thinking),
         "maxThinkingTokens": ("--max-thinking-tokens", options.max_thinking_tokens),
+        "advisorModel": ("--advisor", options.advisor),
         "maxTurns": ("--max-turns", options.max_turns),
         "maxBudgetUsd": ("--max-budget-usd", options.max_budget_usd),
         "sandbox.mode": ("--sandbox", options.sandbox),

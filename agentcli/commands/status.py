@@ -30,6 +30,7 @@ async def run(engine: Engine, _arguments: str) -> str:
         ("effort", engine.effort or _own_effort(engine)),
         ("speed", "fast") if engine.is_fast else ("speed", "standard"),
         ("thinking", profile.thinking.mode),
+        *([("advisor", profile.advisor)] if profile.advisor else []),
         ("mode", engine.permissions.mode.label),
         ("sandbox", engine.sandbox),
         *_not_active(inactive),

@@ -80,6 +80,12 @@ KEYS: tuple[Key, ...] = (
         environment=("AGENTCLI_FAST_MODE",),
     ),
     Key(
+        "advisorModel",
+        "text",
+        "A second model that the first one may consult during a reply, on the API's side.",
+        environment=("AGENTCLI_ADVISOR_MODEL",),
+    ),
+    Key(
         "thinking",
         "text",
         "Whether the model thinks before it answers.",

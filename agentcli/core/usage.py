@@ -10,6 +10,10 @@ from agentcli.core.frozen import frozen, replace
 
 TOKEN_LIMIT = 10**9
 """Maximum tokens of one response; a larger number is a server error and is capped."""
+_INCLUDED = ("message", "fallback_message")
+"""Iterations of a response whose tokens its own counts include."""
+_MOST_ITERATIONS = 200
+_LONGEST_NAME = 200
 
 
 def _count(value: object) -> int:
@@ -30,6 +34,9 @@ class Usage:
     web_search_requests: int = 0
     fast: bool = False
     """Whether the server answered in fast mode, which has prices of its own; of a sum: in part."""
+    consulted: tuple[tuple[str, Usage], ...] = ()
+    """Usage that the other fields do not include: of models that the server consulted for this response, each with the
+    model's name; "" for the answering model itself."""
 
     @property
     def cache_creation_input_tokens(self) -> int:
@@ -54,7 +61,13 @@ class Usage:
             self.cache_write_1h_tokens + other.cache_write_1h_tokens,
             self.web_search_requests + other.web_search_requests,
             self.fast or other.fast,
+            self.consulted + other.consulted,
         )
+
+    @property
+    def alone(self) -> Usage:
+        """The usage of the answering model."""
+        return replace(self, consulted=()) if self.consulted else self
 
     def __bool__(self) -> bool:
         return self != _NO_USAGE and self != _NO_FAST_USAGE
@@ -79,6 +92,8 @@ class Usage:
             changes["web_search_requests"] = _count(server.get("web_search_requests"))
         if wire.get("speed") is not None:
             changes["fast"] = wire["speed"] == "fast"
+        if wire.get("iterations") is not None:
+            changes["consulted"] = _consulted(wire["iterations"])
         return replace(self, **changes)
 
     @classmethod
@@ -97,7 +112,7 @@ class Usage:
         except (KeyError, TypeError):
             return Usage().updated(wire)
         if all(type(count) is int and 0 <= count <= TOKEN_LIMIT for count in counts):
-            return Usage(*counts, fast=wire.get("speed") == "fast")
+            return Usage(*counts, wire.get("speed") == "fast", _consulted(wire.get("iterations")))
         return Usage().updated(wire)
 
     def to_wire(self) -> dict[str, Any]:
@@ -115,7 +130,31 @@ class Usage:
         }
         if self.fast:
             wire["speed"] = "fast"
+        if self.consulted:
+            wire["iterations"] = [
+                {"type": "advisor_message", "model": name, **used.to_wire()}
+                if name
+                else {"type": "compaction", **used.to_wire()}
+                for name, used in self.consulted
+            ]
         return wire
+
+
+def _consulted(iterations: object) -> tuple[tuple[str, Usage], ...]:
+    """The value of `Usage.consulted` from the iterations of a response, which may have iterations themselves."""
+    if not isinstance(iterations, list):
+        return ()
+    found, waiting = list[tuple[str, Usage]](), iterations[:_MOST_ITERATIONS]
+    while waiting and len(found) < _MOST_ITERATIONS:
+        entry = waiting.pop(0)
+        if not isinstance(entry, Mapping):
+            continue
+        if entry.get("type") not in _INCLUDED:
+            own = {key: value for key, value in entry.items() if key != "iterations"}
+            found.append((str(entry.get("model") or "")[:_LONGEST_NAME], Usage().updated(own)))
+        if isinstance(inner := entry.get("iterations"), list):
+            waiting[:0] = inner[:_MOST_ITERATIONS]
+    return tuple(found)
 
 
 _NO_USAGE = Usage()

@@ -276,8 +276,8 @@ class MessagesProvider:
         feature = blamed_feature(failure.detail, body)
         if feature is None or feature in learned.dropped:
             return None
-        if failure.kind is FailureKind.PERMISSION and feature is not Feature.FAST_MODE:
-            return None  # Only this one is granted to some accounts and not to others.
+        if failure.kind is FailureKind.PERMISSION and feature not in REQUESTED_FEATURES:
+            return None  # Only these are granted to some accounts and not to others.
         learned.dropped.add(feature)
         return Dropped(feature.value, dropped_message(feature), model, requested=feature in REQUESTED_FEATURES)
 

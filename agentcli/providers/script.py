@@ -108,6 +108,7 @@ class ScriptedReply:
             "output_tokens": 5,
             **self.usage,
         }
+        at_the_end = {key: usage.pop(key) for key in ("iterations",) if key in usage}
         message: Json = {
             "id": f"msg_{number:06d}",
             "type": "message",
@@ -137,7 +138,8 @@ class ScriptedReply:
         delta: Json = {"stop_reason": stop, "stop_sequence": None}
         if self.stop_details is not None:
             delta["stop_details"] = self.stop_details
-        yield Emit({"type": "message_delta", "delta": delta, "usage": {"output_tokens": usage["output_tokens"]}})
+        final = {"output_tokens": usage["output_tokens"], **at_the_end}
+        yield Emit({"type": "message_delta", "delta": delta, "usage": final})
         yield Emit({"type": "message_stop"})
 
 

@@ -74,3 +74,45 @@ def test_totals_record_unknown_prices() -> None:
 )
 def test_a_recorded_usage_is_read_like_one_of_a_response(wire: dict[str, object]) -> None:
     assert Usage.from_wire(wire) == Usage().updated(wire)
+
+
+ADVISED = {
+    "input_tokens": 412,
+    "output_tokens": 531,
+    "iterations": [
+        {"type": "message", "input_tokens": 412, "output_tokens": 89},
+        {
+            "type": "advisor_message",
+            "model": "claude-opus-5-5",
+            "input_tokens": 823,
+            "output_tokens": 1_612,
+            "cache_creation_input_tokens": 7,
+            "iterations": [
+                {"type": "message", "model": "claude-opus-5-5", "input_tokens": 823, "output_tokens": 1_612},
+                {"type": "advisor_message", "model": "claude-fable-5-2", "input_tokens": 5, "output_tokens": 6},
+            ],
+        },
+        {"type": "message", "input_tokens": 1_348, "output_tokens": 442},
+        {"type": "compaction", "input_tokens": 3, "output_tokens": 4},
+        "garbage",
+    ],
+}
+
+
+def test_the_usage_of_consulted_models_is_found_at_any_depth_and_kept_apart() -> None:
+    usage = Usage().updated({"input_tokens": 412}).updated(ADVISED)
+    assert usage.alone == Usage(412, 531)
+    assert usage.consulted == (
+        ("claude-opus-5-5", Usage(823, 1_612, cache_write_5m_tokens=7)),
+        ("claude-fable-5-2", Usage(5, 6)),
+        ("", Usage(3, 4)),
+    )
+    assert Usage.from_wire(usage.to_wire()) == usage
+    assert (usage + Usage(1)).consulted == usage.consulted
+
+
+def test_endless_iterations_are_cut() -> None:
+    nested: dict[str, object] = {"type": "advisor_message", "input_tokens": 1}
+    for _level in range(5_000):
+        nested = {"type": "advisor_message", "input_tokens": 1, "iterations": [nested]}
+    assert len(Usage().updated({"iterations": [nested] * 3}).consulted) == 200

@@ -8,6 +8,7 @@ import pytest
 
 from agentcli.providers.base import Request, Thinking
 from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.requests.advisor import advisor_tool
 from agentcli.providers.requests.body import Feature, blamed_feature, build_body
 from tests.support.tables import each_row
 from tests.support.validate import problems
@@ -236,3 +237,19 @@ def test_fast_mode_is_sent_to_models_that_have_it(model: str, dropped: Any, spee
     body, named = build_body(request, CATALOG.get(model), dropped)
     assert (body.get("speed"), named) == (speed, betas)
     assert "speed" not in build(model)
+
+
+@each_row(
+    ("model", "dropped", "betas"),
+    [
+        ("claude-sonnet-5-5", (), ("advisor-tool-2026-03-01",)),
+        ("claude-sonnet-5-5", (Feature.ADVISOR,), ()),
+        ("some-local-model", (), ()),
+    ],
+)
+def test_an_advisor_is_offered_by_known_models_with_its_beta(model: str, dropped: Any, betas: Any) -> None:
+    own = {"name": "a", "input_schema": {"type": "object"}}
+    request = Request(model, (text("user", "x"),), tools=(own, advisor_tool("claude-opus-5-5")), system=("s",))
+    body, named = build_body(request, CATALOG.get(model), dropped)
+    assert named == betas
+    assert body["tools"] == [own, *([advisor_tool("claude-opus-5-5")] if betas else [])]

@@ -38,7 +38,8 @@ MAX_IMAGE_BASE64 = 5 * 1024 * 1024
 
 
 def problems(body: Json) -> list[str]:
-    return [*_top_level(body), *_thinking(body), *_tools(body), *_breakpoints(body), *_messages(body), *_text(body)]
+    found = [*_top_level(body), *_thinking(body), *_tools(body), *_breakpoints(body), *_messages(body), *_text(body)]
+    return [*found, *_advice(body)]
 
 
 def first_problem(body: Json) -> str | None:
@@ -148,6 +149,20 @@ def _breakpoints(body: Json) -> Iterator[str]:
             yield "cache_control cannot be set for empty text blocks"
         if block["cache_control"].get("type") != "ephemeral":
             yield "cache_control.type: Input should be 'ephemeral'"
+
+
+def _advice(body: Json) -> Iterator[str]:
+    offered = any(tool.get("type") == "advisor_20260301" for tool in body.get("tools", ()))
+    for place, message in enumerate(body.get("messages") or ()):
+        blocks = _list(message)
+        results = {block["tool_use_id"] for block in blocks if block.get("type") == "advisor_tool_result"}
+        calls = {
+            block["id"] for block in blocks if block.get("type") == "server_tool_use" and block["name"] == "advisor"
+        }
+        if (results or calls) and not offered:
+            yield f"messages.{place}: advisor blocks require the advisor tool"
+        if calls - results and place < len(body["messages"]) - 1:
+            yield f"messages.{place}: `server_tool_use` ids were found without `advisor_tool_result` blocks"
 
 
 def _messages(body: Json) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import field
 
 from agentcli.context.estimate import block_tokens
 from agentcli.core.frozen import slotted
-from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolUseBlock, is_thinking
+from agentcli.core.messages import Block, Message, Origin, TextBlock, ToolUseBlock, UnknownBlock, is_thinking
 from agentcli.core.usage import Usage
 
 
@@ -39,6 +39,7 @@ class Reply:
         last = next((index for index, block in self.blocks.items() if block is call), -1)
         self.blocks = {index: block for index, block in self.blocks.items() if index <= last}
         self.open_text.clear()
+        self._drop_unanswered()
 
     def keep_what_came(self) -> None:
         """End the reply here: keep its text, drop calls that may be incomplete."""
@@ -49,6 +50,15 @@ class Reply:
             if text.strip():
                 self.blocks[index] = TextBlock(text)
         self.open_text.clear()
+        self._drop_unanswered()
+
+    def _drop_unanswered(self) -> None:
+        """Drop calls of server tools whose results did not arrive: no later request could add them."""
+        unknown = [(index, block.data) for index, block in self.blocks.items() if isinstance(block, UnknownBlock)]
+        answered = {data.get("tool_use_id") for _index, data in unknown}
+        for index, data in unknown:
+            if data.get("type") == "server_tool_use" and data.get("id") not in answered:
+                del self.blocks[index]
 
     @property
     def content(self) -> tuple[Block, ...]:

@@ -19,7 +19,7 @@ from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.repetition import DENIED, MIN_WAIT_SECONDS, SECONDS
 from agentcli.agent.loop.reply import Reply
 from agentcli.agent.ports import PriceOf
-from agentcli.agent.provider_notices import announced
+from agentcli.agent.provider_notices import announced, consulted
 from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.executor import Executor
 from agentcli.agent.toolcalls.toolcall import ToolRunner
@@ -31,6 +31,7 @@ from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import NOTHING, RESULT_DATA, Message, Origin, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
+from agentcli.providers.requests.advisor import advisor_of, describe_advice
 from agentcli.tools.base import ToolContext
 
 
@@ -223,6 +224,8 @@ class Turn:
                 yield ev.BlockStarted(message_id=self._reply.message_id, index=index, kind=kind, name=name)
             case model.Closed():
                 yield self._block_closed(item)
+                if text := describe_advice(item.block, advisor_of(self._plan.request.tools) or "the advisor"):
+                    yield ev.NoticeRaised(text=text, code="advisor")
             case model.Failed(failure, usage, name):
                 is_aborted = failure.kind is model.FailureKind.ABORTED
                 yield from self._usage(name, usage, self._unreported_output(usage) if is_aborted else 0)
@@ -360,8 +363,9 @@ class Turn:
                 # A gateway may report another model name than the requested one.
                 cost = self._dependencies.price(self._asked_model, usage)
             yield ev.UsageReported(
-                model=name, usage=usage, estimated_tokens=estimated, cost_usd=cost, duration_ms=elapsed
+                model=name, usage=usage.alone, estimated_tokens=estimated, cost_usd=cost, duration_ms=elapsed
             )
+            yield from consulted(name, usage, self._dependencies.price)
         self._began = self._dependencies.clock.monotonic()
 
     # ------------------------------------------------------------------------------------------------- tool events

@@ -103,7 +103,7 @@ class FlagValues:
         match flag.key:
             case "resume":
                 return self.sessions()
-            case "model" | "fallback_model":
+            case "model" | "fallback_model" | "advisor":
                 return self.models()
             case "theme":
                 return self.themes()

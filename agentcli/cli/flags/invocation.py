@@ -47,6 +47,7 @@ def _options(parsed: Parsed, cwd: Path) -> Options:
         fast=parsed.get("fast"),
         thinking=parsed.get("thinking"),
         max_thinking_tokens=parsed.get("max_thinking_tokens"),
+        advisor=_not_empty(parsed, "advisor", "--advisor"),
         max_turns=parsed.get("max_turns"),
         max_budget_usd=parsed.get("max_budget_usd"),
         token_budget=parsed.get("token_budget"),

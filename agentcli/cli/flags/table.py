@@ -140,6 +140,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--fast", MODEL, "Use fast mode: higher speed at a higher price, for models that have it."),
     Flag("--thinking", MODEL, "Thinking mode of the model.", "choice", "MODE", THINKING_MODES),
     Flag("--max-thinking-tokens", MODEL, "Thinking budget for --thinking enabled.", "integer", "N", minimum=0),
+    Flag("--advisor", MODEL, "Let the model consult this second model, on the API's side.", "text", "MODEL"),
     Flag("--max-turns", MODEL, "Stop after N model replies.", "integer", "N", minimum=1),
     Flag("--max-budget-usd", MODEL, "Stop when the session has cost this much.", "number", "USD", minimum=0),
     Flag("--token-budget", MODEL, "Keep working until about N output tokens are used.", "integer", "N", minimum=1),

@@ -16,6 +16,13 @@ from agentcli.core.messages import Json
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.providers.base import Request, Thinking
 from agentcli.providers.models.catalog import ModelInfo, nearest_effort
+from agentcli.providers.requests.advisor import (
+    ADVISOR,
+    ADVISOR_BETA,
+    advisor_of,
+    leave_out_advice,
+    without_advisor,
+)
 from agentcli.providers.requests.deferred_tools import (
     API_SEARCH,
     defer,
@@ -48,9 +55,10 @@ class Feature(StrEnum):
     TOOL_CHOICE = "tool_choice"
     DEFERRED_TOOLS = "deferred tools"
     FAST_MODE = "fast mode"
+    ADVISOR = "advisor"
 
 
-REQUESTED_FEATURES = (Feature.FAST_MODE,)
+REQUESTED_FEATURES = (Feature.FAST_MODE, Feature.ADVISOR)
 """Features that are sent only because the user turned them on."""
 
 
@@ -69,11 +77,17 @@ def build_body(request: Request, info: ModelInfo, dropped: Collection[Feature] =
     tools, messages = list(request.tools), BodyMessages(request.messages)
     if request.sequence is not None:
         messages.sequence, messages.stable = request.growing, len(messages)
+    referenced = set(request.referenced_tools) - {ADVISOR}
+    if not info.known or Feature.ADVISOR in dropped:
+        tools = without_advisor(tools)
+    if len(referenced) < len(request.referenced_tools) and not advisor_of(tools):
+        leave_out_advice(messages)
+        messages.sequence = None
     if tools and caching and not system:
         # The breakpoints of a system prompt also cover the tools, which come before it in the cache.
         tools[-1] = {**tools[-1], "cache_control": _BREAKPOINT}
         used += 1
-    if request.referenced_tools or request.deferred_tools or API_SEARCH in tools:
+    if referenced or request.deferred_tools or API_SEARCH in tools:
         deferring = bool(tools) and info.tool_references and Feature.DEFERRED_TOOLS not in dropped
         tools = (
             [*tools, *defer(request.deferred_tools)]
@@ -89,19 +103,22 @@ def build_body(request: Request, info: ModelInfo, dropped: Collection[Feature] =
     body["messages"] = messages
     if tools and request.forbid_tools and Feature.TOOL_CHOICE not in dropped:
         body["tool_choice"] = {"type": "none"}
-    max_tokens = min(request.max_tokens, info.max_output)
-    thinking = _thinking(request, info, dropped)
-    if thinking:
-        body["thinking"] = thinking
-        max_tokens = min(request.max_tokens + thinking.get("budget_tokens", 0), info.max_output)
-    output_config = _output_config(request, info, dropped)
-    if output_config:
-        body["output_config"] = output_config
-    if request.fast and info.fast_price is not None and Feature.FAST_MODE not in dropped:
-        body["speed"] = "fast"
-    body["max_tokens"] = max_tokens
-    body["stream"] = True
+    body |= {**_parameters(request, info, dropped), "stream": True}
     return body, tuple(_betas(body, info))
+
+
+def _parameters(request: Request, info: ModelInfo, dropped: Collection[Feature]) -> Json:
+    """Thinking, effort, task budget, speed and output limit."""
+    found: Json = {}
+    max_tokens = request.max_tokens
+    if thinking := _thinking(request, info, dropped):
+        found["thinking"] = thinking
+        max_tokens += thinking.get("budget_tokens", 0)
+    if output_config := _output_config(request, info, dropped):
+        found["output_config"] = output_config
+    if request.fast and info.fast_price is not None and Feature.FAST_MODE not in dropped:
+        found["speed"] = "fast"
+    return {**found, "max_tokens": min(max_tokens, info.max_output)}
 
 
 def _betas(body: Json, info: ModelInfo) -> Iterator[str]:
@@ -110,6 +127,8 @@ def _betas(body: Json, info: ModelInfo) -> Iterator[str]:
         yield TASK_BUDGET_BETA
     if "speed" in body and info.fast_needs_beta:
         yield FAST_BETA
+    if advisor_of(body.get("tools", ())):
+        yield ADVISOR_BETA
 
 
 def _thinking(request: Request, info: ModelInfo, dropped: Collection[Feature]) -> Json | None:
@@ -200,6 +219,7 @@ def _marked(message: Json) -> Json | None:
 
 _BLAME: tuple[tuple[Feature, re.Pattern[str]], ...] = (
     (Feature.CACHE_CONTROL, lazy_pattern(r"cache[_ ]control|ephemeral|prompt caching", re.IGNORECASE)),
+    (Feature.ADVISOR, lazy_pattern(r"advisor", re.IGNORECASE)),
     (Feature.FAST_MODE, lazy_pattern(r"\bspeed\b|fast[_ -]mode", re.IGNORECASE)),
     (Feature.TASK_BUDGET, lazy_pattern(r"task[_ -]budget|anthropic-beta|\bbetas?\b", re.IGNORECASE)),
     (Feature.EFFORT, lazy_pattern(r"\beffort\b", re.IGNORECASE)),
@@ -270,6 +290,8 @@ def _sent_features(body: Json) -> set[Feature]:
         sent.add(Feature.DEFERRED_TOOLS)
     if "speed" in body:
         sent.add(Feature.FAST_MODE)
+    if advisor_of(body.get("tools", ())):
+        sent.add(Feature.ADVISOR)
     return sent
 
 
@@ -290,6 +312,7 @@ DROPPED_TEXT: dict[Feature, str] = {
     Feature.TOOL_CHOICE: "The endpoint does not support turning tools off",
     Feature.DEFERRED_TOOLS: "The endpoint does not support deferred tools",
     Feature.FAST_MODE: "The server refused fast mode",
+    Feature.ADVISOR: "The server refused the advisor",
 }
 
 

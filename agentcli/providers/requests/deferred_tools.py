@@ -13,6 +13,7 @@ from typing import Any
 
 from agentcli.core.growing import Growing, growing
 from agentcli.core.messages import Json
+from agentcli.providers.requests.advisor import ADVISOR, has_advice
 
 REFERENCE = "tool_reference"
 OWN_SEARCH = "ToolSearch"
@@ -46,8 +47,8 @@ class ReferenceReader:
         """Tool names, each with the index of its message."""
 
     def names(self, messages: Sequence[Json]) -> tuple[str, ...]:
-        """Referenced tool names in the order of their first reference; includes the API's own search, if it was
-        used."""
+        """Referenced tool names in the order of their first reference; includes the API's own search and the advisor,
+        if they were used."""
         now = growing(messages)
         same = self._messages.shared_with(now)
         del self._names[bisect_left(self._names, same, key=itemgetter(0)) :]
@@ -57,6 +58,8 @@ class ReferenceReader:
             self._names += [(place, name) for name in _references(message)]
             if _has_api_search(message):
                 self._names.append((place, str(API_SEARCH["name"])))
+            if has_advice(message):
+                self._names.append((place, ADVISOR))
         self._messages = now
         return tuple(dict.fromkeys(name for _place, name in self._names))
 
