@@ -179,8 +179,9 @@ class AgentItem(Item):
 def _shortened(item: Item) -> Item:
     """Return the item with its texts cut to the limit."""
     if isinstance(item, ToolItem):
-        # The block shows only the command of the input.
-        input: Json = {key: _cut(value) for key in ("command",) if isinstance(value := item.input.get(key), str)}
+        # The block shows only these of the input.
+        shown = ("command", "description")
+        input: Json = {key: _cut(value) for key in shown if isinstance(value := item.input.get(key), str)}
         display = item.display if sum(len(str(value)) for value in item.display.values()) <= LONGEST_TEXT else {}
         return replace(item, input=input, display=display, output=_cut(item.output))
     text = getattr(item, "text", "")

@@ -40,7 +40,7 @@ class PlainBlock(Block):
     def source(self) -> str:
         return self.text
 
-    def grow(self, text: str) -> None:
+    def grow(self, text: str, colours: object = ()) -> None:
         self.text += text
 
     def forget(self) -> None:

@@ -606,3 +606,9 @@ def test_the_output_of_a_command_keeps_its_colours_unless_they_are_off() -> None
     assert "\x1b[1mok\x1b[0m" in written[False]
     assert "\x1b[7m2 failed\x1b[0m" in written[False]
     assert re.sub(r"\x1b\[[\d;]*m", "", written[True]) == "          ok one\n  plain\n  2 failed\n"
+
+
+def test_the_description_of_a_command_is_above_it() -> None:
+    given = {"command": "pytest -q", "description": "Run the tests"}
+    started = ev.ToolStarted(tool_use_id="c", name="Bash", input=given, title="Bash pytest -q")
+    assert Printed().show(started) == "* Run the tests\n  Bash pytest -q\n"

@@ -196,6 +196,15 @@ def test_a_command_of_many_lines_opens_with_its_call() -> None:
     assert screen(block) == "✓ Bash cat <<EOF one EOF\n  │ cat <<EOF\n  │ one\n  │ EOF\n  │ one"
 
 
+def test_the_description_of_a_command_is_its_headline_and_the_command_stays_visible() -> None:
+    given = {"command": "cd project && make all\nmake check", "description": "Build and check it"}
+    item = tool("Bash cd project && make all make check", {"kind": "text", "text": "ok"}, input=given)
+    assert shown(item) == "✓ Bash Build and check it\n  │ $ cd project && make all …\n  │ ok"
+    assert shown(item, 26) == "✓ Bash Build and check it\n  │ $ cd project && make…\n  │ ok"
+    opened = "✓ Bash Build and check it\n  │ $ cd project && make all\n  │   make check\n  │ ok"
+    assert shown(item, expanded=True) == opened
+
+
 def test_live_output_shows_its_end_and_how_much_is_above() -> None:
     block = make_block(tool("Bash make", status="running"))
     block.grow(numbered(30) + "\n")

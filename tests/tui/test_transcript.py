@@ -65,7 +65,7 @@ class TextBlock(Block):
         super().replace(item)
         self.text = str(getattr(item, "text", ""))
 
-    def grow(self, text: str) -> None:
+    def grow(self, text: str, colours: object = ()) -> None:
         self.text += text
 
     def tick(self, now: float) -> bool:

@@ -92,7 +92,9 @@ def test_laying_out_a_packed_item_reads_its_display_once(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Packed, "value", property(counted))
 
-    assert items.layouts.lines(items.stack.entries[0])
+    oldest = items.stack.entries[0]
+    items.expand(oldest, True)
+    assert items.layouts.lines(oldest)
 
     assert len(unpacked) == 1
 

@@ -23,7 +23,7 @@ class RowsBlock(Block):
         super().__init__(item)
         self.text = item.text
 
-    def grow(self, text: str) -> None:
+    def grow(self, text: str, colours: object = ()) -> None:
         self.text += text
 
     def replace(self, item: AnswerItem) -> None:  # type: ignore[override]

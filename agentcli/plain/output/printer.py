@@ -312,6 +312,8 @@ class Printer:
             # The user has just typed the command. Show its folder if that is not the project's root.
             folder = event.input.get("folder")
             return [line(f"(in {plain_line(str(folder), _TITLE)})", "quiet")] if folder else []
+        if event.name == "Bash" and (description := event.input.get("description")):
+            return [line(plain_line(str(description), _TITLE), "text", "* ", "mark"), line(call.title, "quiet", INDENT)]
         return [line(call.title, "text", "* ", "mark")]
 
     @_show_type.register

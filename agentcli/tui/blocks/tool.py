@@ -10,13 +10,13 @@ from rich.style import Style
 
 from agentcli.core.messages import Json
 from agentcli.core.text.format import duration, elapsed
-from agentcli.core.text.plaintext import plain_text
+from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.core.text.terminal_colours import ColourSpan
 from agentcli.core.text.unified_diff import is_diff
 from agentcli.core.tool_errors import unwrapped
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.growing_text import LiveText
-from agentcli.tui.blocks.rows import MOST_ROWS, Rows, gutter, head, joined, shortened
+from agentcli.tui.blocks.rows import MOST_ROWS, Rows, gutter, head, joined, shortened, size
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import Item, ToolItem, ToolStatus
 from agentcli.tui.theme.palette import Palette
@@ -45,6 +45,7 @@ _WORDS: dict[ToolStatus, str] = {
 _COMMANDS = ("Bash", "!")
 _TEXT_KEYS = ("path", "text", "title", "url", "content", "question", "answer")
 _MOST_SEARCHED = 1_000
+_LONGEST_COMMAND = 64_000
 
 
 class ToolBlock(Block):
@@ -95,14 +96,18 @@ class ToolBlock(Block):
     def source(self) -> str:
         item = self.item
         text = "\n".join(_texts(item.display)) or item.output or (self._live.text if self._live else "")
-        return "\n".join(part for part in (item.title, item.summary, item.learned, _long_command(item), text) if part)
+        parts = (_headline(item), item.title, item.summary, item.learned, _long_command(item), text, item.changes)
+        return "\n".join(part for part in parts if part)
 
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         header, cut = self._header(width, palette)
         before = gutter(width, palette.error if self.item.status == "failed" else palette.faint)
-        if command := _long_command(self.item):
+        if _headline(self.item):
+            command, is_whole = self._described_command(width, palette, before)
+            header, cut = [*header, *command], cut or not is_whole
+        elif command_text := _long_command(self.item):
             cut = True
-            header += self._command(command, width, palette, before)
+            header += self._command(command_text, width, palette, before)
         if learned := self.item.learned:
             header += joined(head(learned, width, _REASON_ROWS, palette.muted, before), width, palette, before)
         look = (width, palette, self.expanded)
@@ -154,6 +159,18 @@ class ToolBlock(Block):
         rows = head(command, width, MOST_ROWS, palette.code, before) if self.expanded else Rows()
         return joined(rows, width, palette, before)
 
+    def _described_command(self, width: int, palette: Palette, before: Sequence[Run]) -> tuple[list[BlockLine], bool]:
+        """The command below its description, in one row unless expanded, and whether that is all of it."""
+        command = plain_text(str(self.item.input.get("command", ""))).strip("\n")
+        first: list[Run] = [*before, ("$ ", palette.faint)]
+        if self.expanded:
+            rest: list[Run] = [*before, ("  ", palette.faint)]
+            return wrap([(command[:_LONGEST_COMMAND], palette.code)], width, first, rest)[:MOST_ROWS], True
+        line = command.partition("\n")[0]
+        shown = shortened(line, width - size(first))
+        shown = f"{shown} …" if shown == line != command else shown
+        return wrap([(shown, palette.code)], width, first)[:1], shown == command
+
     def _rows(self, width: int, palette: Palette, before: Sequence[Run]) -> Rows:
         item, display = self.item, self.item.display  # read once: it may be packed
         if item.status in _OPEN or (self._live and self._live.text and not display and item.status != "failed"):
@@ -202,6 +219,12 @@ def _result_text(item: ToolItem) -> str:
     return "" if item.status == "interrupted" or text == item.summary else text
 
 
+def _headline(item: ToolItem) -> str:
+    """The description that the model gave a command; "" if there is none."""
+    description = item.input.get("description") if item.name == "Bash" else None
+    return plain_line(description) if isinstance(description, str) else ""
+
+
 def _long_command(item: ToolItem) -> str:
     command = item.input.get("command") if item.name == "Bash" else None
     if not isinstance(command, str) or command.strip() in item.title:
@@ -223,6 +246,9 @@ def _mark_style(item: ToolItem, palette: Palette) -> Style:
 
 def _split(item: ToolItem) -> tuple[str, str]:
     title = item.title or item.name
+    if headline := _headline(item):
+        where = " (in the background)" if item.input.get("run_in_background") else ""
+        return item.name, f" {headline}{where}"
     if item.name and title.startswith(item.name):
         return item.name, title[len(item.name) :]
     first = _WORD.match(title)

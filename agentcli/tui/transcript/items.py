@@ -12,6 +12,7 @@ from time import perf_counter
 from agentcli.tui.blocks.base import Block
 from agentcli.tui.model import Add, Clear, CountLines, Grow, Item, Operation, Remove, Replace, pack_item
 from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.folds import CallFold, CallFolds
 from agentcli.tui.transcript.layouts import BrokenBlock, Layouts
 from agentcli.tui.transcript.search import TranscriptSearch
 from agentcli.tui.transcript.stack import Stack, StackEntry
@@ -25,6 +26,7 @@ class TranscriptItems:
         self._make_block = make_block
         self.stack = Stack()
         self.layouts = Layouts(self.stack, palette)
+        self._folds = CallFolds(self.stack, self._refold)
         self.details = False
         self.search: TranscriptSearch | None = None
         self.unsure = False
@@ -47,6 +49,7 @@ class TranscriptItems:
                 case Remove(id):
                     if (entry := self.stack.remove(id)) is not None:
                         self._removed(entry)
+                        self._folds.removed(entry)
                 case Clear():
                     for entry in self.stack:
                         self._removed(entry)
@@ -54,25 +57,32 @@ class TranscriptItems:
         return more
 
     def _add(self, item: Item) -> None:
-        if self._change(item.id, lambda block: block.replace(item)):
+        if self.stack.get(item.id) is not None:
+            self._replace(item)
             return
-        self.stack.add(*self._made(item))
+        entry = self.stack.add(*self._made(item))
         self.unsure = True
+        self._folds.update(entry)
         if len(self.stack) > UNPACKED:
             self.stack.entries[-1 - UNPACKED].block.pack()
 
     def _replace(self, item: Item) -> None:
         entry = self.stack.get(item.id)
-        if entry is None or type(entry.block.item) is type(item):
-            self._change(item.id, lambda block: block.replace(item))
+        if entry is None:
             return
-        # A call has become an agent: replace its block in place.
-        entry.block = self._made(item)[0]
-        self.stack.close_up(entry)
-        self.stale(entry)
+        if type(entry.block.item) is type(item):
+            self._change(item.id, lambda block: block.replace(item))
+        else:
+            # A call has become an agent: replace its block in place.
+            entry.block = self._made(item)[0]
+            self.stack.close_up(entry)
+            self.stale(entry)
+        self._folds.update(entry)
 
     def put_above(self, items: Sequence[Item]) -> None:
         self.stack.put_above([self._made(item) for item in items])
+        for entry in self.stack.entries[: len(items)]:
+            self._folds.update(entry)
         for item in items:
             pack_item(item)
         self.unsure = True
@@ -109,6 +119,25 @@ class TranscriptItems:
         if self.search is not None:
             self.search.forget(entry)
 
+    def _refold(self, entry: StackEntry) -> None:
+        """Lay a block out again that a run of calls begins or stops to hide."""
+        if not entry.alive:
+            return
+        self.stale(entry)
+        fold = entry.fold
+        if fold is not None and fold.hides(entry):
+            entry.block.foldable = True
+            self.layouts.drop(entry)
+            self.stack.set_rows(entry, 1 if fold.entries[0] is entry else 0)
+
+    def toggle_fold(self, fold: CallFold) -> None:
+        """Open a run of quiet calls, or close it with all its blocks."""
+        fold.is_open = any(fold.hides(entry) for entry in fold.entries)
+        for entry in fold.entries:
+            entry.block.expanded &= fold.is_open
+            self.layouts.drop(entry)
+            self._refold(entry)
+
     def tick(self, entries: Iterable[StackEntry], now: float) -> bool:
         changed = False
         for entry in entries:
@@ -137,6 +166,8 @@ class TranscriptItems:
         if folds:
             self.layouts.drop(entry)
             self.stale(entry)
+            if entry.fold is not None:
+                self.stale(entry.fold.entries[0])
 
     def set_width(self, width: int) -> None:
         self.layouts.set_width(width)

@@ -109,10 +109,14 @@ class Layouts:
                 break
 
     def _lay_out(self, entry: StackEntry) -> Sequence[BlockLine]:
-        width = self.width
+        width, fold = self.width, entry.fold
         try:
+            heading = [fold.line(width, self.palette)] if fold is not None and fold.entries[0] is entry else []
+            if fold is not None and fold.hides(entry):
+                entry.block.foldable = True
+                return heading
             # A copy, because a block may change its list in place, while painting compares with the old lines.
-            return list(entry.block.layout(width, self.palette))
+            return [*heading, *entry.block.layout(width, self.palette)]
         except Exception as error:
             logging.getLogger("agentcli").exception("a block cannot be shown: %r", type(entry.block).__name__)
             return [cannot_show(error, width, self.palette.error)]

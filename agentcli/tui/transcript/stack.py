@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.gaps import gap
+
+if TYPE_CHECKING:
+    from agentcli.tui.transcript.folds import CallFold
 
 _BITS = 24
 _MIDDLE = 1 << 22
@@ -23,6 +27,7 @@ class StackEntry:
     __slots__ = (
         "alive",
         "block",
+        "fold",
         "gap",
         "index",
         "lines",
@@ -45,6 +50,8 @@ class StackEntry:
         """Transcript width of its last layout."""
         self.lines: Sequence[BlockLine] | None = None
         self.version = 0
+        self.fold: CallFold | None = None
+        """The run of quiet calls that the block belongs to."""
         self.gap = 0
         self.alive = True
         self.index = 0

@@ -485,7 +485,7 @@ class Transcript(ScrollView):
         elif event.chain == 3:
             self.screen.selections = {self: select(*row, 0, self._content.width)}
         elif self._pressed == (event.screen_x, event.screen_y):
-            self._toggle(row[0])
+            self._toggle(*row)
 
     def _select_word(self, entry: StackEntry, row: int, cell: int) -> None:
         line = self._items.layouts.lines(entry)[row]
@@ -493,10 +493,15 @@ class Transcript(ScrollView):
         if cells is not None:
             self.screen.selections = {self: select(entry, row, *cells)}
 
-    def _toggle(self, entry: StackEntry) -> None:
-        """Expand or collapse a block and keep its first row under the mouse."""
-        if entry.block.foldable or entry.block.expanded:
-            self._items.expand(entry, not entry.block.expanded)
+    def _toggle(self, entry: StackEntry, row: int) -> None:
+        """Open or close what is at this row of a block, and keep the block's first row under the mouse."""
+        fold = entry.fold
+        is_fold = fold is not None and fold.entries[0] is entry and row == 0
+        if is_fold or entry.block.foldable or entry.block.expanded:
+            if fold is not None and is_fold:
+                self._items.toggle_fold(fold)
+            else:
+                self._items.expand(entry, not entry.block.expanded)
             self._view.look_at_top_of(entry)
             self._view.stay()
             self._request_frame()
