@@ -19,6 +19,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.grant import Approval, Grant
 from agentcli.core.messages import Json
 from agentcli.core.permission import Behavior, Decision, Need, PermissionMode, RuleChoice, SaveTo
+from agentcli.permissions.command_grant import USER_ONLY, USER_ONLY_ADVICE
 from agentcli.permissions.late_policy import EVALUATORS, LatePolicy
 from agentcli.permissions.rules.rule import Rule, RuleScope, parse_rule, parse_rules
 from agentcli.tools.base import ToolContext
@@ -155,6 +156,7 @@ class LivePermissions:
         if save_to != "session" and self._files is not None:
             self.refresh()
             try:
+                _refuse_project_file(save_to, "allow", parse_rules(rules))
                 where, scope = self._files.change(save_to, "allow", add=rules), save_to
             except AgentError as error:
                 where = f"session only: {error}"
@@ -212,6 +214,7 @@ class LivePermissions:
         if scope != "session":
             if self._files is None:
                 raise AgentError("There is no settings file to save rules in.")
+            _refuse_project_file(scope, behavior, added)
             where = self._files.change(scope, behavior, add=[rule.text for rule in added], remove=sorted(gone))
             self._forget(behavior, gone, where)
             self.read_again()
@@ -338,3 +341,9 @@ def lent_rules(texts: Sequence[str], source: str) -> tuple[list[Rule], list[str]
         except UsageError as error:
             problems.append(str(error))
     return list(rules), problems
+
+
+def _refuse_project_file(save_to: SaveTo, behavior: Behavior, rules: Sequence[Rule]) -> None:
+    """Raise `AgentError` for a rule that would not apply from a file of the project."""
+    if behavior == "allow" and save_to in ("local", "project") and any(rule.tool in USER_ONLY for rule in rules):
+        raise AgentError(USER_ONLY_ADVICE)

@@ -25,7 +25,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.permission import PermissionMode
 from agentcli.core.processes.installation import installation_paths
 from agentcli.core.processes.launch import Launcher
-from agentcli.permissions.command_grant import CREDENTIALS, NETWORK, known_credentials
+from agentcli.permissions.command_grant import USER_ONLY, USER_ONLY_ADVICE, known_credentials
 from agentcli.permissions.late_policy import LatePolicy
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, RuleScope, parse_rule, parse_rules
 from agentcli.permissions.sandbox.secrets import EMPTY, UNREADABLE
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 STRUCTURED_OUTPUT = "StructuredOutput"
 _OF_SERVERS = frozenset({"ToolSearch", "ListMcpResourcesTool", "ReadMcpResourceTool"})
-_OTHERS = _OF_SERVERS | {"Task", "Agent", "Skill", STRUCTURED_OUTPUT, NETWORK, CREDENTIALS}
+_OTHERS = _OF_SERVERS | {"Task", "Agent", "Skill", STRUCTURED_OUTPUT} | USER_ONLY
 """Names that rules may use although the session may have no such tool."""
 _SCOPES: Mapping[Layer, RuleScope] = {
     Layer.MANAGED: "managed",
@@ -343,7 +343,11 @@ class RightsBuilder:
                 root = root.parent
             for text in texts:
                 try:
-                    rules.append(parse_rule(text, source.label, root, _SCOPES[source.layer]))
+                    rule = parse_rule(text, source.label, root, _SCOPES[source.layer])
+                    if behavior == "allow" and source.layer.in_repository and rule.tool in USER_ONLY:
+                        self._env.warn(f"{source.label}: {rule.text} is ignored. {USER_ONLY_ADVICE}", "settings")
+                    else:
+                        rules.append(rule)
                 except UsageError as error:
                     self._env.warn(str(error), "settings")
                     self._uncertain = self._uncertain or behavior != "allow"

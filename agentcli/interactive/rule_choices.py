@@ -8,6 +8,7 @@ from dataclasses import replace
 from agentcli.core.errors import UsageError
 from agentcli.core.events import PermissionRequested
 from agentcli.core.frozen import frozen
+from agentcli.permissions.command_grant import USER_ONLY
 from agentcli.permissions.rules.rule import Rule, parse_rule
 from agentcli.permissions.rules.text import checked, covered_by, risk_of
 
@@ -20,6 +21,11 @@ class AlwaysChoice:
     covers: str
     note: str = ""
     edited: bool = False
+
+    @property
+    def fits_project(self) -> bool:
+        """Whether the rules may be saved in a file of the project."""
+        return not any(parse_rule(rule).tool in USER_ONLY for rule in self.rules)
 
     @property
     def risk(self) -> str:

@@ -120,9 +120,9 @@ async def helper_headers(
 
 
 def _helper_environment(config: ServerConfig, environ: Mapping[str, str], dirs: Sequence[Path]) -> Mapping[str, str]:
-    """Environment of a headers helper. The user's own helper gets everything; a repository's gets no secrets except
-    those that its text names as `${NAME}`, which the trust question shows."""
-    if config.source != "project":
+    """Environment of a headers helper. The user's own helper gets everything; one from a file in a repository gets no
+    secrets except those that its text names as `${NAME}`, which the trust question shows."""
+    if config.source not in ("project", "local"):
         return environ
     named = {name: environ[name] for name in variables_in(config.headers_helper) if name in environ}
     return server_environment(environ, named, dirs)

@@ -26,6 +26,12 @@ NETWORK = "Network"
 CREDENTIALS = "Env"
 """Tool name of credential rules. `Env(gh:GH_TOKEN)`: the command `gh` gets this variable."""
 
+USER_ONLY = frozenset({NETWORK, CREDENTIALS})
+"""Tool names of rules that open secrets or hosts: they apply from the user's own settings and answers, and never from a
+file in a repository, whoever put it there."""
+
+USER_ONLY_ADVICE = "Rules for hosts and credentials apply only from your own settings, not from files in a project."
+
 CREDENTIAL_VARIABLES: dict[str, tuple[str, ...]] = {
     "gh": ("GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN"),
     "glab": ("GITLAB_TOKEN",),

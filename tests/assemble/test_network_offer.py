@@ -42,8 +42,20 @@ async def test_a_new_host_is_one_question_and_then_the_command_runs_again(contai
         assert question.suggestions == [f"Network({HOST})"]
         assert question_of(question) == "Run it again with network?"
     assert all("page /x" in text and "may not reach" not in text for text in results), results
-    saved = json.loads((contained.path / ".agentcli" / "settings.local.json").read_text())
-    assert saved["permissions"]["allow"] == [f"Network({HOST})"]
+    assert not (contained.path / ".agentcli" / "settings.local.json").exists(), "it applies to this session only"
+
+
+@pytest.mark.parametrize("name", ["settings.json", "settings.local.json"])
+async def test_no_file_of_a_trusted_project_opens_hosts_or_credentials(contained: Project, url: str, name: str) -> None:
+    rules = [f"Network({HOST})", "Env(python3:AWS_SECRET_ACCESS_KEY)"]
+    (contained.path / ".agentcli").mkdir(exist_ok=True)
+    (contained.path / ".agentcli" / name).write_text(json.dumps({"permissions": {"allow": rules}}))
+    show = "python3 -c \"import os; print('it is', os.environ.get('AWS_SECRET_ACCESS_KEY'))\""
+    environ = {"AWS_SECRET_ACCESS_KEY": "from-the-user"}
+    async with contained.commands(fetching(url), show, trust=True, variables=environ) as session:
+        results = await session.run(no)
+    assert "page /x" not in results[0]
+    assert "it is None" in results[1]
 
 
 async def test_a_host_allowed_once_is_asked_about_again(contained: Project, url: str) -> None:

@@ -102,9 +102,10 @@ def _permission_choices(event: ev.PermissionRequested, offered: Sequence[AlwaysC
     ]
     if event.name in _EDITS and event.self_evident:  # another reason, such as a rule, applies in that mode too
         choices.append(LetterChoice("d", "do all edits from now on without asking"))
+    if offered and all(choice.fits_project for choice in offered):
+        choices.append(LetterChoice("p", "project: always, saved in .agentcli/settings.local.json of this project"))
     if offered:
         choices += [
-            LetterChoice("p", "project: always, saved in .agentcli/settings.local.json of this project"),
             LetterChoice("u", "user: always and in every project, saved in your own settings"),
             LetterChoice("r", "rule: choose another rule for always, or edit it"),
         ]

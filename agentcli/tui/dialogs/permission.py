@@ -125,9 +125,14 @@ class PermissionDialog(RequestDialog):
             # With few rows the rules are more important than the line that introduces them.
             self.scroller.reveal(max(0, first + (last - first >= self.scroller.shown)), last)
 
+    @property
+    def _places(self) -> list[tuple[Place, str, str]]:
+        everywhere = all(choice.fits_project for choice in self._offered)
+        return [place for place in _PLACES if everywhere or place[0] != "local"]
+
     def _rule_lines(self, always: AlwaysChoice, width: int) -> list[BlockLine]:
         palette = self.palette
-        _, place, where = _PLACES[self._place]
+        _, place, where = self._places[self._place]
         what = f"“Always” would save ({place}):" if self.compact else f"“Always” would save, {where}:"
         lines = wrap([(what, palette.muted)], width)
         for rule in always.rules:
@@ -179,7 +184,7 @@ class PermissionDialog(RequestDialog):
         return found
 
     def _always_choice(self, always: AlwaysChoice) -> SheetChoice:
-        _, place, where = _PLACES[self._place]
+        _, place, where = self._places[self._place]
         count = len(self._offered)
         which = f"{self._rule_number + 1} of {count}" if count > 1 else ""
         if self._rule_in_choice:
@@ -221,7 +226,7 @@ class PermissionDialog(RequestDialog):
         self.update()
 
     def turned(self, name: str, step: int) -> None:
-        self._place = (self._place + step) % len(_PLACES)
+        self._place = (self._place + step) % len(self._places)
         self.update()
 
     def turned_more(self, name: str, step: int) -> None:
@@ -299,7 +304,7 @@ class PermissionDialog(RequestDialog):
             self._entry = "confirm"
             self.ask(f"{always.risk} Type yes to save it:", "", "anything else does not save it")
             return
-        self.dismiss(Answer("allow", rules=always.rules, save_to=_PLACES[self._place][0]))
+        self.dismiss(Answer("allow", rules=always.rules, save_to=self._places[self._place][0]))
 
     def _review(self) -> None:
         from agentcli.tui.dialogs.hunks import HunkReview
