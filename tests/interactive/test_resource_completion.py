@@ -91,7 +91,7 @@ def test_a_template_is_inserted_up_to_its_variable_and_completed_on() -> None:
     assert menu.title == "files and resources"
     inserts = {candidate.label: (candidate.insert, candidate.then) for candidate in menu.candidates}
     assert inserts["notes:note://"] == ("@notes:note://", "go on")
-    assert inserts["notes:note://one"] == ("@notes:note://one ", "stay")
+    assert inserts["notes:note://one"] == ("@notes:note://one", "stay")
 
 
 def test_values_of_another_session_or_search_are_asked_for_again() -> None:
@@ -129,7 +129,7 @@ def test_plain_mode_completes_resources_and_arguments_of_prompts() -> None:
         return [completion.text async for completion in completions]
 
     async def main() -> None:
-        assert await completed("@notes:note://on") == ["@notes:note://one "]
+        assert await completed("@notes:note://on") == ["@notes:note://one"]
         assert await completed("/mcp__notes__greet a") == ["Ada"]
 
     run_virtual(main)

@@ -66,15 +66,15 @@ def test_finding_a_target_in_a_long_line_is_quick() -> None:
 
 
 def test_paths_with_blanks_are_quoted() -> None:
-    assert mention_of("a.py") == "@a.py "
-    assert mention_of("my file.py") == '@"my file.py" '
+    assert mention_of("a.py") == "@a.py"
+    assert mention_of("my file.py") == '@"my file.py"'
     assert mention_of("my dir/", open_ended=True) == '@"my dir/'
-    assert mention_of('a"b c') == '@"ab c" '
+    assert mention_of('a"b c') == '@"ab c"'
 
 
 def test_a_completed_folder_continues_and_a_file_ends_the_completion() -> None:
     menu = file_menu(Target("file", "s", 0), FoundFiles([FileHit("src/", True, (0,)), FileHit("s.py", False, (0,))]))
-    assert [(one.insert, one.then) for one in menu.candidates] == [("@src/", "go on"), ("@s.py ", "stay")]
+    assert [(one.insert, one.then) for one in menu.candidates] == [("@src/", "go on"), ("@s.py", "stay")]
 
 
 def test_commands_that_need_an_argument_are_not_run_without() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from textual import events
 from textual.pilot import Pilot
 
@@ -317,13 +318,26 @@ def test_a_file_is_found_and_inserted_while_typing() -> None:
             "────────────────────────────────────────────────────────────",
         ]
         await press(pilot, "enter")
-        assert host.text == "see @src/engine.py "
+        assert host.text == "see @src/engine.py"
         assert host.sent == []
-        await write(pilot, "@engl")
+        await write(pilot, " @engl")
         await press(pilot, "tab")
-        assert host.text == 'see @src/engine.py @"docs/the english.md" '
+        assert host.text == 'see @src/engine.py @"docs/the english.md"'
 
     play(script, files=Files("src/engine.py", "docs/the english.md", "README"))
+
+
+@pytest.mark.parametrize(("typed", "mention"), [("@eng", "@src/engine.py"), ("@the", '@"docs/the english.md"')])
+def test_a_range_of_lines_can_follow_a_completed_file(typed: str, mention: str) -> None:
+    async def script(pilot: Pilot[None], host: Host) -> None:
+        await write(pilot, typed)
+        await press(pilot, "tab")
+        await write(pilot, ":10-20")
+        assert not host.box._popup.is_open
+        await press(pilot, "enter")
+
+    host = play(script, files=Files("src/engine.py", "docs/the english.md"))
+    assert [text for text, _now in host.sent] == [f"{mention}:10-20"]
 
 
 def test_a_completed_folder_keeps_the_menu_open() -> None:
@@ -334,7 +348,7 @@ def test_a_completed_folder_keeps_the_menu_open() -> None:
         assert host.text == "@src/"
         assert host.box._popup.is_open
         await press(pilot, "down", "enter")
-        assert host.text == "@src/app.py "
+        assert host.text == "@src/app.py"
 
     play(script, files=Files("src/", "src/app.py"))
 
@@ -407,7 +421,7 @@ def test_the_menu_grows_while_files_are_listed_and_keeps_what_was_chosen() -> No
         assert any(row.startswith("❯ gamma") for row in host.rows)
         assert not any("so far" in row for row in host.rows)
         await press(pilot, "enter")
-        assert host.text == "@gamma "
+        assert host.text == "@gamma"
         assert files.asked == ["", "", ""], "nothing is asked again once the answer is complete"
 
     play(script, files=files)
@@ -446,7 +460,7 @@ def test_a_click_in_the_menu_selects_the_entry() -> None:
         await pilot.pause()
         await pilot.click("#prompt-popup", offset=(5, 2))
         await pilot.pause()
-        assert host.text == "@second "
+        assert host.text == "@second"
 
     play(script, files=Files("first", "second", "third"))
 

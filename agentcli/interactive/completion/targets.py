@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from agentcli.commands.base import Command
 
 _MENTION = re.compile(r"""(?:^|[\s(\[{<,;"'`=])@(?:"([^"\n]*)|([^\s"]*))$""")
+_RANGE = re.compile(r":\d+(?:-\d*)?$")
+"""Lines of a mentioned file, which nothing completes."""
 _COMMAND = re.compile(r"/([^\s/]*)$")
 _ARGUMENT = re.compile(r"/([^\s/]+)[ \t]+(.*)$", re.DOTALL)
 _LONGEST_QUERY = 200
@@ -73,6 +75,8 @@ def target_at(line: str, column: int, *, first_line: bool) -> Target | None:
         return None
     quoted = mention.group(1) is not None
     query = mention.group(1) if quoted else mention.group(2)
+    if _RANGE.search(query):
+        return None
     return Target("file", query, column - len(query) - (2 if quoted else 1))
 
 
@@ -94,11 +98,12 @@ def file_menu(target: Target, found: FoundFiles) -> Menu:
 
 
 def mention_of(path: str, *, open_ended: bool = False) -> str:
-    """`@path`, quoted if the path has blanks. `open_ended`: without a trailing blank, because more may follow."""
+    """`@path`, quoted if the path has blanks; without a blank at the end, because a range of lines may follow.
+    `open_ended`: the path of a folder, which may be continued."""
     if re.search(r"[\s\"']", path):
         path = path.replace('"', "")
-        return f'@"{path}' if open_ended else f'@"{path}" '
-    return f"@{path}" if open_ended else f"@{path} "
+        return f'@"{path}' if open_ended else f'@"{path}"'
+    return f"@{path}"
 
 
 def command_menu(target: Target, commands: CommandSource) -> Menu:
