@@ -504,6 +504,8 @@ class CompactionFailed(Event):
     text: str
     cancelled: bool = False
     """Whether the user cancelled it."""
+    interrupted: bool = False
+    """Whether the submission was stopped, which is reported separately."""
 
 
 @frozen(kw_only=True)

@@ -136,7 +136,9 @@ def boundary(message: Message, *, can_undo: bool = True) -> str:
 
 
 def has_own_notice(event: ev.Event) -> bool:
-    """Whether the command that caused the event shows a notice that says the same."""
+    """Whether another line says the same: that of the command that caused the event, or of the interruption."""
+    if isinstance(event, ev.CompactionFailed):
+        return event.interrupted
     return isinstance(event, ev.ContextEdited) and any(edit.get("kind") == "undo_compaction" for edit in event.edits)
 
 

@@ -406,10 +406,10 @@ class Presenter:
             before, self._mode = self._mode, event.mode
             if event.mode == before or event.reason == ev.MODE_CHOSEN:
                 return []
-        if wording.has_own_notice(event):
-            return []
         if isinstance(event, ev.CompactionFailed):
             self._reported.add(event.text)
+        if wording.has_own_notice(event):
+            return []
         if isinstance(event, ev.RulesLearned) and event.tool_use_id in self._tools:
             # Show it below the call that asked: other calls may follow already.
             return self._tool(event.tool_use_id, learned=plain_line(wording.event_line(event)[0], 500))

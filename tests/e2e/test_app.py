@@ -346,6 +346,36 @@ async def test_a_question_of_the_model_and_its_plan_are_answered(tmp_path: Path)
         assert await app.leave() == 0
 
 
+async def test_a_command_is_allowed_with_words_for_the_model(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply(call("Bash", command="touch made")), reply("noted")) as (app, server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for("Allow once and say what to do next")
+        await app.answer("t")
+        await app.wait_for("What should the agent do next?")
+        await app.submit("now run the tests")
+        await app.wait_for("noted")
+        assert (app.work / "made").exists()
+        content = server.bodies[-1]["messages"][-1]["content"]
+        assert [block["type"] for block in content] == ["tool_result", "text"]
+        assert content[1]["text"] == "[The user approved `Bash touch made` and said:]\nnow run the tests"
+        assert await app.leave() == 0
+
+
+async def test_esc_during_a_compaction_is_reported_in_one_line(tmp_path: Path) -> None:
+    async with app_with(tmp_path, reply("an answer"), reply(pause(60), say("x"))) as (app, server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for("an answer")
+        await app.submit("/compact")
+        await requests(app, server, 2)
+        await app.press("escape")
+        await app.wait_for("Interrupted.")
+        await app.wait_for("Ask anything")
+        assert "not compacted" not in app.text
+        assert await app.leave() == 0
+
+
 async def test_a_draft_survives_when_the_program_is_killed(tmp_path: Path) -> None:
     async with app_with(tmp_path) as (app, _server):
         await app.ready()

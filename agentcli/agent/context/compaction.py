@@ -95,14 +95,19 @@ class Compaction:
             log = log if own.whole is None else await signal.run(own.whole(log))
         except Aborted:
             self.problem = INTERRUPTED
-            yield ev.CompactionFailed(trigger=self._trigger, text=INTERRUPTED)
+            yield ev.CompactionFailed(trigger=self._trigger, text=INTERRUPTED, interrupted=True)
             return
         for stage in (self._summarise, self._review_draft):
             async with aclosing(stage(log, before, signal)) as events:
                 async for event in events:
                     yield event
             if self.problem is not None:
-                yield ev.CompactionFailed(trigger=self._trigger, text=self.problem, cancelled=self.cancelled)
+                yield ev.CompactionFailed(
+                    trigger=self._trigger,
+                    text=self.problem,
+                    cancelled=self.cancelled,
+                    interrupted=self.problem == INTERRUPTED,
+                )
                 return
         assert self._draft is not None
         following = self._draft.messages

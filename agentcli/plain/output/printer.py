@@ -288,10 +288,10 @@ class Printer:
             before, self._mode = self._mode, event.mode
             if event.mode == before or event.reason == ev.MODE_CHOSEN:
                 return []
-        if wording.has_own_notice(event):
-            return []
         if isinstance(event, ev.CompactionFailed):
             self._reported.add(event.text)
+        if wording.has_own_notice(event):
+            return []
         return self.note(*wording.event_line(event))
 
     @_show_type.register
