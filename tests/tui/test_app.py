@@ -183,6 +183,29 @@ def test_the_hint_of_the_key_that_quits_ends_with_a_paste(tmp_path: Path) -> Non
     Desk(tmp_path).play(script)
 
 
+def test_a_digit_typed_too_early_at_a_question_neither_answers_nor_reaches_the_prompt(tmp_path: Path) -> None:
+    async def script(pilot: Pilot[int], app: AgentApp) -> None:
+        await sends(pilot, app, "fix it")
+        await until(pilot, lambda: len(app.screen_stack) > 2)
+        guard = app.screen.guard  # type: ignore[attr-defined]
+        guard.pause, guard._open = 1e9, False
+        await pilot.press("3", "enter")
+        assert app.chat.prompt.is_empty
+        assert "Press the key again" in shown(app)
+        await pilot.press("o", "k")
+        await until(pilot, lambda: " ❯ ok" in shown(app))
+        assert app.chat.prompt.draft.text == "ok"
+        await pilot.press("backspace", "backspace")
+        await until(pilot, lambda: app.chat.prompt.is_empty)
+        guard.pause = 0
+        await pilot.press("3")
+        await idle(pilot, app)
+        assert app.chat.prompt.is_empty
+        assert "denied by you" in shown(app)
+
+    Desk(tmp_path, reply(call("Read", file_path="parser.py"), call("Edit", **EDIT)), "Well.").play(script, (40, 10))
+
+
 def test_an_edit_is_asked_about_shown_and_made(tmp_path: Path) -> None:
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "fix it")
