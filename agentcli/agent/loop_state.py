@@ -189,6 +189,8 @@ class Limits:
 class Stop:
     terminal: EndReason
     text: str = ""
+    attachment: Mapping[str, Any] = field(default_factory=dict)
+    """What the attachment that the terminal leaves in the log reports: its `type` and its numbers."""
 
 
 def next_state(state: LoopState, decision: Continue, gained_tokens: int) -> LoopState:

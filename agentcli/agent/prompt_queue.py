@@ -8,6 +8,8 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, TextBlock, clean_text
 
 Priority = Literal["now", "next", "later"]
+"""When the running work takes a prompt in: `next` after the next tool results, `later` when the work would end, `now`
+at the first of both. What is `next` when the work ends stays queued, for a submission of its own."""
 _RANK: dict[Priority, int] = {"now": 0, "next": 1, "later": 2}
 
 Prompt = str | tuple[Block, ...]
@@ -50,6 +52,11 @@ class PromptQueue:
         lost."""
         waiting = [p for p in self._waiting if _RANK[p.priority] <= _RANK[most]]
         return min(waiting, key=lambda prompt: _RANK[prompt.priority], default=None)
+
+    @property
+    def holds_back_end(self) -> bool:
+        """Whether the work may not end before the queued prompts are taken in."""
+        return any(prompt.priority != "next" for prompt in self._waiting)
 
     def remove(self, prompt_id: str) -> QueuedPrompt | None:
         found = next((prompt for prompt in self._waiting if prompt.id == prompt_id), None)

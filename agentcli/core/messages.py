@@ -39,6 +39,10 @@ SAID = "said"
 ATTACHED = "attached"
 """Meta key: the file attached with `@path` (`path`, `name`, `summary`, `part`); empty if it failed."""
 
+ATTACHMENT = "attachment"
+"""Meta key of an attachment: what it reports as data, with its `type` (`max_turns_reached`: `max_turns` and
+`turn_count`)."""
+
 NOTE = "note"
 """Meta key of an attachment whose content the user has already seen elsewhere. `about` is shell, undo, background or
 agents; `shells` and `agents` have the ids of background commands and agents that have ended."""

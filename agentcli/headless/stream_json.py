@@ -17,7 +17,7 @@ from agentcli import __version__
 from agentcli.commands.registry import names as command_names
 from agentcli.core import events as ev
 from agentcli.core.ids import Ids
-from agentcli.core.messages import Block, Json, Message, Origin, ToolResultBlock, block_to_wire
+from agentcli.core.messages import ATTACHMENT, Block, Json, Message, Origin, ToolResultBlock, block_to_wire
 from agentcli.core.usage import Usage
 from agentcli.headless.result_frame import result_frame
 from agentcli.interactive.wording import event_line
@@ -162,7 +162,9 @@ class Frames:
             frame = self._assistant(event, message.id, "<synthetic>", Usage(), *message.content)
             yield frame | {"error": _ERROR_NAMES.get(str(message.meta.get("kind", "")), "unknown")}
         elif message.origin in _SYNTHETIC:
-            yield self._user(event, message) | {"isSynthetic": True}
+            data = message.meta.get(ATTACHMENT)
+            frame = self._user(event, message) | {"isSynthetic": True}
+            yield frame | {"attachment": data} if data else frame
         elif message.origin in (Origin.PROMPT, Origin.QUEUED) and self._replay:
             yield self._user(event, message) | {"isReplay": True}
 

@@ -277,6 +277,17 @@ ROWS: list[tuple[str, TurnOutcome, dict[str, Any], dict[str, Any], EndReason | T
         {"token_target": 10_000, "max_turns": 5},
         EndReason.COMPLETED,
     ),
+    ("prompts wait at the end", outcome(prompts_wait=True), {}, {}, "queued_prompts"),
+    ("prompts were taken in", outcome(prompts_taken=True), {}, {}, Transition.NEXT_TURN),
+    ("no prompt was taken in", outcome(prompts_wait=True, prompts_taken=False), {}, {}, EndReason.COMPLETED),
+    ("prompts at max turns", outcome(prompts_wait=True), {"turn_count": 2}, {"max_turns": 2}, EndReason.COMPLETED),
+    (
+        "a stop hook comes before prompts",
+        outcome(prompts_wait=True, stop_hooks=StopVerdict(("no",))),
+        {},
+        {},
+        Transition.STOP_HOOK_BLOCKING,
+    ),
     (
         "a stop hook goes no further than max turns",
         outcome(stop_hooks=StopVerdict(("no",))),

@@ -157,3 +157,81 @@ def test_queued_prompts_join_where_the_loop_continues_without_tool_results(way: 
         assert "also this" in str(b.requests[1]["messages"][-1])
 
     run_virtual(main)
+
+
+async def joined(priority: str, *replies: Any) -> list[str]:
+    """Queue a prompt with this priority when the first tool starts. Returns the user's prompts, calls and replies in
+    the order of the log, then what is still queued."""
+    b = bench(*replies, tools=[FakeTool()])
+    async with b.engine:
+        async for event in b.engine.submit("go"):
+            if isinstance(event, ev.ToolStarted) and len(b.requests) == 1:
+                b.engine.enqueue(f"typed {priority}", priority)  # type: ignore[arg-type]
+        wanted = (Origin.PROMPT, Origin.QUEUED, Origin.REPLY)
+        order = [message.text or "call" for message in b.engine.messages if message.origin in wanted]
+        waiting = [f"waiting: {prompt.text}" for prompt in b.engine.queue.take()]
+    return order + waiting
+
+
+@pytest.mark.parametrize(
+    ("priority", "expected"),
+    [
+        ("now", ["go", "call", "typed now", "call", "Done."]),
+        ("next", ["go", "call", "typed next", "call", "Done."]),
+        ("later", ["go", "call", "call", "Done.", "typed later", "And later."]),
+    ],
+)
+def test_a_prompt_joins_the_work_as_its_priority_says(priority: str, expected: list[str]) -> None:
+    async def main() -> None:
+        look = reply(call("Look"))
+        order = await joined(priority, look, look, "Done.", "And later.")
+        assert order == expected
+
+    run_virtual(main)
+
+
+@pytest.mark.parametrize(("priority", "taken"), [("now", True), ("next", False), ("later", True)])
+def test_a_prompt_that_arrives_with_the_last_reply_joins_unless_it_waits_for_tools(priority: Any, taken: bool) -> None:
+    async def main() -> None:
+        b = bench("Done.", "Joined.")
+        async with b.engine:
+            events = []
+            async for event in b.engine.submit("go"):
+                events.append(event)
+                if isinstance(event, ev.ReplyStarted) and not b.engine.queue.ids and len(b.requests) == 1:
+                    b.engine.enqueue("typed", priority)
+            assert result_of(events).text == ("Joined." if taken else "Done.")
+            assert [prompt.text for prompt in b.engine.queue.take()] == ([] if taken else ["typed"])
+
+    run_virtual(main)
+
+
+def test_at_the_end_all_queued_prompts_join_in_the_order_of_their_priorities() -> None:
+    async def main() -> None:
+        b = bench("Done.", "All done.")
+        async with b.engine:
+            for priority in ("later", "next", "now"):
+                b.engine.enqueue(priority, priority)  # type: ignore[arg-type]
+            events = await b.run("go")
+            assert result_of(events).text == "All done."
+            assert [m.text for m in b.engine.messages if m.origin is Origin.QUEUED] == ["now", "next", "later"]
+
+    run_virtual(main)
+
+
+def test_a_later_prompt_stays_queued_at_the_turn_limit_and_when_a_hook_blocks_it_the_work_ends() -> None:
+    class Blocks(Hooks):
+        async def before_prompt(self, text: str) -> PromptVerdict:
+            return PromptVerdict(blocked="Not now." if text == "typed" else None)
+
+    async def main() -> None:
+        limited: Any = {"bounds": Bounds(max_turns=1)}
+        blocked: Any = {"extensions": Extensions(hooks=Blocks())}
+        for rest, left in ((limited, ["typed"]), (blocked, [])):
+            b = bench("Done.", **rest)
+            async with b.engine:
+                b.engine.enqueue("typed", "later")
+                assert result_of(await b.run("go")).text == "Done."
+                assert [prompt.text for prompt in b.engine.queue.take()] == left
+
+    run_virtual(main)

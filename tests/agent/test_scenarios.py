@@ -17,7 +17,7 @@ from agentcli.agent.ports import Collapser, Extensions, Hooks, PostToolVerdict, 
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
-from agentcli.core.messages import Json, Message, Origin, ToolResultBlock, ToolUseBlock
+from agentcli.core.messages import ATTACHMENT, Json, Message, Origin, ToolResultBlock, ToolUseBlock
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.retry import RetryPolicy
 from agentcli.providers.transports.sdk import SdkTransport
@@ -141,6 +141,9 @@ async def max_turns_ends_after_the_tools_ran(world: World) -> set[str]:
     assert (result.subtype, result.errors) == ("error_max_turns", ["Reached maximum number of turns (1)"])
     assert len(tool.runs) == 1
     assert b.engine.messages[-1].origin is Origin.ATTACHMENT
+    attachment = {"type": "max_turns_reached", "max_turns": 1, "turn_count": 1}
+    assert b.engine.messages[-1].meta == {ATTACHMENT: attachment}
+    assert only(events, ev.MessageAppended)[-1].message == b.engine.messages[-1]
     return reached(events)
 
 

@@ -167,6 +167,17 @@ async def test_a_broken_settings_file_is_reported_and_the_run_continues(program:
     assert "line 2" in ended.err
 
 
+async def test_the_turn_limit_is_an_attachment_with_its_numbers(program: Program) -> None:
+    async with LoopbackServer(reply(call("Glob", pattern="*")), reply(call("Glob", pattern="*"))) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "hi", "--output-format", "stream-json", "--max-turns", "2")
+    expected = {"type": "max_turns_reached", "max_turns": 2, "turn_count": 2}
+    assert [frame["attachment"] for frame in ended.frames if "attachment" in frame] == [expected]
+    assert ended.frames[-1]["subtype"] == "error_max_turns"
+    (stored,) = program.home.rglob("*.jsonl")
+    assert '"max_turns_reached"' in stored.read_text()
+
+
 async def test_wrong_usage_ends_before_any_request(program: Program) -> None:
     async with LoopbackServer(reply(say("never"))) as server:
         program.talk_to(server.url)

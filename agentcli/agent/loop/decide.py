@@ -68,13 +68,17 @@ class TurnOutcome:
     repetition: Repetition | None = None
     """The repetition that the last turns form; None: they do not repeat."""
     loop_verdict: LoopVerdict | None = None
+    prompts_wait: bool = False
+    """Whether prompts are queued that the end of the work has to take in."""
+    prompts_taken: bool | None = None
+    """Whether queued prompts were added to the log after the work had ended; None: not tried."""
 
 
 @frozen
 class Find:
     """A fact is missing: find it out, then decide again."""
 
-    fact: Literal["collapse_drain", "reactive_compact", "stop_hooks", "loop_verdict"]
+    fact: Literal["collapse_drain", "reactive_compact", "stop_hooks", "loop_verdict", "queued_prompts"]
 
 
 LoopDecision = Continue | Stop | Find
@@ -145,7 +149,8 @@ def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Lo
     if outcome.completed_by_tool:
         return Stop(EndReason.COMPLETED)
     at_the_limit = limits.max_turns is not None and state.turn_count + 1 > limits.max_turns
-    too_many = Stop(EndReason.MAX_TURNS, f"Reached maximum number of turns ({limits.max_turns})")
+    reached = {"type": "max_turns_reached", "max_turns": limits.max_turns, "turn_count": state.turn_count}
+    too_many = Stop(EndReason.MAX_TURNS, f"Reached maximum number of turns ({limits.max_turns})", reached)
     if outcome.tool_results:
         return too_many if at_the_limit else _results(state, outcome)
     if outcome.paused and state.pauses < limits.max_pauses:
@@ -171,6 +176,10 @@ def _finished_turn(state: LoopState, outcome: TurnOutcome, limits: Limits) -> Lo
     remaining = _target_left(state, outcome, limits)
     if remaining and not at_the_limit:
         return Continue(Transition.TOKEN_BUDGET_CONTINUATION, {"remaining": remaining})
+    if outcome.prompts_taken:
+        return Continue(Transition.NEXT_TURN, {"reason": "queued_prompts"})
+    if outcome.prompts_wait and outcome.prompts_taken is None and not at_the_limit:
+        return Find("queued_prompts")
     return Stop(EndReason.COMPLETED)
 
 

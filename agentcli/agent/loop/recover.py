@@ -15,13 +15,13 @@ from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.repetition import LoopQuestion
 from agentcli.agent.loop_state import Continue, EndReason, LoopState, Stop, Transition, next_state
 from agentcli.agent.ports import PromptVerdict, StopVerdict
-from agentcli.agent.prompt_queue import QueuedPrompt
+from agentcli.agent.prompt_queue import Priority, QueuedPrompt
 from agentcli.agent.toolcalls.refusals import refused_again
 from agentcli.context.compact import pinned_now
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortReason, AbortSignal
 from agentcli.core.ids import Ids
-from agentcli.core.messages import EXTENDS_ANSWER, Message, Origin, user_message
+from agentcli.core.messages import ATTACHMENT, EXTENDS_ANSWER, Message, Origin, user_message
 
 
 class FactCheck:
@@ -51,6 +51,8 @@ class FactCheck:
                 return self._ask_about_loop()
             case "stop_hooks":
                 return self._run_stop_hooks()
+            case "queued_prompts":
+                return self._take_prompts()
 
     async def _drain_collapses(self) -> AsyncGenerator[ev.Event, None]:
         log, compaction = self.state.messages, self._dependencies.compaction
@@ -104,13 +106,72 @@ class FactCheck:
         except Aborted as abort:
             self.outcome = replace(self.outcome, aborted=abort.reason)
 
+    async def _take_prompts(self) -> AsyncGenerator[ev.Event, None]:
+        intake = PromptIntake(self._dependencies, self.state, "later", self._signal)
+        async with aclosing(intake.run()) as events:
+            async for event in events:
+                yield event
+        self.state = intake.state
+        self.outcome = replace(self.outcome, prompts_taken=intake.has_taken, aborted=self._signal.reason)
+
+
+class PromptIntake:
+    """Moves queued prompts to the log. Results: `state` with their messages, and `has_taken`.
+
+    Each prompt moves at its own event: an abort at any other point leaves it queued.
+    """
+
+    def __init__(self, dependencies: LoopDependencies, state: LoopState, most: Priority, signal: AbortSignal) -> None:
+        self._dependencies = dependencies
+        self._most: Priority = most
+        self._signal = signal
+        self.state = state
+        self.has_taken = False
+
+    async def run(self) -> AsyncGenerator[ev.Event, None]:
+        queue = self._dependencies.queue
+        while (prompt := queue.first(self._most)) is not None:
+            async with aclosing(self._take_in(prompt)) as events:
+                async for event in events:
+                    yield event
+            if queue.first(self._most) is prompt:
+                break  # an abort has left it queued
+
+    async def _take_in(self, prompt: QueuedPrompt) -> AsyncGenerator[ev.Event, None]:
+        """Move a queued prompt to the log, unless hooks block it."""
+        dependencies, queue = self._dependencies, self._dependencies.queue
+        hooks = dependencies.extensions.hooks
+        asking = HookCall(hooks, lambda hooks: hooks.before_prompt(prompt.text), self._signal, PromptVerdict())
+        try:
+            async with aclosing(asking.run()) as events:
+                async for event in events:
+                    yield event
+        except Aborted:
+            return
+        if prompt.id not in queue.ids:
+            return  # the user has withdrawn it in the meantime
+        if asking.verdict.blocked is not None:
+            queue.remove(prompt.id)
+            text = words.prompt_blocked(asking.verdict.blocked)
+            yield ev.NoticeRaised(text=text, level="warning", code="hook")
+            return
+        self.has_taken = True
+        yield self._added(Message("user", prompt.content, prompt.id, Origin.QUEUED))
+        queue.remove(prompt.id)
+        if asking.verdict.context:
+            yield self._added(hook_message(asking.verdict.context, dependencies.turn.ids.new()))
+        async with aclosing(_mentioned(dependencies, self.state, prompt, self._signal)) as events:
+            async for event in events:
+                yield self._added(event.message) if isinstance(event, ev.MessageAppended) else event
+
+    def _added(self, message: Message) -> ev.MessageAppended:
+        self.state = self.state.adding(message)
+        return ev.MessageAppended(message=message)
+
 
 class Continuation:
     """Adds what the next request needs to the log (SPEC 2.6): recovery messages, queued prompts, attachments. Result:
-    `next_state`.
-
-    Each queued prompt moves from the queue to the log at its own event: an abort at any other point leaves it queued.
-    """
+    `next_state`."""
 
     def __init__(
         self,
@@ -136,44 +197,16 @@ class Continuation:
         for message in transition_messages(decision, before, self._outcome, dependencies.turn.ids):
             yield self._added(message)
         if has_results or transition in (Transition.STOP_HOOK_BLOCKING, Transition.TOKEN_BUDGET_CONTINUATION):
-            queue = dependencies.queue
-            while (prompt := queue.first(most="next")) is not None:
-                async with aclosing(self._take_in(prompt)) as events:
-                    async for event in events:
-                        yield event
-                if queue.first(most="next") is prompt:
-                    break  # an abort has left it queued
-        if has_results:
+            intake = PromptIntake(dependencies, self._state, "next", signal)
+            async with aclosing(intake.run()) as events:
+                async for event in events:
+                    yield event
+            self._state = intake.state
+        if has_results or decision.data.get("reason") == "queued_prompts":
             for message in await attachments_now(dependencies, before, signal):
                 yield self._added(message)
         self.next_state = next_state(self._state, decision, self._outcome.output_tokens)
         yield ev.LoopContinued(transition=transition.value, turn=self.next_state.turn_count, data=dict(decision.data))
-
-    async def _take_in(self, prompt: QueuedPrompt) -> AsyncGenerator[ev.Event, None]:
-        """Move a queued prompt to the log, unless hooks block it."""
-        dependencies, queue = self._dependencies, self._dependencies.queue
-        hooks = dependencies.extensions.hooks
-        asking = HookCall(hooks, lambda hooks: hooks.before_prompt(prompt.text), self._signal, PromptVerdict())
-        try:
-            async with aclosing(asking.run()) as events:
-                async for event in events:
-                    yield event
-        except Aborted:
-            return
-        if prompt.id not in queue.ids:
-            return  # the user has withdrawn it in the meantime
-        if asking.verdict.blocked is not None:
-            queue.remove(prompt.id)
-            text = words.prompt_blocked(asking.verdict.blocked)
-            yield ev.NoticeRaised(text=text, level="warning", code="hook")
-            return
-        yield self._added(Message("user", prompt.content, prompt.id, Origin.QUEUED))
-        queue.remove(prompt.id)
-        if asking.verdict.context:
-            yield self._added(hook_message(asking.verdict.context, dependencies.turn.ids.new()))
-        async with aclosing(_mentioned(dependencies, self._state, prompt, self._signal)) as events:
-            async for event in events:
-                yield self._added(event.message) if isinstance(event, ev.MessageAppended) else event
 
     def _added(self, message: Message) -> ev.MessageAppended:
         self._state = self._state.adding(message)
@@ -260,7 +293,8 @@ def terminal_messages(stop: Stop, outcome: TurnOutcome, ids: Ids) -> tuple[Messa
             text = words.CLOSED if outcome.aborted is AbortReason.SHUTDOWN else text
             return (user_message(text, ids.new(), Origin.INTERRUPTION),)
         case EndReason.MAX_TURNS:
-            return (user_message(f"[{stop.text}]", ids.new(), Origin.ATTACHMENT),)
+            reached = {ATTACHMENT: dict(stop.attachment)}
+            return (user_message(f"[{stop.text}]", ids.new(), Origin.ATTACHMENT, reached),)
         case _:
             meta = {"terminal": stop.terminal.value, "kind": outcome.failure.kind.value if outcome.failure else ""}
             return (user_message(stop.text, ids.new(), Origin.ERROR, meta),)

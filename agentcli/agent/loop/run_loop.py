@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from typing import Protocol
 
-from agentcli.agent.loop.decide import Find, decide
+from agentcli.agent.loop.decide import Find, TurnOutcome, decide
 from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.exchange import Exchange
 from agentcli.agent.loop.prepare import Preparation
@@ -52,14 +52,19 @@ def _stages(dependencies: LoopDependencies, state: LoopState, signal: AbortSigna
             yield (exchange := Exchange(dependencies, state, preparation.estimate, signal))
             state, outcome = exchange.state, replace(exchange.outcome, auto_compacted=preparation.compacted)
 
-        decision = decide(state, outcome, dependencies.limits)
+        decision = decide(state, _with_queue(outcome, dependencies), dependencies.limits)
         while isinstance(decision, Find):
             yield (check := FactCheck(dependencies, state, outcome, decision, signal))
             state, outcome = check.state, check.outcome
-            decision = decide(state, outcome, dependencies.limits)
+            decision = decide(state, _with_queue(outcome, dependencies), dependencies.limits)
 
         if isinstance(decision, Stop):
             yield Ending(dependencies, state, outcome, decision)
             return
         yield (continuation := Continuation(dependencies, state, outcome, decision, signal))
         state = continuation.next_state
+
+
+def _with_queue(outcome: TurnOutcome, dependencies: LoopDependencies) -> TurnOutcome:
+    """The outcome with what the queue holds now: prompts may arrive until the end."""
+    return replace(outcome, prompts_wait=True) if dependencies.queue.holds_back_end else outcome
