@@ -372,8 +372,9 @@ class Engine:
         return self._state.questions.answer(request_id, answer)
 
     def enqueue(self, prompt: Prompt, priority: Priority = "next", mentions: str | None = None) -> str:
-        """Queue a prompt while a submission runs: `next` joins it after the next tool results, `later` when it would end,
-        `now` at the first of both; the rest stays in `queue`. Returns the prompt's id. `mentions` as for `submit`."""
+        """Queue a prompt while a submission runs: `next` joins it after the next tool results, `later` when it would
+        end, `now` at the first of both; the rest stays in `queue`. Returns the prompt's id. `mentions` as for
+        `submit`."""
         queued = QueuedPrompt(self._state.setup.ids.new(), prompt_blocks(prompt), priority, mentions)
         self.queue.add(queued)
         return queued.id
