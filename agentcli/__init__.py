@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agentcli.core.errors import AgentError, CredentialError, UsageError
     from agentcli.core.events import (
         AgentFinished,
+        AgentMoved,
         AgentStarted,
         BackgroundChanged,
         BlockFinished,
@@ -87,6 +88,7 @@ __all__ = [
     "AbortReason",
     "AgentError",
     "AgentFinished",
+    "AgentMoved",
     "AgentStarted",
     "Answer",
     "BackgroundChanged",

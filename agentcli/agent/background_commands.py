@@ -47,8 +47,10 @@ class BackgroundCommands:
         return shell.command.output.text() if shell is not None else self._agents.output(task_id)
 
     def detach(self, tool_use_id: str) -> bool:
-        """Move the command that this tool call runs to the background; false if it runs none."""
-        return self._shells is not None and self._shells.detach(tool_use_id)
+        """Move the command or agent that this tool call runs to the background; false if it runs none."""
+        if self._shells is not None and self._shells.detach(tool_use_id):
+            return True
+        return self._agents.detach(tool_use_id)
 
     async def wait_for_changes(self) -> list[ev.Event]:
         """Wait until a command has started or ended, or an agent has reported something. For use between submissions: a

@@ -9,7 +9,7 @@ from agentcli.core.text.plaintext import plain_line
 
 MANUAL = Manual(
     "Shows what each agent does, opens its transcript, and stops agents and commands. Ctrl+B sends the running command "
-    "to the background. All background commands and agents end with the session.",
+    "or agent to the background. All background commands and agents end with the session.",
     (("/tasks", "list sub-agents and background commands"),),
 )
 

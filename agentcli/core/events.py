@@ -13,6 +13,7 @@ from typing import Any
 
 from agentcli.core.event_base import Event as Event
 from agentcli.core.extension_events import AgentFinished as AgentFinished
+from agentcli.core.extension_events import AgentMoved as AgentMoved
 from agentcli.core.extension_events import AgentStarted as AgentStarted
 from agentcli.core.extension_events import HookFinished as HookFinished
 from agentcli.core.extension_events import HookStarted as HookStarted

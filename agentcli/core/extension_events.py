@@ -27,6 +27,16 @@ class AgentStarted(Event):
 
 
 @frozen(kw_only=True)
+class AgentMoved(Event):
+    """The user moved a sub-agent to the background: its call ends, and its report follows later."""
+
+    tool_use_id: str
+    description: str
+    agents: list[str]
+    """Ids of the agent itself and of the running agents that it started."""
+
+
+@frozen(kw_only=True)
 class AgentFinished(Event):
     tool_use_id: str
     name: str

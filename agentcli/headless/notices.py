@@ -23,6 +23,7 @@ _IMPORTANCE: dict[type[Event], int] = {
     ev.ModelFellBack: WATCHED,
     ev.LoopSuspected: WATCHED,
     ev.AgentStarted: WATCHED,
+    ev.AgentMoved: WATCHED,
     ev.AgentFinished: WATCHED,
     ev.FeatureDropped: VERBOSE,
     ev.RequestRepaired: VERBOSE,

@@ -361,6 +361,7 @@ _SYSTEM_FIELDS: Mapping[type[ev.Event], Callable[[Any], Json | None]] = {
     ev.PermissionDenied: _denied,
     ev.BackgroundChanged: _background,
     ev.AgentStarted: _agent_started,
+    ev.AgentMoved: lambda event: _notice(*event_line(event), "agent_moved"),
     ev.AgentFinished: _agent_finished,
     ev.ModeChanged: lambda event: _status(None, permissionMode=event.mode, reason=event.reason),
     ev.NoticeRaised: lambda event: _notice(event.text, event.level, event.code),

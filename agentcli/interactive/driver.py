@@ -257,9 +257,12 @@ class SessionDriver:
         return True
 
     def send_to_background(self) -> bool:
-        """Move the running command to the background; False if none runs."""
+        """Move the running command or agent to the background, the last one first; False if none runs. An agent is
+        moved as a whole, not the command that it runs."""
         engine = self._engine
-        return engine is not None and any(engine.background.detach(call) for call in reversed(self._calls))
+        of_agents = {call for call, agent in self._calls.items() if agent not in ("", ev.USER_AGENT)}
+        calls = [*(call for call in reversed(self._calls) if call not in of_agents), *of_agents]
+        return engine is not None and any(engine.background.detach(call) for call in calls)
 
     def answer(self, request_id: str, answer: Answer | None) -> None:
         """Answer a question; None: the user closed it, which interrupts the submission, or stops the background agent
@@ -352,6 +355,8 @@ class SessionDriver:
     def _track_agent(self, event: ev.Event) -> None:
         if isinstance(event, ev.AgentStarted) and (event.background or event.parent in self._background_agents):
             self._background_agents.add(event.agent)
+        elif isinstance(event, ev.AgentMoved):
+            self._background_agents.update(event.agents)
         elif isinstance(event, ev.AgentFinished):
             self._background_agents.discard(event.agent)
 

@@ -152,6 +152,7 @@ LineEvent = (
     | ev.ModeChanged
     | ev.BackgroundChanged
     | ev.AgentStarted
+    | ev.AgentMoved
     | ev.AgentFinished
     | ev.CompactionFailed
     | ev.ContextEdited
@@ -199,7 +200,7 @@ def event_line(event: ev.Event) -> tuple[str, Level]:
 def _part_line(event: ev.Event) -> tuple[str, Level]:
     """The lines about sub-agents, hooks and the context."""
     match event:
-        case ev.AgentStarted() | ev.AgentFinished():
+        case ev.AgentStarted() | ev.AgentMoved() | ev.AgentFinished():
             return _agent_line(event)
         case ev.HookStarted() | ev.HookFinished():
             return _hook_line(event)
@@ -209,7 +210,7 @@ def _part_line(event: ev.Event) -> tuple[str, Level]:
 
 def whose(event: ev.Event) -> str:
     """`explore-1: ` before the line of a sub-agent's event; "" for all others, and where the line names the agent."""
-    named = isinstance(event, ev.AgentStarted | ev.AgentFinished)
+    named = isinstance(event, ev.AgentStarted | ev.AgentMoved | ev.AgentFinished)
     return f"{plain_line(event.agent)}: " if ev.is_of_subagent(event) and not named else ""
 
 
@@ -218,11 +219,13 @@ def shown_of_subagent(event: ev.Event) -> bool:
     changes for the whole session."""
     if isinstance(event, ev.NoticeRaised):
         return event.level != "info"
-    lasting = (ev.AgentStarted, ev.AgentFinished, ev.RulesLearned, ev.ModeChanged, ev.PermissionDenied)
+    lasting = (ev.AgentStarted, ev.AgentMoved, ev.AgentFinished, ev.RulesLearned, ev.ModeChanged, ev.PermissionDenied)
     return isinstance(event, lasting)
 
 
-def _agent_line(event: ev.AgentStarted | ev.AgentFinished) -> tuple[str, Level]:
+def _agent_line(event: ev.AgentStarted | ev.AgentMoved | ev.AgentFinished) -> tuple[str, Level]:
+    if isinstance(event, ev.AgentMoved):
+        return f"Agent {plain_line(event.agent)} continues in the background", "info"
     who = plain_line(event.agent or event.name)
     if isinstance(event, ev.AgentStarted):
         where = " in the background" if event.background else ""

@@ -35,7 +35,7 @@ While the agent works, Enter queues what you typed
 Enter on an empty line stops the work and sends what is queued
 Tab completes / commands and @ files; ! runs a command in your own shell
 Up and Ctrl+R recall earlier prompts; Ctrl+X Ctrl+E opens your editor
-Shift+Tab changes the permission mode; Ctrl+B moves a command to the background"""
+Shift+Tab changes the permission mode; Ctrl+B moves a command or agent to the background"""
 
     def __init__(self, plain: Plain) -> None:
         self._plain = plain

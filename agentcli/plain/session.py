@@ -180,4 +180,4 @@ class PlainSession:
 
     def to_background(self) -> None:
         if not self._driver.send_to_background():
-            self._view.note("No running command can be moved to the background")
+            self._view.note("No running command or agent can be moved to the background")

@@ -34,7 +34,7 @@ SHOWN_ONLY: tuple[type[ev.Event], ...] = (
 )
 """Events that are recorded only for showing the transcript again."""
 
-AGENT_FRAME: tuple[type[ev.Event], ...] = (ev.AgentStarted, ev.AgentFinished)
+AGENT_FRAME: tuple[type[ev.Event], ...] = (ev.AgentStarted, ev.AgentMoved, ev.AgentFinished)
 """Events recorded of a sub-agent. Its work is in its own session file."""
 
 TEXT_LIMIT = 64 * 1024

@@ -60,6 +60,7 @@ _EVENTS = (
     b'"event":"RulesLearned"',
     b'"event":"BackgroundChanged"',
     b'"event":"AgentStarted"',
+    b'"event":"AgentMoved"',
     b'"event":"AgentFinished"',
     f'"agent":"{USER_AGENT}"'.encode(),
 )

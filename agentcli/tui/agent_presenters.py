@@ -77,6 +77,8 @@ class AgentPresenters:
         for only `AgentFinished` still counts."""
         if isinstance(event, ev.AgentStarted):
             return self._start(event, now)
+        if isinstance(event, ev.AgentMoved):
+            return self._move(event)
         run = self._runs.get(event.agent)
         if isinstance(event, ev.AgentFinished):
             return self._finish(event, run, now)
@@ -129,6 +131,15 @@ class AgentPresenters:
         parent.progress.apply(operations)
         self._touch(parent)
         return []
+
+    def _move(self, event: ev.AgentMoved) -> list[Operation]:
+        moved = [self._runs[id] for id in event.agents if id in self._runs]
+        for run in moved:
+            run.background = True
+        for run in moved[:1]:
+            run.progress.background = True
+            run.progress.version += 1
+        return [operation for run in moved[:1] for operation in self._replaced(run)]
 
     def _finish(self, event: ev.AgentFinished, run: _Run | None, now: float) -> list[Operation]:
         operations: list[Operation] = []

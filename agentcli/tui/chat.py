@@ -389,7 +389,7 @@ class ChatScreen(Screen[None]):
 
     def action_background(self) -> None:
         if not self.session.send_to_background():
-            self.hint("No running command can be moved to the background")
+            self.hint("No running command or agent can be moved to the background")
 
     def action_palette(self) -> None:
         self.actions.run("palette")

@@ -37,7 +37,7 @@ SCREEN_KEYS: tuple[ScreenKey, ...] = (
     ScreenKey("leave", "ctrl+d", "Twice: quit", priority=False),
     ScreenKey("cycle_mode", "shift+tab", "Next permission mode"),
     ScreenKey("details", "ctrl+o", "Expand or collapse thinking and full output"),
-    ScreenKey("background", "ctrl+b", "Send the running command to the background"),
+    ScreenKey("background", "ctrl+b", "Send the running command or agent to the background"),
     ScreenKey("palette", "ctrl+p", "Open the command palette"),
     ScreenKey("find", "ctrl+f", "Search the transcript"),
     ScreenKey("todos", "ctrl+t", "Show the todos"),

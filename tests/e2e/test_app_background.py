@@ -1,4 +1,4 @@
-"""Background tasks in the app: the model continues when one has ended, and the user's draft stays."""
+"""Background tasks in the app: the model continues after their end, the draft stays, and Ctrl+B moves agents."""
 
 from __future__ import annotations
 
@@ -59,4 +59,55 @@ async def test_without_the_setting_the_report_comes_with_the_next_prompt(tmp_pat
         await app.wait_for("I see.")
         assert len(server.bodies) == 3
         assert "and now?" in json.dumps(server.bodies[-1]["messages"][-1])
+        assert await app.leave() == 0
+
+
+async def test_ctrl_b_sends_a_running_agent_to_the_background_and_its_report_comes_later(tmp_path: Path) -> None:
+    agent = call("Task", description="look around", prompt="look", subagent_type="general")
+    waiting = call("Bash", command="touch begun; until [ -e go ]; do sleep 0.02; done")
+    replies = (
+        reply(waiting, match="You work on one task"),
+        reply("All is well.", match="You work on one task"),
+        reply(agent),
+        "Meanwhile, something else.",
+        "The agent has reported.",
+    )
+    async with app_with(tmp_path, *replies, arguments=ALLOWED) as (app, server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for(lambda: (app.work / "begun").exists())
+        await app.press("ctrl+b")
+        await app.wait_for("Meanwhile, something else.")
+        assert "The user moved the agent general-1 to the background" in json.dumps(server.bodies[-1]["messages"][-1])
+        (app.work / "go").touch()
+        await app.wait_for("The agent has reported.")
+        assert "Continuing because general-1 ended." in app.text
+        assert "All is well." in json.dumps(server.bodies[-1]["messages"][-1])
+        assert await app.leave() == 0
+
+
+async def test_esc_leaves_an_agent_that_was_moved_running(tmp_path: Path) -> None:
+    agent = call("Task", description="look around", prompt="look", subagent_type="general")
+    waiting = call("Bash", command="touch begun; until [ -e go ]; do sleep 0.02; done; touch done")
+    replies = (
+        reply(waiting, match="You work on one task"),
+        reply("All is well.", match="You work on one task"),
+        reply(agent),
+        reply(say("I go on.\n\n"), fault("stall")),
+        "Noted.",
+    )
+    async with app_with(tmp_path, *replies, arguments=ALLOWED) as (app, server):
+        await app.ready()
+        await app.submit("go")
+        await app.wait_for(lambda: (app.work / "begun").exists())
+        await app.press("ctrl+b")
+        await app.wait_for("I go on.")
+        await app.press("escape")
+        await app.wait_for("Interrupted.")
+        (app.work / "go").touch()
+        await app.wait_for("Agent general-1 completed")
+        assert (app.work / "done").exists()
+        await app.submit("and?")
+        await app.wait_for("Noted.")
+        assert "All is well." in json.dumps(server.bodies[-1]["messages"])
         assert await app.leave() == 0

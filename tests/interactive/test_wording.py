@@ -29,6 +29,7 @@ EVENTS: list[ev.Event] = [
     ev.ModeChanged(mode="plan", reason="you chose it"),
     ev.BackgroundChanged(task_id="bash_1", status="failed", command="make watch", summary="exit code 2"),
     ev.AgentStarted(tool_use_id="t", name="explore", description="find the parser", model="m", background=True),
+    ev.AgentMoved(agent="explore-1", tool_use_id="t", description="find the parser", agents=["explore-1"]),
     ev.AgentFinished(
         tool_use_id="t",
         name="explore",
@@ -73,6 +74,7 @@ info    Allowed from now on (for this session): Bash(make)
 info    Permission mode: plan (you chose it)
 warning Background bash_1 failed: make watch (exit code 2)
 info    Agent explore started in the background: find the parser
+info    Agent explore-1 continues in the background
 info    Agent explore completed: find the parser (3 turns, 12.3k tokens, $0.04, 1 min 5 s)
 info    Running the hook check.sh
 warning PreToolUse hook check.sh (.agentcli/settings.json) denied the call: No rm.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -62,12 +62,33 @@ class AgentHost:
     hooks: Callable[[], Hooks]
 
 
+class _Foreground:
+    """An agent whose call waits for it, until the user moves it to the background."""
+
+    def __init__(self, run: AgentRun, signal: AbortSignal, emit: EmitEvent) -> None:
+        self.run = run
+        self.controller = AbortController(parent=signal)
+        self.is_unwanted = asyncio.Event()
+        """Set when the user wants it in the background."""
+        self._emit = emit
+        self._emitting = asyncio.Lock()
+
+    async def put(self, event: ev.Event) -> None:
+        async with self._emitting:
+            await self._emit(event)
+
+    async def redirect(self, emit: EmitEvent) -> None:
+        """Emit the following events elsewhere, after the current one."""
+        async with self._emitting:
+            self._emit = emit
+
+
 class _Background:
     """An agent that runs beside the submissions."""
 
-    def __init__(self, run: AgentRun) -> None:
+    def __init__(self, run: AgentRun, controller: AbortController) -> None:
         self.run = run
-        self.controller = AbortController()
+        self.controller = controller
         self.working: asyncio.Task[None] | None = None
 
     @property
@@ -88,7 +109,7 @@ class Agents:
         self._parent = link.agent if link is not None else ""
         most = host.setup.most if host.setup is not None else 1
         self._group = link.group if link is not None else AgentGroup(most, highest_numbers(host.messages()))
-        self._foreground: dict[str, AgentRun] = {}
+        self._foreground: dict[str, _Foreground] = {}
         self._background: dict[str, _Background] = {}
         self._events: deque[ev.Event] = deque()
         self._news = asyncio.Event()
@@ -111,7 +132,7 @@ class Agents:
     def running(self) -> list[AgentRun]:
         """Agents that this engine has started and that are running."""
         beside = (one.run for one in self._background.values() if one.run.status == "running")
-        return [*self._foreground.values(), *beside]
+        return [*(one.run for one in self._foreground.values()), *beside]
 
     @property
     def background_runs(self) -> list[AgentRun]:
@@ -208,44 +229,67 @@ class Agents:
         return AgentRun(agent_id, spec.name, task, host.clock, setup.build(order), self._parent, worktree)
 
     async def _run_foreground(self, run: AgentRun, signal: AbortSignal, emit: EmitEvent, call: CallHooks) -> Output:
-        self._foreground[run.id] = run
-        ended = False
+        one = self._foreground[run.id] = _Foreground(run, signal, emit)
+        working = start_task(run.run(one.controller.signal, one.put), name=f"agent {run.id}")
+        unwanted = start_task(one.is_unwanted.wait())
+        is_moved = ended = False
         try:
-            await run.run(signal, emit)
+            await asyncio.wait({working, unwanted}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                is_moved = True
+                return await self._move(one, working, emit)
+            await working
             ended = True
             await emit(run.finished())
         finally:
-            if not ended:
+            await cancel_and_wait([unwanted] if is_moved else [unwanted, working])
+            del self._foreground[run.id]
+            if not is_moved:
+                one.controller.close()
+                self._group.slots.release()
+            if not is_moved and not ended:
                 # The call was cancelled: nothing reads its events any more, but the loop may still show this one.
                 call.late.append(run.finished())
-            del self._foreground[run.id]
-            self._group.slots.release()
         if run.declined:
             call.interrupt()
         return run.output()
 
+    def detach(self, tool_use_id: str) -> bool:
+        """Move the agent of this call to the background; false if it runs none, or one that waits for an answer."""
+        for one in self._foreground.values():
+            if one.run.task.call_id == tool_use_id and self.can_outlive_prompt and not one.run.asking:
+                one.is_unwanted.set()
+                return True
+        return False
+
+    async def _move(self, one: _Foreground, working: asyncio.Task[None], emit: EmitEvent) -> Output:
+        """Let a foreground agent continue beside the submissions. An abort of its call no longer stops it."""
+        run = one.run
+        run.task = replace(run.task, background=True)
+        one.controller.close()
+        self._keep(_Background(run, one.controller), working)
+        await one.redirect(self._put_later)
+        agents = [run.id, *run.inner]
+        call_id, description = run.task.call_id, run.task.description
+        await emit(ev.AgentMoved(agent=run.id, tool_use_id=call_id, description=description, agents=agents))
+        return _in_background(run, "The user moved the agent {id} to the background, where it continues.")
+
     def _start_background(self, run: AgentRun) -> Output:
         run.began = run.clock.monotonic()
-        one = self._background[run.id] = _Background(run)
+        one = _Background(run, AbortController())
+        self._keep(one, run.run(one.controller.signal, self._put_later))
+        return _in_background(run, "The agent {id} works in the background.")
+
+    def _keep(self, one: _Background, work: Awaitable[None]) -> None:
+        self._background[one.run.id] = one
         over = [id for id, each in self._background.items() if each.run.status != "running"]
         for old in over[: max(0, len(self._background) - _MOST_KEPT)]:
             del self._background[old]
-        one.working = start_task(self._work(one), name=f"agent {run.id}")
-        text = (
-            f"The agent {run.id} works in the background. Its report comes in a later message: continue with other "
-            "work, and do not guess what it will say. KillShell stops it by this id."
-        )
-        shown = {"kind": "text", "background": True}
-        structured = {"status": "running", "agentId": run.id}
-        data = {AGENT: run.id, BACKGROUND: True}
-        return Output(text, summary=f"{run.id} in the background", display=shown, structured=structured, data=data)
+        one.working = start_task(self._work(one, work), name=f"agent {one.run.id} in the background")
 
-    async def _work(self, one: _Background) -> None:
-        async def put(event: ev.Event) -> None:
-            self._put(event)
-
+    async def _work(self, one: _Background, work: Awaitable[None]) -> None:
         try:
-            await one.run.run(one.controller.signal, put)
+            await work
         except Exception:
             logging.getLogger("agentcli").exception("a background agent failed")
         finally:
@@ -260,6 +304,9 @@ class Agents:
             self._events.append(event)
             self._news.set()
             self._wake()
+
+    async def _put_later(self, event: ev.Event) -> None:
+        self._put(event)
 
     def take_events(self) -> Sequence[ev.Event]:
         """Events of background agents since the last call."""
@@ -287,8 +334,8 @@ class Agents:
 
     async def stop(self, agent_id: str, reason: AbortReason = AbortReason.USER_CANCEL) -> bool:
         """Stop an agent that this engine has started; false if there is no such agent."""
-        if (run := self._foreground.get(agent_id)) is not None:
-            run.stop()
+        if (waited_for := self._foreground.get(agent_id)) is not None:
+            waited_for.run.stop()
             return True
         one = self._background.get(agent_id)
         if one is None or one.working is None:
@@ -302,6 +349,18 @@ class Agents:
         """Stop all background agents at the end of the session."""
         ids = [id for id, one in self._background.items() if one.working is not None and not one.working.done()]
         await asyncio.gather(*(self.stop(id, AbortReason.SHUTDOWN) for id in ids))
+
+
+def _in_background(run: AgentRun, first: str) -> Output:
+    """The result of a call whose agent runs in the background."""
+    text = (
+        f"{first.format(id=run.id)} Its report comes in a later message: continue with other work, and do not guess "
+        "what it will say. KillShell stops it by this id."
+    )
+    shown = {"kind": "text", "background": True}
+    structured = {"status": "running", "agentId": run.id}
+    data = {AGENT: run.id, BACKGROUND: True}
+    return Output(text, summary=f"{run.id} in the background", display=shown, structured=structured, data=data)
 
 
 def _complete(messages: Sequence[Message]) -> tuple[Message, ...]:

@@ -62,6 +62,10 @@ class AgentRun:
     """Its last successful calls, each with a short summary."""
     is_stopped: bool = False
     """The user stopped only this agent."""
+    inner: list[str] = field(default_factory=list)
+    """Ids of the running agents that it, or one of them, started."""
+    asking: set[str] = field(default_factory=set)
+    """Its open questions to the user, and those of `inner`."""
     session_id: str = ""
     model: str = ""
     _result: ev.Result | None = None
@@ -128,6 +132,15 @@ class AgentRun:
                     await emit(event if event.agent else replace(event, agent=self.id))
 
     def _note(self, event: ev.Event) -> None:
+        match event:
+            case ev.PermissionRequested():
+                self.asking.add(event.request_id)
+            case ev.PermissionResolved():
+                self.asking.discard(event.request_id)
+            case ev.AgentStarted():
+                self.inner.append(event.agent)
+            case ev.AgentFinished() if event.agent in self.inner:
+                self.inner.remove(event.agent)
         if isinstance(event, ev.UsageReported):
             self.tokens += event.usage.prompt_tokens + event.usage.output_tokens
             known = self.cost_usd is not None and event.cost_usd is not None

@@ -154,6 +154,8 @@ class Printer:
                 self._agents.get(event.parent, self)._agent_calls.add(event.tool_use_id)
                 if event.background or event.parent in self._background:
                     self._background.add(event.agent)
+            case ev.AgentMoved():
+                self._background.update(event.agents)
             case ev.AgentFinished():
                 self._agents.pop(event.agent, None)
             case ev.BlockFinished(block=ToolUseBlock()) | ev.ToolStarted() | ev.ToolFinished() if self._verbose:
