@@ -56,6 +56,12 @@ class ActivityState:
             self.activity = replace(self.activity, agents=running)
 
 
+def step_text(title: str, input: Json) -> str:
+    """What a running call is called: the description of a command, else its title."""
+    description = input.get("description") if isinstance(input.get("command"), str) else None
+    return plain_line(description if isinstance(description, str) and description.strip() else title, 80)
+
+
 def active_todo(todos: Sequence[Json]) -> str:
     """The entry of a task list that is in progress; "" if there is none."""
     for todo in todos:

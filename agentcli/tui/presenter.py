@@ -28,7 +28,7 @@ from agentcli.core.text.plural import counted
 from agentcli.core.text.terminal_colours import checked_spans
 from agentcli.interactive import wording
 from agentcli.interactive.partial_output import PartialOutput
-from agentcli.tui.activity_state import ActivityState
+from agentcli.tui.activity_state import ActivityState, step_text
 from agentcli.tui.agent_presenters import AgentPresenters
 from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.answer_pieces import AnswerPieces
@@ -451,13 +451,13 @@ class Presenter:
         # A command that runs again with network access: its duration excludes the wait for the answer.
         began = item.began + now - asked
         if self.activity.phase:
-            self._phase("tools", plain_line(item.title, 80), step_began=began)
+            self._phase("tools", step_text(item.title, item.input), step_began=began)
         return self._tool(event.tool_use_id, status="running", began=began)
 
     @_show_type.register
     def _(self, event: ev.ToolStarted, now: float) -> list[Operation]:
         title = plain_line(event.title, 2_000)
-        self._phase("tools", plain_line(event.title, 80), step_began=now)
+        self._phase("tools", step_text(event.title, event.input), step_began=now)
         if (item := self._tools.get(event.tool_use_id)) is None:
             # A command that the user typed: no call of the model came before it.
             item = ToolItem(id=self._new("call"), name=plain_line(event.name), title=title, status="running", began=now)
@@ -505,7 +505,8 @@ class Presenter:
         if self.agents.waiting or any(item.status == "waiting" for item in self._tools.values()):
             self._phase("waiting", "Waiting for your answer")
         elif running:
-            self._phase("tools", plain_line(running[-1].title, 80), step_began=running[-1].began)
+            last = running[-1]
+            self._phase("tools", step_text(last.title, last.input), step_began=last.began)
         elif agents:
             self._phase("agents", f"{counted(agents, 'agent')} running")
         else:

@@ -328,7 +328,7 @@ async def test_it_can_be_suspended_and_continued_at_the_prompt_and_during_work(t
 async def test_slash_commands_and_shell_lines_with_their_progress_work_in_plain_mode(tmp_path: Path) -> None:
     wait = "until [ -e {} ]; do sleep 0.02; done"
     progress = f"printf 'begun\\nfetch 7%%'; {wait.format('a')}; printf '\\rfetch 100%%\\nnext\\n'; {wait.format('b')}"
-    async with app_with(tmp_path, reply("the answer"), arguments=PLAIN, rows=60) as (app, _server):
+    async with app_with(tmp_path, reply("the answer"), arguments=PLAIN, rows=80) as (app, _server):
         await prompted(app)
         await app.submit("/help")
         await app.wait_for("Summarise the conversation")

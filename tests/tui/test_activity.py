@@ -288,3 +288,13 @@ def test_a_running_tool_has_its_own_clock() -> None:
     result = ToolResultBlock("a", ())
     presenter.show(ev.ToolFinished(tool_use_id="a", name="Bash", result=result, outcome="done"), 190.0)
     assert "Working · 1 min 30 s" in text(presenter.activity, 190.0), "without a tool: the submission's"
+
+
+def test_a_running_command_is_named_by_its_description() -> None:
+    presenter = Presenter()
+    presenter.begin(1.0)
+    given = {"command": "pytest -q", "description": "Run the tests"}
+    presenter.show(ev.ToolStarted(tool_use_id="t", name="Bash", input=given, title="Bash pytest -q"), 2.0)
+    assert presenter.activity.text == "Run the tests"
+    presenter.show(ev.ToolStarted(tool_use_id="u", name="Read", input={"file_path": "x"}, title="Read x"), 2.0)
+    assert presenter.activity.text == "Read x"

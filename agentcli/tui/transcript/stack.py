@@ -180,16 +180,22 @@ class Stack:
         """Update the gap of the first entry with rows at or below the index to fit the entry above it."""
         entries = self.entries
         while index < len(entries) and not entries[index].rows:
-            index += 1
+            index = max(index, self._other_end(entries[index], index, -1)) + 1
         if index >= len(entries):
             return
         above = index - 1
         while above >= 0 and not entries[above].rows:
-            above -= 1
+            first = self._other_end(entries[above], above, 0)
+            above = first if first < above else above - 1
         space = gap(entries[above].block.item, entries[index].block.item) if above >= 0 else 0
         if space != entries[index].gap:
             entries[index].gap = space
             self._changed(index)
+
+    def _other_end(self, hidden: StackEntry, index: int, end: int) -> int:
+        """Index of the first (0) or last (-1) block of the run that hides a block: a run may be long."""
+        other = hidden.fold.entries[end] if hidden.fold is not None else hidden
+        return self.index(other) if other is not hidden and other.alive else index
 
     def _moved(self, index: int) -> None:
         self._numbered = min(self._numbered, index)
