@@ -80,8 +80,8 @@ def summary(message: Message) -> str:
 
 
 def _skills(news: Mapping[str, Any]) -> str:
-    """Skills added, changed or removed during the session; "" for the list at its start."""
-    if news.get("first"):
+    """Skills added, changed or removed during the session; "" for those that only fit the prompt or its start."""
+    if news.get("first") or news.get("unchanged"):
         return ""
     parts = [f"+{name}" for name in news.get("listed", ())] + [f"−{name}" for name in news.get("gone", ())]
     return plain_line(f"The model was notified of changed skills: {', '.join(parts)}", 300)

@@ -10,10 +10,14 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, object_schema
 
 NAME = "Skill"
+SEARCH = "search:"
+"""Begins the `skill` of a call that searches. Not in the tool's description, which is part of every request: only
+conversations with many skills mention it."""
 USED_SKILL = "skill"
 """Key in `Output.data`: the name of the loaded skill."""
 
@@ -34,6 +38,9 @@ class SkillSource(Protocol):
     """The skills that the model may load."""
 
     def load(self, name: str, arguments: str) -> LoadedSkill | None: ...
+
+    def search(self, words: str) -> Sequence[tuple[str, str]]:
+        """Names and descriptions of the skills that match, the best first."""
 
     def near(self, name: str) -> Sequence[str]:
         """Similar names, the most likely first; all names if none is similar."""
@@ -62,6 +69,11 @@ class Skill(BuiltinTool):
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         name = _name(input)
+        if name.startswith(SEARCH):
+            found = self._skills.search(name.removeprefix(SEARCH))
+            lines = [f"- {each}: {plain_line(description, 300)}" for each, description in found]
+            yield Output("\n".join(lines) or "No skill matches.", summary=counted(len(found), "skill"))
+            return
         loaded = self._skills.load(name, str(input.get("args", "")))
         if loaded is None:
             near = self._skills.near(name)

@@ -8,14 +8,14 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.mcp.ranking import ToolDocument, rank, words_of
+from agentcli.core.text.ranking import RankedDocument, rank, words_of
 
 TOOLS = [
-    ToolDocument("mcp__github__create_issue", "Create a new issue in a repository"),
-    ToolDocument("mcp__github__list_issues", "List the issues of a repository"),
-    ToolDocument("mcp__github__merge_pull_request", "Merge a pull request"),
-    ToolDocument("mcp__slack__post_message", "Send a text to a channel"),
-    ToolDocument(
+    RankedDocument("mcp__github__create_issue", "Create a new issue in a repository"),
+    RankedDocument("mcp__github__list_issues", "List the issues of a repository"),
+    RankedDocument("mcp__github__merge_pull_request", "Merge a pull request"),
+    RankedDocument("mcp__slack__post_message", "Send a text to a channel"),
+    RankedDocument(
         "mcp__maps__route",
         "Find a way",
         {
@@ -62,7 +62,7 @@ _names = st.from_regex(re.compile(r"mcp__[a-z]{1,6}__[a-z_]{1,20}"), fullmatch=T
 
 @given(st.dictionaries(_names, st.text(max_size=80), min_size=1, max_size=15), st.data())
 def test_the_tool_that_the_query_names_is_first(tools: dict[str, str], data: st.DataObject) -> None:
-    documents = [ToolDocument(name, description) for name, description in tools.items()]
+    documents = [RankedDocument(name, description) for name, description in tools.items()]
     chosen = data.draw(st.sampled_from(sorted(tools)))
     assert rank(chosen, documents)[0] == chosen
     short = chosen.split("__", 2)[2]
@@ -72,7 +72,7 @@ def test_the_tool_that_the_query_names_is_first(tools: dict[str, str], data: st.
 
 @given(st.text(max_size=40), st.dictionaries(_names, st.text(max_size=80), max_size=10), st.randoms())
 def test_the_order_of_the_tools_does_not_matter(query: str, tools: dict[str, str], random: Random) -> None:
-    documents = [ToolDocument(name, description) for name, description in tools.items()]
+    documents = [RankedDocument(name, description) for name, description in tools.items()]
     found = rank(query, documents)
     assert set(found) <= set(tools)
     random.shuffle(documents)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.updates.skills import LISTING_CHARACTERS
+from agentcli.agent.updates.skills import LISTING_CHARACTERS, MAX_ALL_LISTED
 from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import SKILLS, Json
 from agentcli.core.permission import Answer
+from agentcli.interactive.wording import message_line
 from tests.support.assembled import Assembled
 from tests.support.fakes import only, result_of
 from tests.support.scripts import call, reply
@@ -39,6 +40,11 @@ def home_skills(tmp_path: Path) -> Path:
 
 def tools(request: Json) -> list[str]:
     return [tool["name"] for tool in request["tools"]]
+
+
+def texts_of(request: Json) -> list[str]:
+    """Texts of the messages, which cache marks do not change."""
+    return [part.get("text", "") for message in request["messages"] for part in message["content"]]
 
 
 def listings(a: Assembled) -> list[str]:
@@ -209,14 +215,54 @@ async def test_the_user_starts_one_with_its_name(project: Path) -> None:
 
 
 async def test_a_long_list_stays_within_its_budget(project: Path, home_skills: Path) -> None:
-    for number in range(120):
+    for number in range(MAX_ALL_LISTED):
         path = skill(home_skills, f"skill-{number:03}")
         path.write_text(f"---\ndescription: {'long words ' * 60}\n---\nx")
     async with Assembled(project, ["Done."]) as a:
         await a.run()
         (listing,) = listings(a)
         assert LISTING_CHARACTERS / 2 < len(listing) < LISTING_CHARACTERS + 500
-        assert listing.count("\n- skill-") == 120
+        assert listing.count("\n- skill-") == MAX_ALL_LISTED
+
+
+async def test_of_many_skills_those_are_listed_that_fit_the_prompt_and_the_rest_is_found(
+    project: Path, home_skills: Path
+) -> None:
+    for number in range(60):
+        skill(home_skills, f"other-{number:02}")
+    skill(home_skills, "invoices", body="Add the tax.")
+    skill(home_skills, "charts")
+    skill(home_skills, "spreadsheets-xlsx")
+    replies = [
+        reply(call("Read", file_path="numbers.xlsx")),
+        reply(call("Skill", skill="search: charts")),
+        "Done.",
+        "Done.",
+        "Done.",
+    ]
+    async with Assembled(project, replies) as a:
+        await a.run("Write invoices")
+        first, by_file = listings(a)
+        assert "- invoices: Use for invoices" in first.splitlines()
+        assert "other-" not in first
+        assert first.splitlines()[-1].startswith("- and 62 more. To find one, call Skill with `search:`")
+        assert by_file.splitlines()[:2] == [
+            "[More skills that may fit:]",
+            "- spreadsheets-xlsx: Use for spreadsheets-xlsx",
+        ]
+        assert a.results[1] == "- charts: Use for charts"
+        skill(home_skills, "zebra")
+        await a.run("Hello")
+        assert "- zebra: Use for zebra" in listings(a)[2].splitlines(), "a new one is listed in any case"
+        assert "other-" not in listings(a)[2]
+        await a.run("Write invoices")
+        assert len(listings(a)) == 3, "each is listed once"
+        shown = [message_line(message) for message in a.log if SKILLS in message.meta]
+        assert shown == ["", "", "The model was notified of changed skills: +zebra"]
+        fronts = [json.dumps((body["system"], body["tools"])) for body in a.requests]
+        assert len(set(fronts)) == 1
+        for before, after in zip(a.requests, a.requests[1:], strict=False):
+            assert texts_of(after)[: len(texts_of(before))] == texts_of(before), "the prefix stays"
 
 
 async def test_loaded_skills_survive_a_compaction(project: Path, home_skills: Path) -> None:

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from agentcli.agent.mcp.ranking import ToolDocument, rank
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json, UnknownBlock
 from agentcli.core.permission import Need
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
+from agentcli.core.text.ranking import RankedDocument, rank
 from agentcli.providers.requests.deferred_tools import reference
 from agentcli.tools.base import Output, Progress, Tool, ToolContext, ToolRun
 from agentcli.tools.builtin import object_schema
@@ -81,7 +81,7 @@ class ToolSearch:
             wanted = [name.strip() for name in query[len(_SELECT) :].split(",") if name.strip()][:_MOST_RESULTS]
             everything = {**available, **self._tools.direct()}
             return list(dict.fromkeys(name for each in wanted for name in _meant(each, everything)))
-        documents = [ToolDocument(tool.name, tool.description, tool.input_schema) for tool in available.values()]
+        documents = [RankedDocument(tool.name, tool.description, tool.input_schema) for tool in available.values()]
         return rank(query, documents)[:most]
 
     def _answer(self, query: str, found: Sequence[str]) -> Output:

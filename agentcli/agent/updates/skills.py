@@ -1,9 +1,10 @@
 """Skills for the model: which ones were announced, and which ones it has used.
 
-They are listed by name and description in an attachment at the end of the conversation, never in the system prompt, so
-that a skill that appears, changes or goes leaves the request's prefix as it is. What was announced is read from the
-messages in sight: it survives a resume and is repeated after a compaction. The files are read again while the model
-streams.
+With few skills all are listed. With many, those are that fit the latest prompt and the files of its work, and new ones;
+the Skill tool searches the rest. They are listed by name and description in an attachment at the end of the
+conversation, never in the system prompt, so that a skill that appears, changes or goes leaves the request's prefix as
+it is. What was announced is read from the messages in sight: it survives a resume and is repeated after a compaction.
+The files are read again while the model streams.
 """
 
 from __future__ import annotations
@@ -24,9 +25,14 @@ from agentcli.core.messages import EXPANDED, RESULT_DATA, SKILLS, Message, Origi
 from agentcli.core.text.plaintext import plain_line
 from agentcli.definitions.files import SkillFile
 from agentcli.definitions.library import Library
-from agentcli.tools.skill import NAME, USED_SKILL, LoadedSkill
+from agentcli.tools.skill import NAME, SEARCH, USED_SKILL, LoadedSkill
 
 LISTING_CHARACTERS = 8_000
+MAX_ALL_LISTED = 30
+"""Up to so many skills, all are listed; of more, those that fit the prompt."""
+MAX_RELEVANT = 12
+"""Skills that are listed for one prompt, besides new and changed ones."""
+_LONGEST_QUERY = 4_000
 READ_AGAIN_SECONDS = 0.005
 """Delay before the files are read again: by then the request is sent, and nothing else needs the processor."""
 _LEAST_DESCRIPTION = 40
@@ -34,6 +40,7 @@ _HEADING = (
     "[Skills: instructions for kinds of tasks. When one fits the task, load it with the Skill tool before you begin.]"
 )
 _CHANGED = "[The skills have changed. New or changed ones:]"
+_MORE = "[More skills that may fit:]"
 _BY_READING = (
     "[New skills: instructions for kinds of tasks. When one fits the task, read its SKILL.md with the Read tool before "
     "you begin.]"
@@ -58,6 +65,10 @@ class ModelSkills:
         notice = rights_notice(skill)
         allows = () if notice else skill.allowed_tools
         return LoadedSkill(name, skill_text(skill, arguments), skill.origin.label, allows, notice)
+
+    def search(self, words: str) -> list[tuple[str, str]]:
+        skills = self.all()
+        return [(name, skills[name].description) for name in relevant(words, skills)[:MAX_RELEVANT]]
 
     def near(self, name: str) -> Sequence[str]:
         from difflib import get_close_matches
@@ -89,10 +100,10 @@ class SkillListing(Attachments):
         self._shown = shown
         self._has_tool = has_tool
         self._refreshes = refreshes
-        self._announced: Gathered[Message, tuple[dict[str, _Digests], set[str]]] = Gathered(
-            lambda: ({}, set()), _taken_in
-        )
-        """The skills that messages in sight announce, and those that were loaded."""
+        self._announced: Gathered[Message, _Known] = Gathered(_Known, _taken_in)
+        """What messages in sight say about skills."""
+        self._ranked: tuple[tuple[str, int], list[str]] = (("", -1), [])
+        """The query and the library's version of the last ranking, and its best skills."""
         self._reading: asyncio.Future[bool] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -123,23 +134,51 @@ class SkillListing(Attachments):
         self._reading = asyncio.get_running_loop().run_in_executor(None, self._library.refresh)
 
     def _news(self, shown: Sequence[Message]) -> Message | None:
-        announced, used = self._announced.of(shown)
+        known = self._announced.of(shown)
+        announced = known.announced
         now = {name: skill for name, skill in self._skills.all().items() if not self._denied(name)}
-        due = [skill for name, skill in now.items() if _is_news(skill, announced.get(name), name in used)]
+        due = [skill for name, skill in now.items() if _is_news(skill, announced.get(name), name in known.used)]
+        others: list[str] = []
+        if len(now) > MAX_ALL_LISTED and self._has_tool:
+            fitting = self._fitting(now, known.query)
+            # A skill that came later is listed in any case.
+            begun = bool(announced or known.others)
+            kept = {*fitting, *announced, *(() if not begun else now.keys() - known.others)}
+            others = [] if begun else [skill.name for skill in due if skill.name not in kept]
+            due = [skill for skill in due if skill.name in kept]
         gone = sorted(set(announced) - set(now))
-        if not due and not gone:
+        if not due and not gone and not others:
             return None
-        lines = []
+        lines = [] if due or not others else [_HEADING, _more(len(others))]
         if due:
-            heading = _BY_READING if not self._has_tool else _CHANGED if announced else _HEADING
-            lines = [heading, *self._lines(due)]
+            unlisted = len(now) - len({*announced, *(skill.name for skill in due)} & set(now))
+            lines = [self._heading(announced, due), *self._lines(due, unlisted)]
         if gone:
             lines.append(f"[Skills that are gone: {', '.join(gone)}]")
         listed = {skill.name: list(_digests(skill)) for skill in due}
         meta = {SKILLS: {"listed": listed, "gone": gone, "first": not announced, "tool": self._has_tool}}
+        if others:
+            meta[SKILLS]["others"] = others
+        if not gone and all(skill.name in known.others for skill in due):
+            # Known files that fit this prompt: nothing has changed for the user.
+            meta[SKILLS]["unchanged"] = True
         return user_message("\n".join(lines), self._ids.new(), Origin.ATTACHMENT, meta)
 
-    def _lines(self, skills: Sequence[SkillFile]) -> list[str]:
+    def _heading(self, announced: Mapping[str, _Digests], due: Sequence[SkillFile]) -> str:
+        if not self._has_tool:
+            return _BY_READING
+        if not announced:
+            return _HEADING
+        return _CHANGED if any(skill.name in announced for skill in due) else _MORE
+
+    def _fitting(self, skills: Mapping[str, SkillFile], query: str) -> list[str]:
+        """The skills that fit the query best. Ranked again only if it has changed."""
+        key = (query, self._library.version)
+        if self._ranked[0] != key:
+            self._ranked = (key, relevant(query, skills)[:MAX_RELEVANT])
+        return self._ranked[1]
+
+    def _lines(self, skills: Sequence[SkillFile], unlisted: int = 0) -> list[str]:
         names = [skill.name if self._has_tool else f"{skill.name} ({skill.origin.path})" for skill in skills]
         longest = max(len(skill.description) for skill in skills)
         while True:
@@ -153,25 +192,65 @@ class SkillListing(Attachments):
         while kept < len(lines) and room >= len(lines[kept]):
             room -= len(lines[kept])
             kept += 1
-        more = [f"- and {len(lines) - kept} more, which are not listed"] if kept < len(lines) else []
-        return [*lines[:kept], *more]
+        unlisted += len(lines) - kept
+        if not unlisted:
+            return lines
+        return [*lines[:kept], _more(unlisted) if self._has_tool else f"- and {unlisted} more, which are not listed"]
 
     def _denied(self, name: str) -> bool:
         deny = self._permissions.policy.deny
         return any(rule.names(NAME) and (rule.spec is None or rule.matches_value(name)) for rule in deny)
 
 
-def _taken_in(known: tuple[dict[str, _Digests], set[str]], message: Message) -> tuple[dict[str, _Digests], set[str]]:
-    announced, used = known
+class _Known:
+    """What a conversation says about skills, and what it is about."""
+
+    def __init__(self) -> None:
+        self.announced: dict[str, _Digests] = {}
+        self.used: set[str] = set()
+        self.others: set[str] = set()
+        """Skills that existed when others were listed."""
+        self._prompt = ""
+        self._files: dict[str, None] = {}
+
+    @property
+    def query(self) -> str:
+        """The latest prompt and the names of the files that calls since then are about."""
+        return f"{self._prompt}\n{' '.join(self._files)}"[:_LONGEST_QUERY]
+
+    def take_subject(self, message: Message) -> None:
+        if _is_prompt(message):
+            self._prompt, self._files = message.text[:_LONGEST_QUERY], {}
+        for call in message.tool_uses:
+            path = call.input.get("file_path")
+            if isinstance(path, str):
+                self._files[path.rpartition("/")[2]] = None
+
+
+def _taken_in(known: _Known, message: Message) -> _Known:
+    known.take_subject(message)
     if not message.meta:
         return known
-    used.update(_used_in(message))
+    known.used.update(_used_in(message))
     news = message.meta.get(SKILLS)
     if isinstance(news, Mapping):
-        announced.update((name, (description, text)) for name, (description, text) in news.get("listed", {}).items())
+        listed = news.get("listed", {}).items()
+        known.announced.update((name, (description, text)) for name, (description, text) in listed)
+        known.others.update(news.get("others", ()))
         for name in news.get("gone", ()):
-            announced.pop(name, None)
+            known.announced.pop(name, None)
     return known
+
+
+def relevant(query: str, skills: Mapping[str, SkillFile]) -> list[str]:
+    """Names of the skills that match words of the query, best first."""
+    from agentcli.core.text.ranking import RankedDocument, rank
+
+    return rank(query, [RankedDocument(name, skill.description) for name, skill in skills.items()])
+
+
+def _more(count: int) -> str:
+    return f"- and {count} more. To find one, call Skill with `{SEARCH}` and a few words as its skill."
 
 
 def used_skills(messages: Sequence[Message]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Rank tools by how well they match a query: BM25 over names, descriptions and parameters.
+"""Rank tools and skills by how well they match a query: BM25 over names, descriptions and parameters.
 
 Pure and deterministic: equal scores are ordered by name.
 """
@@ -24,7 +24,7 @@ _DEEPEST = 4
 
 
 @frozen
-class ToolDocument:
+class RankedDocument:
     name: str
     """Name by which the model calls it."""
     description: str = ""
@@ -36,8 +36,8 @@ def words_of(text: str) -> list[str]:
     return [_stem(word.lower()) for word in _WORD.findall(text)]
 
 
-def rank(query: str, documents: Sequence[ToolDocument]) -> list[str]:
-    """Names of the matching tools, best first. A tool whose name equals the query comes first."""
+def rank(query: str, documents: Sequence[RankedDocument]) -> list[str]:
+    """Names of the matching documents, best first. One whose name equals the query comes first."""
     wanted = set(words_of(query))
     counts = {document.name: _counted(document) for document in documents}
     if not counts:
@@ -67,7 +67,7 @@ def _names(query: str, name: str) -> bool:
     return said in (name.lower(), name.lower().rpartition("__")[2], name.lower().split("__", 2)[-1])
 
 
-def _counted(document: ToolDocument) -> Counter[str]:
+def _counted(document: RankedDocument) -> Counter[str]:
     counts: Counter[str] = Counter()
     for word in words_of(document.name.removeprefix("mcp__")):
         counts[word] += _NAME_WEIGHT
