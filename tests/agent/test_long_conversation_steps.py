@@ -4,12 +4,15 @@ between two turns of the loop are counted, so that no clock is needed."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from itertools import islice
 from pathlib import Path
+
+import pytest
 
 from agentcli.agent.cache.watch import CacheWatch
 from agentcli.agent.engine import Engine
@@ -42,6 +45,15 @@ MOST_CALLS_AN_EDIT = 45
 """Carrying out a plan is one step: an event tells all of it."""
 MOST_CALLS_A_TURN = {"first": 86_000, "next": 4_000, "compact": 13_200}
 """Of the event loop, which takes 75,000, 2,600 and 11,000. The first request after a resume reads all messages."""
+
+
+@pytest.fixture(autouse=True)
+def _no_collection() -> Iterator[None]:
+    """Finalizers of what earlier tests left behind would be counted."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def conversation(exchanges: int) -> list[Message]:
