@@ -405,7 +405,7 @@ async def test_a_question_reaches_the_user_in_every_mode_and_the_answer_the_mode
             Answer("deny", message="Ask me later."),
             "not answer the questions. Their reason follows",
         ),
-        ({}, Answer("allow"), "The questions were not answered."),
+        ({}, Answer("allow"), "The questions were not answered:"),
     ],
 )
 async def test_an_unanswered_question_is_an_error_with_its_reason(

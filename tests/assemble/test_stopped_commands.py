@@ -70,7 +70,7 @@ async def test_plan_mode_announces_and_allows_read_only_commands(project: Path) 
         shown, refused = session.results
         told = str(session.requests[0]["messages"])
     assert shown == "one"
-    assert "commands that only read work" in refused
+    assert "keep exploring with calls that only read" in refused
     assert "commands that only read work" in told
 
 

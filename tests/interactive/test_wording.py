@@ -102,6 +102,7 @@ NO_LINE: frozenset[type[ev.Event]] = frozenset(
         ev.BlockFinished,
         ev.ToolStarted,
         ev.ToolProgressed,
+        ev.CommandChangedFiles,
         ev.ToolFinished,
         ev.PermissionRequested,
         ev.CompactionProposed,
