@@ -86,6 +86,16 @@ async def test_a_home_folder_below_the_temp_folder_is_the_same_for_commands_and_
     launcher.close()
 
 
+async def test_commands_see_an_installation_of_agentcli_below_the_temp_folder(elsewhere, in_temp) -> None:
+    (in_temp / "python").write_text("#!/bin/sh\necho ran\n")
+    (in_temp / "python").chmod(0o755)
+    (in_temp / "lib").mkdir()
+    installed = elsewhere.with_rules(installation=(in_temp / "python", in_temp / "lib"))
+    seen = await installed.text(f"{in_temp}/python; ls -A {in_temp}; touch {in_temp}/lib/new")
+    assert seen.startswith("ran\nlib\npython\n")
+    assert "Read-only" in seen
+
+
 async def test_a_project_below_the_temp_folder_keeps_its_siblings(in_temp: Path) -> None:
     box = Box.make(in_temp / "work", ability_or_skip())
     beside = in_temp / "beside"

@@ -72,7 +72,7 @@ class Mounts:
         self._caches = caches
         self._command = command
         self._is_git = command.is_git
-        self._shown = _shown(rules.home, command.search_path)
+        self._shown = _shown(rules, command.search_path)
         self._neighbours = temp_folder.neighbours(rules.working_dirs, command.text)
 
     def arguments(self, protected: Protection, granted: Sequence[Path], resolved: Resolved) -> list[str]:
@@ -193,9 +193,10 @@ def _listening_sockets() -> list[Path]:
     return sorted({Path(line[at:]) for line in lines if (at := line.find("/")) >= 0})
 
 
-def _shown(home: Path | None, search_path: str) -> list[Path]:
-    """Needed parts of the hidden folders: programs on the PATH, and a home folder there."""
-    found = [] if home is None else [home]
+def _shown(rules: SandboxRules, search_path: str) -> list[Path]:
+    """Needed parts of the hidden folders: programs on the PATH, a home folder there, and an installation of agentcli,
+    whose Python runs in the sandbox, too."""
+    found = [*rules.installation] if rules.home is None else [rules.home, *rules.installation]
     for entry in search_path.split(os.pathsep):
         # Most are elsewhere, and `Path` objects before every command cost as much as the mounts themselves.
         if entry.startswith(_HIDDEN_PREFIXES):
@@ -204,7 +205,7 @@ def _shown(home: Path | None, search_path: str) -> list[Path]:
     shown = []
     for path in dict.fromkeys(found):
         hidden = str(path).startswith(_HIDDEN_PREFIXES)
-        if hidden and path.is_dir() and not any(is_below(str(root), (str(path),)) for root in _HIDDEN):
+        if hidden and path.exists() and not any(is_below(str(root), (str(path),)) for root in _HIDDEN):
             shown.append(path)
     return sorted(shown)
 
