@@ -372,9 +372,9 @@ def test_a_hooks_allow_answers_a_question_but_overrides_no_refusal(mode: Permiss
 
 
 @played
-async def test_a_prompt_queued_while_tools_run_joins_after_the_results() -> None:
+async def test_a_prompt_queued_while_tools_run_joins_after_the_results_and_a_later_one_at_the_end() -> None:
     tool = FakeTool(seconds=5)
-    b = bench(reply(call("Look")), "Both done.", tools=[tool])
+    b = bench(reply(call("Look")), "Both done.", "Some day done.", tools=[tool])
     async with b.engine:
         loop = asyncio.get_running_loop()
         loop.call_later(1, b.engine.enqueue, "also this", "next")
@@ -391,9 +391,12 @@ async def test_a_prompt_queued_while_tools_run_joins_after_the_results() -> None
         Origin.QUEUED,
         Origin.QUEUED,
         Origin.REPLY,
+        Origin.QUEUED,
+        Origin.REPLY,
     ]
-    assert [prompt.text for prompt in left] == ["some day"]
-    assert result_of(events).turns == 2
+    assert b.requests[2]["messages"][-1]["content"][0]["text"] == "some day"
+    assert not left
+    assert result_of(events).turns == 3
 
 
 @played
