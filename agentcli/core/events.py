@@ -157,6 +157,8 @@ class BlockFinished(Event):
     index: int
     block: Block
     duration_ms: int | None = None
+    observed: Json | None = None
+    """For a call: its input with derived fields such as absolute paths, for other programs. Not recorded."""
     """From its start to its end; None if not measured."""
 
 

@@ -111,7 +111,10 @@ class Frames:
             case ev.BlockFinished():
                 self._shown_blocks.setdefault(event.message_id, []).append(event.block)
                 usage = self._usage.setdefault(event.message_id, Usage())
-                yield self._assistant(event, event.api_id or event.message_id, event.model, usage, event.block)
+                frame = self._assistant(event, event.api_id or event.message_id, event.model, usage, event.block)
+                if event.observed is not None:
+                    frame["message"]["content"][0]["input"] = event.observed
+                yield frame
             case ev.PermissionDecided() | ev.ToolStarted() | ev.ToolFinished():
                 self._calls.setdefault(event.tool_use_id, {}).update(_call_fields(event))
             case ev.ToolResultAdded():

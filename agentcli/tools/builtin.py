@@ -13,6 +13,9 @@ from agentcli.core.permission import Need
 from agentcli.core.text.plaintext import plain_line, visible_text
 from agentcli.tools.base import Output, ToolContext
 
+_PATHS = ("file_path", "notebook_path", "path")
+"""Input fields of built-in tools that name a file or folder."""
+
 
 class BuiltinTool:
     """Defaults for a read-only tool. A subclass sets `name` and `input_schema` and implements `run`."""
@@ -38,6 +41,11 @@ class BuiltinTool:
 
     def check(self, input: Json, context: ToolContext) -> str | None:
         return path_problem(input.get(self.subject))
+
+    def observed(self, input: Json, context: ToolContext) -> Json:
+        """A copy of an input for hooks and other programs, with absolute paths (T9). The tool does not run with it."""
+        paths = {name: absolute_path(input[name], context) for name in _PATHS if isinstance(input.get(name), str)}
+        return {**input, **paths}
 
 
 @cache

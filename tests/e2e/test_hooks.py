@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,37 @@ async def test_a_hook_denies_a_call_and_the_run_goes_on(program: Program) -> Non
     assert started["hook_event"] == "PreToolUse"
     assert (ended_frame["hook_id"], ended_frame["outcome"]) == (started["hook_id"], "denied")
     assert (ended_frame["exit_code"], ended_frame["stderr"]) == (2, "Use git rm.\n")
+
+
+async def test_hooks_and_stream_json_see_absolute_paths_and_the_directory_and_the_model_its_own_input(
+    program: Program,
+) -> None:
+    (program.work / "a.txt").write_text("one\n")
+    given = [{"file_path": "a.txt"}, {"command": "true"}]
+    seen = [{"file_path": str(program.work / "a.txt")}, {"command": "true", "cwd": str(program.work)}]
+    echo = 'import json, sys; print(json.dumps(json.load(sys.stdin)["tool_input"]), file=open("seen", "a"))'
+    # A hook may send back what it has seen: the derived fields are taken out again.
+    back = (
+        "import json, sys; input = json.load(sys.stdin)['tool_input']; "
+        "print(json.dumps({'hookSpecificOutput': {'hookEventName': 'PreToolUse', 'updatedInput': input}}))"
+    )
+    commands = {event: f"python3 -c {shlex.quote(echo)}" for event in ("PreToolUse", "PostToolUse")}
+    configured = {event: hooks(event, command)["hooks"][event] for event, command in commands.items()}
+    configured["PreToolUse"] += hooks("PreToolUse", f"python3 -c {shlex.quote(back)}")["hooks"]["PreToolUse"]
+    calls = [reply(call("Read", **given[0])), reply(call("Bash", **given[1])), "Done."]
+    async with LoopbackServer(*calls) as server:
+        program.talk_to(server.url)
+        flags = ("--output-format", "stream-json", *FLAGS[2:], "--settings", json.dumps({"hooks": configured}))
+        ended = await program.run("-p", "go", *flags)
+    assert ended.code == 0, ended.err
+    told = [json.loads(line) for line in (program.work / "seen").read_text().splitlines()]
+    assert [input for input in told if input in seen] == told
+    assert len(told) == 4
+    blocks = [block for frame in ended.frames if frame["type"] == "assistant" for block in frame["message"]["content"]]
+    assert [block["input"] for block in blocks if block["type"] == "tool_use"] == seen
+    sent = [block for message in server.bodies[-1]["messages"] for block in message["content"]]
+    assert [block["input"] for block in sent if block["type"] == "tool_use"] == given
+    assert not any(block.get("is_error") for block in sent)
 
 
 async def test_a_projects_hook_runs_only_as_it_was_trusted(program: Program) -> None:

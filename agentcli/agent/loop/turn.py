@@ -22,13 +22,14 @@ from agentcli.agent.ports import PriceOf
 from agentcli.agent.provider_notices import announced, consulted
 from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.executor import Executor
+from agentcli.agent.toolcalls.fitted_inputs import observed_input
 from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import Merge, cancel_and_wait
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.ids import Clock, Ids
-from agentcli.core.messages import NOTHING, RESULT_DATA, Message, Origin, ToolResultBlock, ToolUseBlock
+from agentcli.core.messages import NOTHING, RESULT_DATA, Json, Message, Origin, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
 from agentcli.providers.requests.advisor import advisor_of, describe_advice
@@ -248,7 +249,12 @@ class Turn:
             else:
                 self._executor.submit(block)
         began = reply.opened.pop(closed.index, None)
+        observed: Json | None = None
+        if isinstance(block, ToolUseBlock):
+            tool = self._dependencies.runner.registry().get(block.name)
+            observed = observed_input(tool, block.input, self._executor.given)
         return ev.BlockFinished(
+            observed=observed,
             message_id=reply.message_id,
             api_id=reply.api_id,
             model=reply.model,

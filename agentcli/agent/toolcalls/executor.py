@@ -58,7 +58,7 @@ class Executor:
         self._controller = AbortController(parent=signal)
         self._spawn: Spawn | None = None
         self._put: Put | None = None
-        self._given = context
+        self.given = context
         """The context in which all calls of the reply run."""
 
     @property
@@ -67,7 +67,7 @@ class Executor:
         They do not affect one another: the model sends them together because they are independent."""
         folders = (entry.result.output.new_cwd for entry in reversed(self._entries) if entry.result is not None)
         cwd = next((folder for folder in folders if folder is not None), None)
-        return self._given if cwd is None else replace(self._given, cwd=cwd)
+        return self.given if cwd is None else replace(self.given, cwd=cwd)
 
     def connect(self, spawn: Spawn, put: Put) -> None:
         """Set where its tasks are started and its events are sent; None is sent when a result has become available."""
@@ -185,7 +185,7 @@ class Executor:
         try:
             async with asyncio.timeout(None) as limit:
                 unhook = signal.on_abort(end_later)
-                return await self._runner.run(entry.call, self._given, signal, put, begun)
+                return await self._runner.run(entry.call, self.given, signal, put, begun)
         except TimeoutError:
             return self._interrupted(entry)
         finally:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import cast
 
 from agentcli.core.messages import Json, ToolUseBlock
-from agentcli.tools.base import Tool
+from agentcli.tools.base import Tool, ToolContext
 from agentcli.tools.schema import checked
 
 Fitted = tuple[Json, list[str]]
@@ -22,6 +23,24 @@ def fit_input(tool: Tool, given: Json, *, answered: bool = False) -> Fitted:
         return deepcopy(given), []
     schema = getattr(tool, "answer_schema", tool.input_schema) if answered else tool.input_schema
     return checked(schema, deepcopy(given))
+
+
+def observed_input(tool: Tool | None, input: Json, context: ToolContext) -> Json:
+    """An input as hooks and other programs see it: with the fields that the tool derives from it (T9)."""
+    derive = getattr(tool, "observed", None)
+    try:
+        return input if derive is None else cast(Json, derive(input, context))
+    except Exception:  # noqa: BLE001 - an input that does not fit the tool is shown as it is
+        return input
+
+
+def without_derived(updated: Json, input: Json, observed: Json) -> Json:
+    """A hook's change of an observed input, without the fields that only the observation added."""
+    return {
+        name: value
+        for name, value in updated.items()
+        if name in input or name not in observed or observed[name] != value
+    }
 
 
 class FittedInputs:

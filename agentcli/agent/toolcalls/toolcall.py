@@ -18,7 +18,13 @@ from agentcli.agent.ports import EmitEvent, Hooks, PostToolVerdict, PreToolVerdi
 from agentcli.agent.questions import Questions
 from agentcli.agent.toolcalls.call_result import CallResult, Outcome, failed, result_block
 from agentcli.agent.toolcalls.changed_paths import changed_paths
-from agentcli.agent.toolcalls.fitted_inputs import Fitted, FittedInputs, fit_input
+from agentcli.agent.toolcalls.fitted_inputs import (
+    Fitted,
+    FittedInputs,
+    fit_input,
+    observed_input,
+    without_derived,
+)
 from agentcli.agent.toolcalls.network_offer import (
     MOST_OFFERS,
     declined_network,
@@ -240,9 +246,10 @@ class ToolRunner:
         call, context, signal = attempt.call, attempt.context, attempt.signal
         tool = self._find(call)
         input = self._checked(tool, self.inputs.take(tool, call), context)
-        verdict, hooks = PreToolVerdict(), self.hooks.reporting_to(attempt.emit)
+        verdict, hooks, observed = PreToolVerdict(), self.hooks.reporting_to(attempt.emit), input
         if hooks.watches_tools:
-            verdict = await signal.run(hooks.before_tool(call, input))
+            observed = observed_input(tool, input, context)
+            verdict = await signal.run(hooks.before_tool(call, observed))
         elif signal.reason is not None:
             raise Aborted(signal.reason)
         if verdict.decision == "deny":
@@ -251,7 +258,8 @@ class ToolRunner:
             refusal.stop, refusal.context = verdict.stop, verdict.context
             raise refusal
         if verdict.updated_input is not None:
-            input = self._parse(tool, verdict.updated_input, context, answered=verdict.decision == "allow")
+            updated = without_derived(verdict.updated_input, input, observed)
+            input = self._parse(tool, updated, context, answered=verdict.decision == "allow")
         needs = tool.needs(input, context)
         decision = self._decide(tool, input, needs, context, verdict)
         await attempt.emit(
@@ -360,12 +368,13 @@ class ToolRunner:
         """Let hooks answer in place of the user. Returns the input to run with if they allow it, None if the user must
         be asked; raises `_Refused` if they deny it. Ask and deny rules also apply to an input that a hook changed."""
         context, hooks = attempt.context, self.hooks.reporting_to(attempt.emit)
-        verdict = await attempt.signal.run(hooks.before_question(attempt.call, input))
+        observed = observed_input(tool, input, context)
+        verdict = await attempt.signal.run(hooks.before_question(attempt.call, observed))
         if verdict.decision == "deny":
             if verdict.interrupt:
                 self.on_interrupting_denial()
             raise await self._denied(attempt, input, verdict.message or "A hook denied this call.", by="a hook")
-        changed = verdict.updated_input
+        changed = verdict.updated_input and without_derived(verdict.updated_input, input, observed)
         if verdict.decision != "allow" or decision.needs_user or (changed is None and _is_question(needs)):
             return None
         if changed is None or changed == input:
@@ -547,7 +556,8 @@ class ToolRunner:
         aborted = signal.aborted
         post, hooks = PostToolVerdict(), self.hooks.reporting_to(emit)
         if hooks.watches_tools:
-            post = await self._run_post_hook(attempt, hooks.after_tool(call, approved.input, block))
+            observed = observed_input(approved.tool, approved.input, context)
+            post = await self._run_post_hook(attempt, hooks.after_tool(call, observed, block))
         hook_context = (*approved.hook_context, *post.context)
         result = CallResult(
             call, block, output, post.stop, hook_context, post.by, waited=network.waited, said=network.said

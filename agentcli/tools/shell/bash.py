@@ -66,6 +66,9 @@ class Bash(BuiltinTool):
         # A safe call may be discarded with its reply, but a background command would stay.
         return not input.get("run_in_background") and self._read_only(input["command"])
 
+    def observed(self, input: Json, context: ToolContext) -> Json:
+        return {**input, "cwd": str(context.cwd)}
+
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
         return (Need("execute", input["command"]),)
 
