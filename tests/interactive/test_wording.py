@@ -93,6 +93,7 @@ NO_LINE: frozenset[type[ev.Event]] = frozenset(
     {
         # Shown as messages, replies, calls and questions of their own.
         ev.MessageAppended,
+        ev.CommandChangedFiles,
         ev.CommandEntered,
         ev.ReplyStarted,
         ev.BlockStarted,
