@@ -281,7 +281,8 @@ class GitStatusReader:
         env = self._env
         if not env.is_trusted():
             return
-        from agentcli.permissions.git.config import git_program, runs_programs
+        from agentcli.core.git.run import git_program
+        from agentcli.permissions.git.config import runs_programs
 
         folders = tuple(str(folder) for folder in env.writable_dirs)
         program = git_program(folders)

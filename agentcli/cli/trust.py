@@ -33,7 +33,7 @@ def trust_folder(folder: Path, *, yes: bool) -> None:
     if not folder.is_dir():
         raise UsageError(f"{terminal_line(str(folder))} is not a folder.")
     trust = TrustStore.of(os.environ)
-    state = trust.state(folder)
+    state = trust.state_for_review(folder)
     root = shown_name(str(state.root))
     if state.trusted:
         echo(f"{root} is trusted, and nothing in it has changed since.")

@@ -22,7 +22,7 @@ MANUAL = Manual(
 async def run(engine: Engine | None, _arguments: str, front_end: FrontEnd) -> str:
     options = await front_end.options()
     store = TrustStore.of(os.environ if options.environ is None else options.environ)
-    state = await asyncio.to_thread(store.state, options.cwd or Path.cwd())
+    state = await asyncio.to_thread(store.state_for_review, options.cwd or Path.cwd())
     root = shown_name(str(state.root))
     if options.trust:
         return "This run was started with --trust: all files of this project apply already."

@@ -5,7 +5,7 @@ separate root and has to be trusted separately. Trust covers the content: for ea
 run or allow something, a hash is stored, and a new or changed file revokes the trust until the user has
 reviewed it. Until then only its deny and ask rules apply.
 
-Only files are read: no program is started to inspect a folder.
+Only files are read: no program is started to inspect a folder, except git's own parser for its configuration.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,8 @@ class TrustState:
     """Names of files that are new or changed since then; all files for an unknown root."""
     own: bool = False
     """Whether the root is not trusted, but contains only rules that the user saved through agentcli."""
+    git_programs: tuple[str, ...] = ()
+    """Settings and hooks by which git would run programs, for display; only in a state made for review."""
 
     @property
     def trusted(self) -> bool:
@@ -197,6 +200,13 @@ class TrustStore:
     @property
     def path(self) -> Path | None:
         return self._path
+
+    def state_for_review(self, cwd: Path) -> TrustState:
+        """The state with all that a trust question shows. Runs git if there is something to ask."""
+        from agentcli.core.git.settings import git_programs
+
+        state = self.state(cwd)
+        return state if state.trusted else replace(state, git_programs=tuple(git_programs(state.root)))
 
     def state(self, cwd: Path) -> TrustState:
         root = trust_root(cwd)

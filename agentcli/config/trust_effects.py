@@ -26,12 +26,15 @@ class TrustEffects:
     """Addresses of MCP servers."""
     variables: tuple[tuple[str, str], ...] = ()
     """Names of the user's environment variables passed to MCP servers in arguments, variables, addresses or headers."""
+    git: tuple[tuple[str, str], ...] = ()
+    """Programs that git runs for its commands in this repository. agentcli's own git does not run them."""
 
     def titled(self) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
         return (
             ("Programs it would start:", self.programs),
             ("Addresses it would contact:", self.addresses),
             ("Environment variables of yours that its servers would get:", self.variables),
+            ("Git settings and hooks that can run programs:", self.git),
         )
 
 
@@ -46,7 +49,8 @@ def effects_of(state: TrustState) -> TrustEffects:
             continue
         for kind, text in _effects(value):
             found[kind][text, part.name] = None
-    return TrustEffects(tuple(found["program"]), tuple(found["address"]), tuple(found["variable"]))
+    git = tuple((text, ".git") for text in state.git_programs)
+    return TrustEffects(tuple(found["program"]), tuple(found["address"]), tuple(found["variable"]), git)
 
 
 def _effects(value: Any) -> Iterator[tuple[str, str]]:

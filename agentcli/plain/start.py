@@ -232,6 +232,7 @@ class Plain:
             return
         from agentcli.plain.questions.by_kind import may_continue
 
+        state = await asyncio.to_thread(store.state_for_review, self.cwd)
         if not await may_continue(state, self.session, store.trust):
             raise QuitRequested
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait, start_task
-from agentcli.core.processes.own_programs import GIT_ALONE, PIPE, end_program, kill_group, start_program_async
+from agentcli.core.git.run import GIT_ENVIRON, git_command
+from agentcli.core.processes.own_programs import PIPE, end_program, kill_group, start_program_async
 from agentcli.core.processes.programs import find_program
 from agentcli.workspace.base import SnapshotError, TooManyFiles
 
@@ -23,23 +24,12 @@ OUTPUT_LIMIT = 64 * 1024 * 1024
 _CHUNK = 1 << 16
 _SETTINGS = (
     "core.bare=false",
-    "core.hooksPath=/dev/null",
-    "core.fsmonitor=false",
-    "core.attributesFile=/dev/null",
-    "core.excludesFile=/dev/null",
     "core.autocrlf=false",
     "core.safecrlf=false",
     "core.fileMode=true",
     "core.symlinks=true",
-    "core.quotePath=false",
     "core.compression=1",
     "core.fsync=none",
-    "core.untrackedCache=false",
-    "gc.auto=0",
-    "protocol.allow=never",
-    "submodule.recurse=false",
-    "diff.ignoreSubmodules=all",
-    "diff.renames=false",
 )
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
@@ -72,14 +62,11 @@ class Git:
         With `cut`, output beyond that many bytes is dropped; otherwise it is an error. When this returns or raises, the
         process has ended.
         """
-        command = [self.program, "--no-pager"]
-        if arguments[0] != "check-ignore":  # It refuses the option.
-            command.append("--literal-pathspecs")
-        for setting in (*_SETTINGS, *settings):
-            command += ["-c", setting]
+        # `check-ignore` refuses the option.
+        options = () if arguments[0] == "check-ignore" else ("--literal-pathspecs",)
         try:
             process = await start_program_async(
-                [*command, *arguments],
+                git_command(self.program, (*options, *arguments), (*_SETTINGS, *settings)),
                 cwd=self.folder,
                 environ=self._environ(),
                 stdin=PIPE,
@@ -107,7 +94,7 @@ class Git:
     def _environ(self) -> dict[str, str]:
         home = str(self.git_dir)
         return {
-            **GIT_ALONE,
+            **GIT_ENVIRON,
             "HOME": home,
             "XDG_CONFIG_HOME": home,
             "GIT_NO_REPLACE_OBJECTS": "1",

@@ -1,9 +1,8 @@
 """A short summary of a repository's state: branch, distance from upstream, changed files, last commits.
 
-Git runs without the user's environment, takes no lock, runs no hook and no monitor, fetches nothing and does not enter
-submodules. It still obeys the repository's own configuration (filters): the caller must make sure that it names no
-program, and that the folder is trusted (S1, S12). Both git commands run in parallel, up to a deadline; their output is
-limited, cut and cleaned, because file names and commit subjects are untrusted. Blocking.
+Git takes no lock, runs no program of the repository, fetches nothing and does not enter submodules (S1, S12). Both git
+commands run in parallel, up to a deadline; their output is limited, cut and cleaned, because file names and commit
+subjects are untrusted. Blocking.
 """
 
 from __future__ import annotations
@@ -15,15 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agentcli.core.frozen import frozen
+from agentcli.core.git.run import GIT_ENVIRON, git_command, git_settings
 from agentcli.core.processes.exit_cleanup import on_exit
-from agentcli.core.processes.own_programs import (
-    GIT_ALONE,
-    PIPE,
-    StartedProgram,
-    StillRunning,
-    kill_group,
-    start_program,
-)
+from agentcli.core.processes.own_programs import PIPE, StartedProgram, StillRunning, kill_group, start_program
 from agentcli.core.text.plaintext import plain_line
 
 MOST_FILES = 20
@@ -31,16 +24,6 @@ MOST_COMMITS = 5
 _LONGEST_NAME = 160
 _LONGEST_SUBJECT = 100
 _MOST_OUTPUT = 256 * 1024
-_SETTINGS = (
-    "core.fsmonitor=false",
-    "core.hooksPath=/dev/null",
-    "core.attributesFile=/dev/null",
-    "core.excludesFile=/dev/null",
-    "core.quotePath=false",
-    "protocol.allow=never",
-    "submodule.recurse=false",
-)
-_ENVIRON = {**GIT_ALONE, "HOME": os.devnull, "GIT_NO_LAZY_FETCH": "1", "GIT_NO_REPLACE_OBJECTS": "1"}
 _STATUS = (
     *("status", "--porcelain=v2", "--branch", "-z", "--no-renames"),
     *("--ignore-submodules=all", "--untracked-files=normal"),
@@ -97,8 +80,9 @@ def read_git_status(program: str, folder: Path, seconds: float) -> GitStatus | N
 
     forget = on_exit(kill)
     try:
-        started.append(_start(program, _STATUS, folder))
-        started.append(_start(program, _COMMITS, folder))
+        settings = git_settings(program, folder)
+        started.append(_start(program, _STATUS, folder, settings))
+        started.append(_start(program, _COMMITS, folder, settings))
         outputs = _read(started, deadline)
         codes = [process.wait(max(0.01, deadline - time.monotonic())) for process in started]
     except (OSError, StillRunning):
@@ -117,11 +101,8 @@ def read_git_status(program: str, folder: Path, seconds: float) -> GitStatus | N
     return _parsed(status, commits if codes[1] == 0 else b"", cut)
 
 
-def _start(program: str, arguments: Sequence[str], folder: Path) -> StartedProgram:
-    command = [program, "--no-pager", "--no-optional-locks", "--literal-pathspecs"]
-    for setting in _SETTINGS:
-        command += ["-c", setting]
-    return start_program([*command, *arguments], cwd=folder, environ=_ENVIRON, stdout=PIPE)
+def _start(program: str, arguments: Sequence[str], folder: Path, settings: Sequence[str]) -> StartedProgram:
+    return start_program(git_command(program, arguments, settings), cwd=folder, environ=GIT_ENVIRON, stdout=PIPE)
 
 
 def _read(processes: Sequence[StartedProgram], deadline: float) -> list[bytes] | None:

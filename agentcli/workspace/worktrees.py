@@ -4,8 +4,8 @@
     <state>/worktrees/<project key>/<name>.lock    locked while a process works there
     <state>/worktrees/<project key>/<name>.json    the repository and the commit that it started from
 
-Git runs no hook and no monitor, but otherwise obeys the repository's configuration (filters such as LFS): the caller
-must make sure that the folder is trusted (S1). Blocking.
+Git runs no program of the repository or the user (S1): files that a filter would change, such as those of git LFS, are
+as they were committed. Blocking.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.files.bounded_json import parse_json
 from agentcli.core.files.bounded_read import read_bounded
 from agentcli.core.frozen import frozen
-from agentcli.core.processes.own_programs import FinishedProgram, run_program, user_environment
+from agentcli.core.git.run import git_settings, run_git
+from agentcli.core.processes.own_programs import FinishedProgram
 from agentcli.core.processes.programs import find_program
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
+from agentcli.workspace.head_commit import git_folder
 
 BRANCHES = "agentcli/"
 _NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SECONDS = 120.0
-_SETTINGS = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "protocol.allow=never", "submodule.recurse=false")
 
 
 @frozen
@@ -61,7 +62,6 @@ class Worktrees:
         """`folder`: contains the worktrees, private to this repository."""
         self._folder = Path(os.path.realpath(folder))
         self._repository = repository
-        self._environ = environ
         program = find_program("git", environ.get("PATH"), (repository, self._folder))
         if program is None:
             raise AgentError("Worktrees need git, which is not installed.")
@@ -118,9 +118,15 @@ class Worktrees:
         # An earlier folder that was deleted without git is still registered.
         self._run("worktree", "prune")
         new_branch = () if exists else ("-b", worktree.branch)
-        self._checked(
-            "worktree", "add", "--quiet", *new_branch, str(worktree.path), worktree.branch if exists else start
-        )
+        # Includes in the repository's configuration may depend on the branch and on the folder, so files are written by
+        # a git that was started there.
+        place = ("--no-checkout", str(worktree.path), worktree.branch if exists else start)
+        self._checked("worktree", "add", "--quiet", *new_branch, *place)
+        try:
+            self._checked("reset", "--hard", "--quiet", folder=worktree.path)
+        except AgentError:
+            self._remove(worktree)
+            raise
         record = {"repository": str(self._repository), "start": start}
         self._record(name).write_text(json.dumps(record), encoding="utf-8")
         return worktree
@@ -130,6 +136,9 @@ class Worktrees:
         return found if found is not None and found.repository == self._repository else None
 
     def _is_unchanged(self, worktree: Worktree) -> bool:
+        if (git_folder(worktree.path)[0] / "modules").exists():
+            # Git would have to run in the submodules, each of which has settings of its own.
+            return False
         head = self._run("rev-parse", "HEAD", folder=worktree.path)
         status = self._run("status", "--porcelain", "--untracked-files=normal", folder=worktree.path)
         if head.code != 0 or status.code != 0:
@@ -164,8 +173,8 @@ class Worktrees:
                 (self._folder / f"{name}.lock").unlink(missing_ok=True)
             os.close(lock)
 
-    def _checked(self, *arguments: str) -> FinishedProgram:
-        done = self._run(*arguments)
+    def _checked(self, *arguments: str, folder: Path | None = None) -> FinishedProgram:
+        done = self._run(*arguments, folder=folder)
         if done.code != 0:
             said = done.errors.decode("utf-8", "replace").strip().splitlines()
             why = plain_line(said[-1], 300) if said else f"exit code {done.code}"
@@ -173,18 +182,9 @@ class Worktrees:
         return done
 
     def _run(self, *arguments: str, folder: Path | None = None) -> FinishedProgram:
-        command = [self._program, "--no-pager"]
-        for setting in _SETTINGS:
-            command += ["-c", setting]
-        environ = {
-            **user_environment(self._environ, (self._repository, self._folder)),
-            "GIT_TERMINAL_PROMPT": "0",
-            "LC_ALL": "C",
-        }
+        place = folder or self._repository
         try:
-            return run_program(
-                [*command, *arguments], cwd=folder or self._repository, environ=environ, seconds=_SECONDS
-            )
+            return run_git(self._program, arguments, place, _SECONDS, settings=git_settings(self._program, place))
         except OSError as error:
             raise AgentError(f"git failed: {error.strerror or error}.") from error
 

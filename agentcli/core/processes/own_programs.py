@@ -56,18 +56,6 @@ _DESKTOP = lazy_pattern(
 """Variables that clipboard programs need."""
 
 
-GIT_ALONE: Mapping[str, str] = {
-    "PATH": os.defpath,
-    "LC_ALL": "C",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_CONFIG_SYSTEM": os.devnull,
-    "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_TERMINAL_PROMPT": "0",
-}
-"""Environment for a git that ignores the user's environment and configuration; the caller adds HOME."""
-
-
 @frozen
 class FinishedProgram:
     code: int

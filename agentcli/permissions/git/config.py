@@ -1,187 +1,28 @@
-"""Find programs that a repository's configuration makes git run, with git itself as the parser.
+"""Find programs that a repository's configuration makes git run (S1, S12).
 
-A command such as `git status` is read-only unless the repository's configuration names programs for git to run. Only
-git knows what such a file means, so git parses it: the bytes go to `git config --file -` on standard input, with no
-repository, no includes and an empty environment. Keys are compared with a list of harmless ones; any other key counts
-as dangerous, because git gains new keys with every release (S1, S12).
+A command such as `git status` is read-only unless the repository's configuration names programs for git to run.
 """
 
 from __future__ import annotations
 
-import functools
 import os
-import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.frozen import frozen
-from agentcli.core.processes.own_programs import GIT_ALONE, run_program
-from agentcli.core.processes.programs import find_program
+from agentcli.core.git.run import git_program, run_git
+from agentcli.core.git.settings import Setting, first_dangerous, list_settings
 
 MOST_BYTES = 256 * 1024
 _SECONDS = 1.0
-_SEARCH_PATH = "/usr/bin:/bin:/usr/local/bin:/opt/homebrew/bin"
 _MOST_REMEMBERED = 200
 _MOST_INDEX = 64 * 1024 * 1024
 _MOST_SUBMODULES = 20
 """Maximum submodules checked: each costs a run of git."""
 _SUBMODULE_MODE = b"\0\0\xe0\0"
 """Mode 160000 as stored in the index."""
-
-_PLAIN: dict[str, str] = {
-    "core": (
-        "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol "
-        "safecrlf quotepath abbrev compression loosecompression bigfilethreshold untrackedcache trustctime checkstat "
-        "splitindex commentchar whitespace protecthfs protectntfs packedgitlimit packedgitwindowsize preloadindex "
-        "deltabasecachelimit longpaths sharedrepository warnambiguousrefs fscache hidedotfiles sparsecheckout "
-        "sparsecheckoutcone multipackindex commitgraph maxtreedepth fsync fsyncmethod fsyncobjectfiles"
-    ),
-    "user": "name email signingkey useconfigonly",
-    "author": "name email",
-    "committer": "name email",
-    "commit": "verbose status cleanup gpgsign",
-    "tag": "sort gpgsign forcesignannotated",
-    "gc": (
-        "auto autopacklimit autodetach pruneexpire reflogexpire reflogexpireunreachable writecommitgraph packrefs "
-        "aggressivewindow aggressivedepth bigpackthreshold rerereresolved rerereunresolved worktreepruneexpire "
-        "cruftpacks"
-    ),
-    "pull": "rebase ff",
-    "push": "default followtags autosetupremote recursesubmodules",
-    "fetch": "prune prunetags parallel recursesubmodules fsckobjects output writecommitgraph unpacklimit all",
-    "merge": "ff conflictstyle log stat renames renamelimit directoryrenames verbosity branchdesc defaulttoupstream",
-    "diff": (
-        "renames renamelimit algorithm mnemonicprefix noprefix colormoved context interhunkcontext submodule "
-        "suppressblankempty wserrorhighlight indentheuristic ignoresubmodules relative statgraphwidth statnamewidth "
-        "dirstat wordregex autorefreshindex"
-    ),
-    "status": "short branch showstash showuntrackedfiles submodulesummary aheadbehind relativepaths renames",
-    "log": "date decorate abbrevcommit follow showroot mailmap graphcolors",
-    "color": "ui diff status branch interactive grep showbranch decorate advice push transport remote",
-    "column": "ui branch clean status tag",
-    "branch": "autosetupmerge autosetuprebase sort",
-    "remote": "pushdefault",
-    "rebase": "autosquash autostash stat updaterefs missingcommitscheck abbreviatecommands",
-    "rerere": "enabled autoupdate",
-    "stash": "showpatch showstat showincludeuntracked",
-    "index": "version threads sparse",
-    "pack": "window depth windowmemory threads indexversion packsizelimit compression writebitmaps usesparse",
-    "init": "defaultbranch",
-    "i18n": "commitencoding logoutputencoding",
-    "apply": "whitespace ignorewhitespace",
-    "extensions": "worktreeconfig objectformat compatobjectformat refstorage noop preciousobjects",
-    "receive": "denycurrentbranch denynonfastforwards denydeletes fsckobjects advertisepushoptions",
-    "transfer": "fsckobjects unpacklimit hiderefs",
-    "submodule": "active recurse fetchjobs propagatebranches",
-    "http": "postbuffer version lowspeedlimit lowspeedtime",
-    "lfs": "repositoryformatversion",
-    "gui": "geometry wmstate",
-    "maintenance": "auto strategy",
-    "feature": "manyfiles experimental",
-    "checkout": "defaultremote guess workers",
-    "worktree": "guessremote",
-}
-_NAMED: dict[str, str] = {
-    "branch": "merge rebase description vscode-merge-base gh-merge-base github-pr-owner-number base",
-    "remote": "fetch push tagopt prune prunetags skipdefaultupdate skipfetchall mirror gh-resolved",
-    "submodule": "active branch path ignore fetchrecursesubmodules",
-    "color": "*",
-    "diff": "binary funcname xfuncname wordregex",
-    "gitflow": "*",
-    "lfs": "access locksverify",
-}
-"""Harmless keys with a subsection in between: `branch.main.merge`."""
-_ADDRESSES = frozenset(
-    {("remote", "url"), ("remote", "pushurl"), ("submodule", "url"), ("branch", "remote"), ("branch", "pushremote")}
-)
-_ORDINARY_ADDRESS = re.compile(
-    r"(?:https?|ssh|git|file|git\+ssh|ssh\+git)://[^-\s]\S*|(?!-)[\w.~+-]*@?[\w.-]*\w:(?!:)\S*|[./~][^:\n]*|\w[^:\n]*"
-)
-"""An ordinary remote URL: not `ext::sh -c …` and the like, which name a program, and nothing that looks like an
-option."""
-_BOOLEANS = frozenset({"", "true", "false", "yes", "no", "on", "off", "0", "1"})
-
-Setting = tuple[str, str]
-
-
-def harmless(key: str, value: str) -> bool:
-    """Whether a setting, as git lists it, makes git run no program and read no configuration from elsewhere."""
-    section, _dot, rest = key.partition(".")
-    subsection, dot, name = rest.rpartition(".")
-    if key == "core.fsmonitor":
-        return value.strip().lower() in _BOOLEANS
-    if section == "advice":
-        return True
-    if not dot:
-        return name in _PLAIN.get(section, "").split()
-    if (section, name) in _ADDRESSES:
-        return _ORDINARY_ADDRESS.fullmatch(value) is not None
-    if (section, name) == ("submodule", "update"):
-        return value in ("checkout", "rebase", "merge", "none")
-    allowed = _NAMED.get(section, "").split()
-    return bool(subsection) and (name in allowed or allowed == ["*"])
-
-
-@functools.lru_cache(maxsize=8)
-def git_program(working_dirs: tuple[str, ...]) -> str | None:
-    """The system's git; never one inside a working directory."""
-    search_path = os.pathsep.join((_SEARCH_PATH, os.environ.get("PATH", "")))
-    return find_program("git", search_path, map(Path, working_dirs))
-
-
-def _run(program: str, arguments: Sequence[str], cwd: str, data: bytes, **further: str) -> tuple[int, bytes, bytes]:
-    """Run git with a minimal environment; return its exit code, output and errors. Raises OSError."""
-    environ = {
-        **GIT_ALONE,
-        "HOME": "/dev/null",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_CONFIG_COUNT": "3",
-        "GIT_CONFIG_KEY_0": "safe.directory",
-        "GIT_CONFIG_VALUE_0": "*",
-        "GIT_CONFIG_KEY_1": "core.fsmonitor",
-        "GIT_CONFIG_VALUE_1": "false",
-        "GIT_CONFIG_KEY_2": "core.hooksPath",
-        "GIT_CONFIG_VALUE_2": os.devnull,
-        **further,
-    }
-    done = run_program([program, *arguments], cwd=cwd, environ=environ, seconds=_SECONDS, input=data)
-    return done.code, done.output, done.errors
-
-
-def list_settings(data: bytes, program: str | None) -> tuple[Setting, ...] | None:
-    """The settings in a configuration file's bytes, as git parses them; None if git refuses the file."""
-    try:
-        return None if program is None else _listed_settings(data, program)
-    except OSError:
-        return None
-
-
-@functools.lru_cache(maxsize=64)
-def _listed_settings(data: bytes, program: str) -> tuple[Setting, ...] | None:
-    """List settings, cached. Raises OSError, which is not cached: a busy machine may succeed the next time."""
-    arguments = ("config", "--file", "-", "--no-includes", "-z", "--list")
-    # Without a repository nothing else is read.
-    code, listed, _errors = _run(program, arguments, "/", data, GIT_DIR=os.devnull)
-    if code != 0:
-        return None
-    found = []
-    for entry in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]:
-        key, _newline, value = entry.partition("\n")
-        found.append((key, value))
-    return tuple(found)
-
-
-def first_dangerous(data: bytes, program: str | None, accepted: Iterable[Setting] = ()) -> str | None:
-    """The first key in a configuration that is not harmless and not among `accepted`; None if there is none."""
-    settings = list_settings(data, program)
-    if settings is None:
-        return "a line that git cannot read"
-    known = set(accepted)
-    return next((key for key, value in settings if not harmless(key, value) and (key, value) not in known), None)
-
 
 # ------------------------------------------------------------------------------------------------ one repository
 
@@ -263,12 +104,14 @@ def _submodule_objection(
     if _SUBMODULE_MODE not in data and b"link" not in data:
         return None
     try:
-        code, listed, _errors = _run(program, ("ls-files", "--stage", "-z"), str(top), b"")
+        done = run_git(program, ("ls-files", "--stage", "-z"), top, _SECONDS)
     except OSError:
-        code, listed = 1, b""
-    if code != 0:
+        done = None
+    if done is None or done.code != 0:
         return "its submodules cannot be listed"
-    names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed.split(b"\0") if entry.startswith(b"160000 ")]
+    names = [
+        os.fsdecode(entry.partition(b"\t")[2]) for entry in done.output.split(b"\0") if entry.startswith(b"160000 ")
+    ]
     left[0] -= len(names)
     if left[0] < 0:
         return "it has too many submodules to check"
@@ -289,12 +132,12 @@ def _submodule_objection(
 def _git_dir_in_use(folder: Path, program: str) -> Path | str | None:
     """The git directory that git uses in a folder; None: no repository; a text: why it is unknown."""
     try:
-        code, output, errors = _run(program, ("rev-parse", "--absolute-git-dir"), str(folder), b"")
+        done = run_git(program, ("rev-parse", "--absolute-git-dir"), folder, _SECONDS)
     except OSError:
         return "the repository that git would use is unknown"
-    if code == 0:
-        return Path(os.path.realpath(os.fsdecode(output.removesuffix(b"\n"))))
-    return None if b"not a git repository" in errors else "git does not accept it as a repository"
+    if done.code == 0:
+        return Path(os.path.realpath(os.fsdecode(done.output.removesuffix(b"\n"))))
+    return None if b"not a git repository" in done.errors else "git does not accept it as a repository"
 
 
 def pointed_at(dot_git: Path) -> Path | None:

@@ -12,7 +12,9 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agentcli.permissions.git.config import git_program, list_settings, pointed_at, read_regular, signature
+from agentcli.core.git.run import git_program
+from agentcli.core.git.settings import list_settings
+from agentcli.permissions.git.config import pointed_at, read_regular, signature
 
 CONTROL_NAMES = frozenset(
     {"HEAD", "config", "config.worktree", "commondir", "gitdir", "objects", "refs", "packed-refs", "hooks", "info"}

@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 
 from agentcli.core.files.bounded_read import Unread, read_bounded
+from agentcli.core.git.run import git_program
 from agentcli.core.processes.own_programs import run_program
-from agentcli.permissions.git.config import git_program, pointed_at, read_regular
+from agentcli.permissions.git.config import pointed_at, read_regular
 from agentcli.permissions.git.obeyed_files import is_repository
 
 _MOST_BYTES = 2_000_000

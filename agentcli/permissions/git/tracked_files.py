@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from agentcli.core.files.bounded_read import read_start
-from agentcli.core.processes.own_programs import run_program
+from agentcli.core.git.run import git_settings, run_git
 from agentcli.core.processes.programs import find_program
 from agentcli.permissions.denied_files import name_glob
 
@@ -25,33 +25,6 @@ _SECONDS = 1.0
 _MOST_NAMES = 200
 _MOST_REFS = 2_000
 _MOST_KEPT = 16
-_NEUTRAL_SETTINGS = (
-    "core.fsmonitor=false",
-    "core.hooksPath=/dev/null",
-    "core.untrackedCache=false",
-    "core.quotePath=false",
-    "log.showSignature=false",
-    "log.showRoot=true",
-    "protocol.allow=never",
-    "submodule.recurse=false",
-    "diff.ignoreSubmodules=all",
-    "diff.renames=false",
-    "safe.directory=*",
-    "safe.bareRepository=explicit",
-)
-_NEUTRAL_ENVIRON = {
-    "PATH": "/usr/bin:/bin",
-    "HOME": "/nonexistent",
-    "LC_ALL": "C.UTF-8",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_ALLOW_PROTOCOL": "",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_PAGER": "cat",
-}
 _HISTORY = ("log", "--all", "--reflog", "--full-history", "-m", "--no-renames", "--no-ext-diff", "--no-textconv",
             "--no-show-signature", "--format=", "--name-only", "-z")  # fmt: skip
 
@@ -120,10 +93,10 @@ def has_tracked_files(
 
 def run_neutral_git(git: str, arguments: Sequence[str], folder: str, seconds: float) -> list[str] | None:
     """Run git without obeying the repository; return the NUL-separated names it prints, or None if it fails."""
-    settings = [word for setting in _NEUTRAL_SETTINGS for word in ("-c", setting)]
     try:
-        command = [git, "--no-pager", *settings, *arguments]
-        done = run_program(command, cwd=folder, environ=_NEUTRAL_ENVIRON, seconds=max(seconds, 0.0))
+        # Only a comparison with the work tree runs filters.
+        settings = git_settings(git, folder) if arguments[0] == "diff" else ()
+        done = run_git(git, arguments, folder, max(seconds, 0.0), settings=settings)
     except (OSError, ValueError):
         return None
     return [os.fsdecode(name) for name in done.output.split(b"\0") if name] if done.code == 0 else None

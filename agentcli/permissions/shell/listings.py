@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from agentcli.permissions.git.config import git_program
+from agentcli.core.git.run import git_program
 from agentcli.permissions.git.tracked_files import run_neutral_git
 from agentcli.permissions.paths import expanded_pattern
 from agentcli.permissions.shell.listers import FindCommand, Words, plain_search, read_search

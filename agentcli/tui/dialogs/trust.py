@@ -46,7 +46,7 @@ class TrustDialog(Dialog[Verdict | None]):
         said = f"{files} changed since you trusted it" if state.known else f"It brings {files}"
         risk = "Such files can make agentcli run programs, or let them run without asking."
         lines += wrap([(f"{said}. {risk}", palette.text)], width)
-        for mark, (title, rows) in zip("$@=", effects_of(state).titled(), strict=True):
+        for mark, (title, rows) in zip("$@=$", effects_of(state).titled(), strict=True):
             lines += [BLANK, *wrap([(title, palette.warning)], width)] if rows else []
             for text, name in rows:
                 lines += paragraph(text, width, palette.code, mark=[(f"  {mark} ", palette.accent)])

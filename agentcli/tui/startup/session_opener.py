@@ -106,6 +106,7 @@ class SessionOpener:
         state = await asyncio.to_thread(store.state, self._app.preferences.cwd)
         if not state.needs_answer:
             return True
+        state = await asyncio.to_thread(store.state_for_review, self._app.preferences.cwd)
         dialog = TrustDialog(state)
         dialog.typed = lambda: self._app.chat.prompt.last_typed
         answer = await self._app.ask_on_screen(dialog)

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.core.files.file_notices import NoticePool
+from agentcli.core.git.run import git_program
 from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.processes.launch import Launch, Launcher, SandboxFinding, SpareLaunch
-from agentcli.permissions.git.config import git_program, read_regular
+from agentcli.permissions.git.config import read_regular
 from agentcli.permissions.paths import Resolved
 from agentcli.permissions.sandbox import temp_folder
 from agentcli.permissions.sandbox.caches import CacheFolders

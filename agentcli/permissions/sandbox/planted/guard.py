@@ -15,9 +15,10 @@ from pathlib import Path
 
 from agentcli.core.files.file_notices import FileNotices, NoticePool
 from agentcli.core.frozen import frozen
+from agentcli.core.git.settings import first_dangerous, list_settings
 from agentcli.core.processes.launch import SandboxFinding
 from agentcli.core.text.plaintext import plain_line
-from agentcli.permissions.git.config import first_dangerous, list_settings, pointed_at, points_back, read_regular
+from agentcli.permissions.git.config import pointed_at, points_back, read_regular
 from agentcli.permissions.git.obeyed_files import CONTROL_NAMES, completes_repository
 from agentcli.permissions.sandbox.planted.inventory import (
     CONTROLS,

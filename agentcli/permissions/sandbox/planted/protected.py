@@ -17,8 +17,10 @@ from pathlib import Path
 from agentcli.core.files.bounded_read import read_start
 from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
+from agentcli.core.git.run import git_program
+from agentcli.core.git.settings import list_settings
 from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.permissions.git.config import git_program, list_settings, pointed_at, read_regular
+from agentcli.permissions.git.config import pointed_at, read_regular
 from agentcli.permissions.git.obeyed_files import hooks_folders, possible_dot_gits
 from agentcli.permissions.git.subcommand import subcommand_index
 from agentcli.permissions.protected_names import FIXED_FILES, FIXED_FOLDERS, OBEYED_AT_THE_TOP

@@ -1,0 +1,1 @@
+"""Git as agentcli runs it for itself."""
