@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from agentcli.core.abort import AbortController
+from agentcli.core.processes.installation import installation_paths
 from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.permissions.sandbox.linux.probe import Ability, probe
 from agentcli.permissions.sandbox.plan import SandboxRules
@@ -79,6 +80,7 @@ class Box:
             home=self.home,
             own_folders=(self.home / ".config" / "agentcli",),
             cache_dir=self.caches / "sandbox",
+            installation=installation_paths(),
         )
         return replace(rules, **self.changes)
 

@@ -311,7 +311,7 @@ async def test_without_network_the_sockets_of_programs_outside_cannot_be_reached
             assert "Error" in await closed.text(_connect(name))
             assert not (await box.run(_connect(name))).is_error, "the test itself works"
     own = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('own'); s.listen(); socket.socket(1).connect('own')"
-    assert not (await closed.run(f'{sys.executable} -c "{own}"')).is_error, "its own sockets work"
+    assert not (await closed.run(f'{shlex.quote(sys.executable)} -c "{own}"')).is_error, "its own sockets work"
 
 
 async def test_without_network_abstract_sockets_and_servers_cannot_be_reached(box: Box) -> None:
