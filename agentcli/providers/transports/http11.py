@@ -1,7 +1,8 @@
 """HTTP/1.1 requests with streamed responses, on asyncio and h11: for addresses that are reached without a proxy.
 
-It buys a fast headless start: from the start of `agentcli -p` to its request took 252 ms with it and 368 ms with
-httpx2 (processor time 274 and 391 ms; medians of twelve runs in turn), because importing httpx2 takes 100 ms.
+It buys a fast headless start: from the start of `agentcli -p` to its request took 255 ms with it and 350 ms with
+httpx2 (processor time of the run 250 and 370 ms; the best of twelve runs in turn), because importing httpx2 takes
+100 ms.
 Unsupported features are left to httpx2: proxies, redirects, user names in addresses (see `reaches`).
 """
 
