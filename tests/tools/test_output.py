@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from agentcli.core.text.plaintext import continued_output, plain_text
 from agentcli.core.text.terminal_colours import ColourSpan
 from agentcli.tools.shell import output as output_module
 from agentcli.tools.shell.output import CollectedOutput
+from agentcli.tools.shell.output_colours import MAX_BYTES, OutputColours
 
 pytestmark = pytest.mark.anyio
 
@@ -141,6 +143,22 @@ async def test_colours_are_kept_beside_the_text_at_both_ends_of_long_output() ->
     assert {part.strip("x") for part, look in found if look == "blue"} == {""}
     assert text.endswith("grün: last end")
     assert "\x1b" not in text
+
+
+async def test_a_flood_of_colour_sequences_takes_bounded_memory_and_no_time_of_the_event_loop() -> None:
+    output, colours = CollectedOutput(None, ""), OutputColours(15_000)
+    piece = b"\x1b[31m\x1b[32m" * 800 + b"x\n"
+    for _piece in range(200):
+        await output.add(piece)
+        colours.add(piece, "x\n")
+    assert colours.kept_bytes <= 2 * MAX_BYTES
+    threads: list[threading.Thread] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OutputColours, "spans", lambda _self: threads.append(threading.current_thread()) or [])
+        await output.finish()
+        output.colours()
+    assert len(threads) == 1
+    assert threads[0] is not threading.main_thread()
 
 
 async def test_live_output_has_its_colours_also_where_a_row_is_written_again() -> None:

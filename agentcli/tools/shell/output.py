@@ -130,6 +130,7 @@ class CollectedOutput:
         self._screen = LatestRows()
         self._whole = HeadAndTail()
         self._colours = OutputColours(_HALF)
+        self._spans: list[ColourSpan] = []
         self._unread = HeadAndTail()
         self._skipped = _SkippedBytes()
         self._pending: list[str] = []
@@ -212,6 +213,8 @@ class CollectedOutput:
         line, self._line = self._line, b""
         self._take(self._plain(line), line)
         self._take(self._stripper.feed(self._decoder.decode(b"", final=True)) + self._stripper.finish(), b"")
+        if self._colours.kept_bytes:
+            self._spans = await in_thread(self._colours.spans)
         if self._whole.overflowed:
             await self._flush()
 
@@ -254,7 +257,7 @@ class CollectedOutput:
 
     def colours(self) -> list[ColourSpan]:
         """Colours of `text()`. Call after `finish`."""
-        return [] if self._is_binary else self._whole.placed(self._colours.spans(), self._where())
+        return [] if self._is_binary else self._whole.placed(self._spans, self._where())
 
     async def take_unread(self) -> str:
         """Head and tail of the output since the last call; the file has all of it."""
