@@ -157,9 +157,9 @@ class BlockFinished(Event):
     index: int
     block: Block
     duration_ms: int | None = None
+    """From its start to its end; None if not measured."""
     observed: Json | None = None
     """For a call: its input with derived fields such as absolute paths, for other programs. Not recorded."""
-    """From its start to its end; None if not measured."""
 
 
 @frozen(kw_only=True)
