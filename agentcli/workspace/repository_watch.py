@@ -96,8 +96,8 @@ class RepositoryWatch:
         """By folder, the index entries that the submission changed."""
         found = {}
         for root, files in self._staged.items():
-            if files:
-                one = self._before[root]
+            # Without a state the repository is gone, or the folder has no snapshots any more.
+            if files and (one := self._before.get(root)) is not None:
                 found[root] = StagedChanges(one.index, one.head or "", dict(files))
         return found
 

@@ -126,3 +126,16 @@ async def test_a_link_in_place_of_the_index_is_not_followed(tmp_path: Path, proj
         content = elsewhere.read_bytes()
         await said(engine, "/undo")
         assert elsewhere.read_bytes() == content
+
+
+async def test_a_repository_that_goes_away_after_something_was_staged_does_not_end_the_session(
+    tmp_path: Path, project: Path
+) -> None:
+    calls = [bash("git mv a.txt moved.txt"), bash("rm -rf .git"), bash("echo x > new.txt")]
+    async with engine_on(tmp_path, *calls, "Done.") as engine:
+        events = await collect(engine.submit("tidy up"))
+        assert isinstance(events[-1], ev.Result)
+        assert not events[-1].is_error
+        await said(engine, "/undo")
+    assert (project / "a.txt").exists()
+    assert not (project / "new.txt").exists()
