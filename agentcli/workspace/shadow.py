@@ -67,6 +67,7 @@ class Shadow:
         self._was_reset = False
         self._modes: dict[str, int] = {}
         self._limits = CopyLimits(listing.LARGE_TOGETHER)
+        self._amending = asyncio.Lock()
         self._named: set[str] = set()
         """Ignored files in the index because a call named them; from then on git lists their changes."""
 
@@ -325,19 +326,23 @@ class Shadow:
         found: dict[str, TreeEntry] = {}
         for start in range(0, len(paths), _MOST_PATHSPECS):
             part = paths[start : start + _MOST_PATHSPECS]
-            found |= tree_entries(await self._run("ls-tree", "-z", "--full-tree", tree, "--", *part))
+            # Not `_run`, as in `patch`.
+            rows = await self._git.run("ls-tree", "-z", "--full-tree", tree, "--", *part, seconds=_USUAL_SECONDS)
+            found |= tree_entries(rows)
         return found
 
     async def with_entries(self, tree: str, entries: Mapping[str, TreeEntry]) -> str:
         """A copy of a tree with these entries; absent ones are removed."""
         index = self.place / f"{self._git.index.name}.amended"
         git = replace(self._git, folder=self._git.work_tree, index=index)
-        try:
-            await git.run("read-tree", tree, seconds=_USUAL_SECONDS)
-            await git.run("update-index", "-z", "--index-info", input=_index_rows(entries), seconds=_USUAL_SECONDS)
-            return (await git.run("write-tree", seconds=_USUAL_SECONDS)).decode().strip()
-        finally:
-            await in_thread(lambda: index.unlink(missing_ok=True))
+        # Comparisons in the background make trees beside the snapshots, with this one index.
+        async with self._amending:
+            try:
+                await git.run("read-tree", tree, seconds=_USUAL_SECONDS)
+                await git.run("update-index", "-z", "--index-info", input=_index_rows(entries), seconds=_USUAL_SECONDS)
+                return (await git.run("write-tree", seconds=_USUAL_SECONDS)).decode().strip()
+            finally:
+                await in_thread(lambda: index.unlink(missing_ok=True))
 
     async def index_entries(self, content: bytes) -> dict[str, tuple[TreeEntry, ...]]:
         """The entries below the folder in an index file of the user's own repository; several for a conflict."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import zlib
 from pathlib import Path
@@ -44,6 +45,30 @@ async def trees(tmp_path: Path) -> tuple[Shadow, str, str]:
     (root / "made" / "in").mkdir(parents=True)
     (root / "made" / "in" / "here").write_text("")
     return shadow, before, (await shadow.take(60)).tree
+
+
+async def test_trees_that_are_made_at_the_same_time_do_not_mix(trees: tuple[Shadow, str, str]) -> None:
+    shadow, before, after = trees
+    wanted = [await shadow.entries(tree, [path]) for tree in (before, after) for path in PATHS]
+    wanted = [entries for entries in wanted if entries]
+    made = await asyncio.gather(*map(shadow.tree_of, wanted))
+    assert [await shadow.entries(tree, PATHS) for tree in made] == wanted
+
+
+async def test_reading_a_tree_leaves_the_lock_of_a_running_snapshot(
+    trees: tuple[Shadow, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shadow, before, _after = trees
+    monkeypatch.setattr(shadow_module, "_without_git", _never)
+    lock = shadow.place / "index.1.lock"
+    lock.touch()
+    assert await shadow.entries(before, ["a"])
+    await shadow.patch(EMPTY_TREE, before, 1000)
+    assert lock.exists()
+
+
+async def _never(_read: object) -> None:
+    """Let git read everything."""
 
 
 async def read_all(shadow: Shadow, before: str, after: str) -> list[object]:
