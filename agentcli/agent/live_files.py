@@ -17,7 +17,7 @@ from agentcli.agent.engine_setup import Configuration, EngineSetup, Inactive
 from agentcli.agent.ports import Hooks
 from agentcli.agent.profile import ModelSettings
 from agentcli.core import events as ev
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.tools.base import ToolContext
@@ -66,6 +66,7 @@ class LiveFiles:
         self._watch: ConfigWatch | None = None
         """Set while changes are waited for."""
         self._reloading = asyncio.Lock()
+        self._refreshing: set[asyncio.Task[None]] = set()
         self._changed: frozenset[str] = frozenset()
         """Names of changed settings that no front end knows yet."""
         self._reported_problems: set[str] = set()
@@ -114,6 +115,13 @@ class LiveFiles:
         configuration = self._setup.configuration
         if configuration is None:
             return
+        # A cancelled caller must not lose what was read: unchanged files are not read again.
+        work = start_task(self._refresh_settings(configuration, announce=announce, force=force))
+        self._refreshing.add(work)
+        work.add_done_callback(self._refreshing.discard)
+        await asyncio.shield(work)
+
+    async def _refresh_settings(self, configuration: Configuration, *, announce: bool, force: bool) -> None:
         async with self._reloading:
             if force or (not self._state.is_answering and configuration.is_stale()):
                 notices = await self._reload(configuration)
@@ -204,6 +212,7 @@ class LiveFiles:
             self._watch.wake()
 
     async def aclose(self) -> None:
+        await cancel_and_wait(list(self._refreshing))
         if self._watch is not None:
             await self._watch.aclose()
 

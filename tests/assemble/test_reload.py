@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentcli.agent.engine_setup import Reloaded
+from agentcli.assemble.reload import SessionConfiguration
 from agentcli.commands.config import with_inactive
 from agentcli.commands.run import run_command
 from agentcli.config.schema import KEYS
 from agentcli.config.trust import TrustStore
 from agentcli.core import events as ev
+from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json
 from tests.support.assembled import Assembled
 from tests.support.fakes import collect, only, result_of
@@ -160,6 +165,29 @@ async def test_settings_do_not_change_while_a_prompt_is_answered(home: Home) -> 
         assert home.log.read_text() == "x", "the prompt goes on with the hooks that it began with"
         await a.run()
         assert home.log.read_text() == "xran\n"
+
+
+async def test_changes_that_were_being_read_when_a_prompt_was_stopped_apply_to_the_next_one(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, released, read = threading.Event(), threading.Event(), SessionConfiguration.read
+
+    def read_slowly(configuration: SessionConfiguration) -> Reloaded:
+        begun.set()
+        released.wait(20)
+        return read(configuration)
+
+    async with home.session("One.", bash(), "Two.") as a:
+        await a.run()
+        write(home.own, hook(f"echo ran >> {home.log}"))
+        monkeypatch.setattr(SessionConfiguration, "read", read_slowly)
+        stopped = asyncio.ensure_future(a.run())
+        await asyncio.to_thread(begun.wait, 20)
+        a.engine.abort(AbortReason.USER_CANCEL)
+        released.set()
+        await stopped
+        await a.run()
+        assert home.log.read_text() == "ran\n"
 
 
 async def test_files_that_do_not_change_are_not_read_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
