@@ -10,9 +10,11 @@ from agentcli.agent.cache.fingerprint import Front
 from agentcli.agent.updates.skills import had_skill_tool
 from agentcli.assemble.environment import Environment
 from agentcli.config.trust import trust_root
+from agentcli.core.files.real_path import real_path
 from agentcli.core.messages import Message
 from agentcli.definitions.folders import DefinitionPlaces
 from agentcli.definitions.library import Library
+from agentcli.permissions.sandbox.secrets import EMPTY, UNREADABLE
 from agentcli.tools.skill import NAME as SKILL
 
 
@@ -42,8 +44,10 @@ class SessionSkills:
         return self._known[1]
 
     def roots(self) -> tuple[Path, ...]:
-        """The folders of skills that exist, for the sandbox."""
-        return tuple(folder.path for folder in self.library.places.folders("skills") if folder.path.is_dir())
+        """The user's folders of skills that exist, for the sandbox. Commands can read those of a project anyway, unless
+        they are links, and those are not followed."""
+        folders = self.library.places.folders("skills")
+        return tuple(one.path for one in folders if one.scope != "project" and one.path.is_dir())
 
     def _find_folders(self) -> Iterator[Path]:
         root = os.path.realpath(trust_root(self.library.places.cwd))
@@ -72,4 +76,5 @@ def definition_places(env: Environment) -> DefinitionPlaces:
         home=env.home if uses_user else None,
         trusted=uses_project and (options.trust or state.usable),
         trusted_digests=None if options.trust else state.digests(),
+        masked=() if env.home is None else tuple(f"{real_path(env.home)}/{name}" for name in (*UNREADABLE, *EMPTY)),
     )

@@ -39,6 +39,8 @@ class DefinitionPlaces:
     """Whether the project's own definitions are used."""
     trusted_digests: Mapping[str, str] | None = None
     """Hashes of trusted contents by absolute path; None: any content counts, as with --trust."""
+    masked: tuple[str, ...] = ()
+    """Places of credentials, to which no link of the project may lead."""
 
     def folders(self, kind: Kind) -> tuple[DefinitionFolder, ...]:
         return self.of_all_kinds()[kind]

@@ -14,6 +14,7 @@ from typing import Any
 
 from agentcli.config.trust import content_digest, trust_root
 from agentcli.core.files.bounded_read import Unread, read_bounded
+from agentcli.core.files.real_path import is_below, real_path
 from agentcli.core.frozen import frozen
 from agentcli.definitions.files import (
     AgentFile,
@@ -158,13 +159,16 @@ class Library:
 
     def _is_inside(self, path: str) -> bool:
         self._root = self._root or trust_root(self._places.cwd)
-        return Path(os.path.realpath(path)).is_relative_to(self._root)
+        real = real_path(path)
+        return is_below(real, (str(self._root),)) and not is_below(real, self._places.masked)
 
     def _one(self, kind: Kind, folder: DefinitionFolder, path: str, stamp: _Stamp) -> _Read:
         below = path.removeprefix(f"{folder.path}/")
         label = f"{folder.label}/{below}"
         if folder.scope == "project" and not self._is_inside(path):
-            problem = DefinitionProblem(kind, label, 1, "Not read: it is a link to a file outside the project.")
+            problem = DefinitionProblem(
+                kind, label, 1, "Not read: it is a link to a file outside the project or to credentials."
+            )
             return _Read(stamp, None, (problem,))
         data = read_bounded(path, LARGEST_FILE)
         if isinstance(data, Unread):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
+from agentcli.permissions.sandbox.linux.probe import probe
 from tests.e2e.program import Program
 from tests.support.scripts import call, reply, say
 from tests.support.server import LoopbackServer
@@ -38,3 +40,40 @@ async def test_no_tool_shows_credentials_unasked_in_a_session_in_the_home_folder
     assert "id_rsa:1" not in sent
     assert "the-key is elsewhere" in sent
     assert not (program.home / ".ssh" / "authorized_keys").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "folder"),
+    [
+        ("work", ".agentcli/skills"),
+        ("work", ".agents/skills"),
+        ("work", ".agentcli/commands"),
+        ("home", ".agentcli/skills"),
+        ("home", ".agentcli/commands"),
+    ],
+)
+async def test_a_definition_folder_that_links_to_credentials_opens_nothing(
+    program: Program, place: str, folder: str
+) -> None:
+    if not (ability := probe(os.environ, (), None)).works:
+        pytest.skip(f"no sandbox here: {ability.problem}")
+    keys = program.home / ".ssh"
+    (keys / "inner").mkdir(parents=True)
+    for name in ("id_rsa", "notes.md", "inner/SKILL.md"):
+        (keys / name).write_text(f"---\nname: planted\ndescription: {SECRET}\n---\n{SECRET}\n", encoding="utf-8")
+    program.work = program.home if place == "home" else program.work
+    link = program.work / folder
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(keys)
+    code = 'from pathlib import Path; print((Path.home() / (".s" + "sh") / "id_rsa").read_text())'
+    calls = [
+        call("Bash", command=f"python3 -c '{code}'", description="Look"),
+        call("Read", file_path=f"{folder}/id_rsa"),
+        call("Read", file_path=f"{folder}/inner/SKILL.md"),
+    ]
+    async with LoopbackServer(*(reply(each) for each in calls), reply(say("done"))) as server:
+        program.talk_to(server.url)
+        await program.run("-p", "look", "--trust", "--allowedTools", "Bash", "--sandbox", "on")
+        sent = json.dumps(server.requests[-1].body)
+    assert SECRET not in sent
+    assert "is kept from commands" in sent, "the command has run"

@@ -152,9 +152,10 @@ def _find_existing(rules: SandboxRules, resolved: Resolved) -> _Found:
         present = _present(str(rules.home))
         refused += tuple((text, resolved[text]) for place, text in present if place < len(UNREADABLE))
         emptied = tuple((text, resolved[text]) for place, text in present if place >= len(UNREADABLE))
-    return _Found(
-        refused, emptied, existing(rules.denied_files()), existing(rules.readable), existing(rules.allow_read)
-    )
+    own = [resolved[str(folder)] for folder in rules.own_folders]
+    # A link may lead to another masked path, which stays masked.
+    readable = tuple(one for one in existing(rules.readable) if is_below(one[1], own))
+    return _Found(refused, emptied, existing(rules.denied_files()), readable, existing(rules.allow_read))
 
 
 @functools.lru_cache(maxsize=8)
