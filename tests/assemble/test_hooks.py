@@ -174,7 +174,7 @@ async def test_a_command_gets_the_project_but_no_keys(project: Path) -> None:
     assert (project / "folder").read_text().strip() == str(project)
     assert (project / "dirs").read_text().strip() == f"{project} {project}"
     data = json.loads((project / "input").read_text())
-    assert data["tool_input"] == {"command": "true"}
+    assert data["tool_input"] == {"command": "true", "cwd": str(project / "below")}
     assert data["cwd"] == str(project / "below")
     assert Path(data["transcript_path"]).name == f"{data['session_id']}.jsonl"
 

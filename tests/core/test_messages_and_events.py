@@ -108,6 +108,7 @@ _BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "bool": st.booleans(),
     "float": st.floats(0, 9),
     "Json": objects,
+    "Json | None": st.none() | objects,
     "Any": plain_json,
     "list[str]": st.lists(words, max_size=2),
     "list[int]": st.lists(st.integers(0, 9), max_size=2),
