@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from agentcli.core.abort import AbortSignal
+from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
@@ -70,7 +71,7 @@ class Skill(BuiltinTool):
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         name = _name(input)
         if name.startswith(SEARCH):
-            found = self._skills.search(name.removeprefix(SEARCH))
+            found = await in_thread(self._skills.search, name.removeprefix(SEARCH))
             lines = [f"- {each}: {plain_line(description, 300)}" for each, description in found]
             yield Output("\n".join(lines) or "No skill matches.", summary=counted(len(found), "skill"))
             return

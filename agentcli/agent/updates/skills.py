@@ -124,7 +124,7 @@ class SkillListing(Attachments):
             await in_thread(lookup.work)
         if self._reading is not None and not self._reading.done():
             await asyncio.shield(self._reading)
-        message = self._news(self._shown(state.messages))
+        message = await self._news(self._shown(state.messages))
         if self._refreshes:
             self._reading = None
             self._timer = asyncio.get_running_loop().call_later(READ_AGAIN_SECONDS, self._read_again)
@@ -133,14 +133,14 @@ class SkillListing(Attachments):
     def _read_again(self) -> None:
         self._reading = asyncio.get_running_loop().run_in_executor(None, self._library.refresh)
 
-    def _news(self, shown: Sequence[Message]) -> Message | None:
+    async def _news(self, shown: Sequence[Message]) -> Message | None:
         known = self._announced.of(shown)
         announced = known.announced
         now = {name: skill for name, skill in self._skills.all().items() if not self._denied(name)}
         due = [skill for name, skill in now.items() if _is_news(skill, announced.get(name), name in known.used)]
         others: list[str] = []
         if len(now) > MAX_ALL_LISTED and self._has_tool:
-            fitting = self._fitting(now, known.query)
+            fitting = await self._fitting(now, known.query)
             # A skill that came later is listed in any case.
             begun = bool(announced or known.others)
             kept = {*fitting, *announced, *(() if not begun else now.keys() - known.others)}
@@ -171,11 +171,12 @@ class SkillListing(Attachments):
             return _HEADING
         return _CHANGED if any(skill.name in announced for skill in due) else _MORE
 
-    def _fitting(self, skills: Mapping[str, SkillFile], query: str) -> list[str]:
-        """The skills that fit the query best. Ranked again only if it has changed."""
+    async def _fitting(self, skills: Mapping[str, SkillFile], query: str) -> list[str]:
+        """The skills that fit the query best. Ranked again only if it has changed; hundreds take tens of
+        milliseconds."""
         key = (query, self._library.version)
         if self._ranked[0] != key:
-            self._ranked = (key, relevant(query, skills)[:MAX_RELEVANT])
+            self._ranked = (key, (await in_thread(relevant, query, skills))[:MAX_RELEVANT])
         return self._ranked[1]
 
     def _lines(self, skills: Sequence[SkillFile], unlisted: int = 0) -> list[str]:

@@ -38,7 +38,7 @@ def words_of(text: str) -> list[str]:
 
 def rank(query: str, documents: Sequence[RankedDocument]) -> list[str]:
     """Names of the matching documents, best first. One whose name equals the query comes first."""
-    wanted = set(words_of(query))
+    wanted = sorted(set(words_of(query)))
     counts = {document.name: _counted(document) for document in documents}
     if not counts:
         return []
@@ -51,7 +51,7 @@ def rank(query: str, documents: Sequence[RankedDocument]) -> list[str]:
         score = sum(
             math.log(1 + (len(counts) - frequency[word] + 0.5) / (frequency[word] + 0.5))
             * (found[word] * (_SATURATION + 1) / (found[word] + longer))
-            for word in sorted(wanted)
+            for word in wanted
             if word in found
         )
         if _names(query, name):
