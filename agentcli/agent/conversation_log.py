@@ -100,6 +100,8 @@ class ConversationLog:
         and its result at once.
         """
         match event:
+            case ev.UsageReported():
+                return True
             case ev.BlockFinished(block=block):
                 return isinstance(block, ToolUseBlock)
             case ev.MessageAppended(message=message):

@@ -140,6 +140,18 @@ class Usage:
         return wire
 
 
+def usage_row(usage: Usage, cost_usd: float | None) -> dict[str, Any]:
+    """A row of `modelUsage` in results and session files, with the key names that scripts already read elsewhere."""
+    return {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "cacheReadInputTokens": usage.cache_read_input_tokens,
+        "cacheCreationInputTokens": usage.cache_creation_input_tokens,
+        "webSearchRequests": usage.web_search_requests,
+        "costUSD": cost_usd,
+    }
+
+
 def _consulted(iterations: object) -> tuple[tuple[str, Usage], ...]:
     """The value of `Usage.consulted` from the iterations of a response, which may have iterations themselves."""
     if not isinstance(iterations, list):

@@ -20,6 +20,7 @@ version, isSidechain, message). A message of several blocks is several lines. Ty
     directory        new directory of the model's shell commands (`path`)
     background       a background command began or ended (`taskId`, `command`, `status`, `summary`)
     shown            an event that belongs to no message, shown again when the session is resumed (`event`)
+    usage            usage and cost of one request, also of a sub-agent or for a summary (`modelUsage`)
     submission-end   a Result: its outcome, cost, usage per model, number of messages in the log
     resume           another process continues from here; what is open above stays unfinished
     system-context   a new system context

@@ -100,7 +100,7 @@ class LoadedSession:
     last_reply_at: str = ""
     """Timestamp of the last reply with a usage; "" if unknown."""
     spent: list[Json] = field(default_factory=list)
-    """Usage per model of each process that worked on it, from its last `submission-end`."""
+    """Usage per model of each process that worked on it: from its last `submission-end` and from later requests."""
     leaf: str | None = None
     """Id of the line that becomes the parent of the next one."""
     format: int = FORMAT
@@ -263,6 +263,7 @@ class RecordReader:
             "background": self._take_background,
             "seen": self._take_seen,
             "shown": self._take_shown,
+            "usage": self._take_usage,
             "submission-end": self._take_submission_end,
             "resume": self._take_resume,
             "gap": self._take_gap,
@@ -342,10 +343,13 @@ class RecordReader:
     def _take_title(self, record: Json) -> None:
         self.session.title = str(record["customTitle"])
 
+    def _take_usage(self, record: Json) -> None:
+        self.session.spent.append(dict(record["modelUsage"]))
+
     def _take_submission_end(self, record: Json) -> None:
         self._history.end_submission(record)
         if isinstance(used := record.get("modelUsage"), dict):
-            # Each record contains the totals since the start of its process.
+            # It contains the totals since the start of its process, with all requests recorded so far.
             self.session.spent[self._spent_before :] = [used]
 
     def _take_redaction(self, record: Json) -> None:

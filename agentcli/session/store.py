@@ -23,6 +23,7 @@ from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, is_thinking
 from agentcli.core.text.plaintext import plain_line
+from agentcli.core.usage import usage_row
 from agentcli.session.base import CallState, SessionContext, Store
 from agentcli.session.errors import SessionExists, SessionTooNew
 from agentcli.session.history import AGENT_FRAME, SHOWN_ONLY, end_fields, event_record, result_fields
@@ -47,6 +48,7 @@ _RECORDED = (
     ev.DirectoryChanged,
     ev.BackgroundChanged,
     ev.ContextPinned,
+    ev.UsageReported,
     ev.Result,
 )
 
@@ -181,6 +183,8 @@ class SessionStore(Store):
         return self._journal.problem
 
     def record(self, event: ev.Event) -> None:
+        if isinstance(event, ev.HookFinished) and not event.is_notable:
+            return
         if isinstance(event, _RECORDED):
             self.write_due()
             self._record(event)
@@ -201,12 +205,10 @@ class SessionStore(Store):
             self._write_opening()
 
     def _record(self, event: ev.Event) -> None:
-        if isinstance(event, ev.HookFinished) and not event.is_notable:
-            return
         if event.agent == ev.USER_AGENT or isinstance(event, AGENT_FRAME if event.agent else SHOWN_ONLY):
             self._record_shown(event)
             return
-        if event.agent:
+        if event.agent and not isinstance(event, ev.UsageReported):
             return
         self._journal.retry_if_due(self._after_loss)
         match event:
@@ -230,6 +232,8 @@ class SessionStore(Store):
                 self._write("background", {"taskId": event.task_id, **task})
             case ev.ContextPinned():
                 self._write("pin", {"items": event.items})
+            case ev.UsageReported():
+                self._write("usage", {"modelUsage": {event.model: usage_row(event.usage, event.cost_usd)}})
             case ev.Result():
                 self._record_submission_end(event)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from agentcli.core import events as ev
 from agentcli.core.text.format import money
 from agentcli.core.usage import Totals, Usage
 from agentcli.providers.models.catalog import Catalog
+from agentcli.session.load import load_session
 from tests.support.fakes import collect, result_of
-from tests.support.scripts import provider_on, reply, say, transport_for
+from tests.support.scripts import call, provider_on, reply, say, transport_for
 
 pytestmark = pytest.mark.anyio
 
@@ -55,6 +57,20 @@ async def test_each_process_that_worked_on_a_session_counts_once(tmp_path: Path)
         said = result_of(await collect(run_command(engine, "cost", "")))
         assert said.text.startswith("Nothing has been used since the session was resumed. Before it was resumed ")
         assert f"had cost {money(engine.costs.earlier.cost_usd)}, with " in said.text
+
+
+async def test_requests_of_an_unfinished_submission_and_of_its_agents_are_in_the_file(tmp_path: Path) -> None:
+    task = {"description": "look", "prompt": "look", "subagent_type": "general"}
+    script = (reply(call("Task", **task), usage=USED), reply(say("found"), usage=USED), reply(say("yes"), usage=USED))
+    provider = provider_on(transport_for(*script))
+    stored = Totals()
+    async with engine_in(tmp_path, provider=provider) as engine, aclosing(engine.submit("go")) as events:
+        async for event in events:
+            if isinstance(event, ev.LoopEnded) and not event.agent:
+                [file] = (path for path in tmp_path.rglob(f"{engine.session_id}.jsonl") if path.parent.name != "drafts")
+                stored = totals_from(load_session(file).spent)
+        assert stored.usage.prompt_tokens == 3_000
+        assert stored.cost_usd == pytest.approx(engine.costs.totals.cost_usd)
 
 
 async def test_a_budget_counts_from_now_on(tmp_path: Path) -> None:

@@ -115,3 +115,15 @@ async def test_after_a_kill_of_an_approved_call_its_result_is_not_known(tmp_path
     _shown, sent = await resumed(tmp_path)
     assert "The session ended before this call was done; its result is not known." in sent
     assert "never ran" not in sent
+
+
+async def test_after_a_kill_the_requests_of_the_open_submission_are_still_charged(tmp_path: Path) -> None:
+    asking = reply(call("Bash", command="touch asked"), usage={"input_tokens": 50_000, "output_tokens": 100})
+    async with app_with(tmp_path, asking, arguments=["--", "go"]) as (app, _server):
+        await app.wait_for("once")
+        app.signal(signal.SIGKILL)
+        await app.end()
+    async with app_with(tmp_path, arguments=["--continue"]) as (app, _server):
+        await app.ready()
+        await app.submit("/cost")
+        await app.wait_for("Before it was resumed the session had cost $")

@@ -15,7 +15,7 @@ from agentcli.core.frozen import slotted
 from agentcli.core.ids import Clock
 from agentcli.core.messages import Json, Origin
 from agentcli.core.text.format import money
-from agentcli.core.usage import ModelTotals, Totals, Usage
+from agentcli.core.usage import ModelTotals, Totals, Usage, usage_row
 from agentcli.providers.models.catalog import Catalog
 
 _GRACEFUL = {EndReason.COMPLETED.value, EndReason.HOOK_STOPPED.value, EndReason.STOP_HOOK_PREVENTED.value}
@@ -127,17 +127,12 @@ class Account:
 
 
 def model_usage(totals: Totals, catalog: Catalog) -> dict[str, Any]:
-    """Usage per model, with the key names that scripts already read elsewhere."""
+    """Usage per model, as `modelUsage` of results and session files."""
     rows = {}
     for model, used in totals.by_model.items():
         info = catalog.get(model)
         rows[model] = {
-            "inputTokens": used.usage.input_tokens,
-            "outputTokens": used.usage.output_tokens,
-            "cacheReadInputTokens": used.usage.cache_read_input_tokens,
-            "cacheCreationInputTokens": used.usage.cache_creation_input_tokens,
-            "webSearchRequests": used.usage.web_search_requests,
-            "costUSD": used.cost_usd if not used.unpriced_requests else None,
+            **usage_row(used.usage, None if used.unpriced_requests else used.cost_usd),
             "contextWindow": info.context_window,
             "maxOutputTokens": info.max_output,
         }
