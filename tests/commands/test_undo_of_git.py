@@ -67,16 +67,21 @@ async def test_undo_restores_the_index_and_keeps_what_the_user_has_staged(
 
 
 async def test_staging_by_the_user_between_and_during_calls_is_not_undone(tmp_path: Path, project: Path) -> None:
-    calls = [bash("git mv a.txt moved.txt"), bash("python3 -c 'print(1)'"), bash("git mv moved.txt third.txt")]
-    (project / "mine.txt").write_text("mine\n")
+    # The first command begins when the user is done: git allows only one of both to write the index.
+    first = "while git diff --cached --quiet; do sleep 0.01; done; git mv a.txt moved.txt"
+    calls = [bash(first), bash("python3 -c 'print(1)'"), bash("git mv moved.txt third.txt")]
+    for name in ("mine.txt", "b.txt"):
+        (project / name).write_text("mine\n")
+    staged = iter(("mine.txt", "b.txt"))
 
     def stage() -> None:
-        git(project, "add", "mine.txt")
+        if name := next(staged, ""):
+            git(project, "add", name)
 
     async with engine_on(tmp_path, *calls, "Done.") as engine:
         await submitted(engine, "go", ev.ToolStarted, "Bash", stage)
         await said(engine, "/undo")
-    assert status(project) == "M  mine.txt"
+    assert status(project) == "M  b.txt\nM  mine.txt"
 
 
 async def test_an_entry_that_the_user_changed_later_and_one_that_was_committed_stay(
