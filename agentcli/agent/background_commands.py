@@ -31,7 +31,7 @@ class BackgroundCommands:
         return any(task.status == "running" for task in self.tasks)
 
     def unreported(self) -> list[BackgroundTask]:
-        """Tasks that have ended and that the model has not been told of, without those that were stopped."""
+        """Tasks that have ended without a report to the model, except those that were stopped."""
         shells = self._shells.known() if self._shells is not None else ()
         ended = [shell.task for shell in shells if shell.status in ("completed", "failed") and not shell.is_reported]
         return [*ended, *self._agents.unreported()]

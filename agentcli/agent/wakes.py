@@ -17,7 +17,7 @@ from agentcli.core.messages import NOTE, Message, Origin, user_message
 from agentcli.tools.shell.background import BackgroundTask
 
 MAX_WAKES = 10
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 _TEXT = (
     "[Nothing else was running when this background work ended. Continue with what waited for it; if nothing is left "
     "to do, say so in a sentence.]"
@@ -56,8 +56,8 @@ class Wakes:
         """Start a woken submission: the notice for the user, and the first message."""
         tasks = self._background.unreported()
         self._count += 1
-        named = ", ".join(task.id for task in tasks[:_MOST_NAMED])
-        more = f" and {len(tasks) - _MOST_NAMED} more" if len(tasks) > _MOST_NAMED else ""
+        named = ", ".join(task.id for task in tasks[:_MAX_NAMED])
+        more = f" and {len(tasks) - _MAX_NAMED} more" if len(tasks) > _MAX_NAMED else ""
         last = " The next one waits for your prompt." if self._count == MAX_WAKES else ""
         text = f"Continuing because {named}{more} ended. Esc stops.{last}"
         return (

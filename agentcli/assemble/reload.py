@@ -47,7 +47,7 @@ _WHEN: dict[Applies, str] = {
     "session": "in the next session, for example after /clear",
     "restart": "after a restart of agentcli",
 }
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 
 
 class SessionConfiguration:
@@ -195,8 +195,8 @@ def _hook_changes(before: Sequence[HookRule], after: Sequence[HookRule]) -> str:
 
 
 def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{', '.join(names[:_MOST_NAMED])}{more}"
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return f"{', '.join(names[:_MAX_NAMED])}{more}"
 
 
 def _untrusted_notice(env: Environment) -> str:

@@ -12,8 +12,8 @@ TOKEN_LIMIT = 10**9
 """Maximum tokens of one response; a larger number is a server error and is capped."""
 _INCLUDED = ("message", "fallback_message")
 """Iterations of a response whose tokens its own counts include."""
-_MOST_ITERATIONS = 200
-_LONGEST_NAME = 200
+_MAX_ITERATIONS = 200
+_MAX_NAME = 200
 
 
 def _count(value: object) -> int:
@@ -156,16 +156,16 @@ def _consulted(iterations: object) -> tuple[tuple[str, Usage], ...]:
     """The value of `Usage.consulted` from the iterations of a response, which may have iterations themselves."""
     if not isinstance(iterations, list):
         return ()
-    found, waiting = list[tuple[str, Usage]](), iterations[:_MOST_ITERATIONS]
-    while waiting and len(found) < _MOST_ITERATIONS:
+    found, waiting = list[tuple[str, Usage]](), iterations[:_MAX_ITERATIONS]
+    while waiting and len(found) < _MAX_ITERATIONS:
         entry = waiting.pop(0)
         if not isinstance(entry, Mapping):
             continue
         if entry.get("type") not in _INCLUDED:
             own = {key: value for key, value in entry.items() if key != "iterations"}
-            found.append((str(entry.get("model") or "")[:_LONGEST_NAME], Usage().updated(own)))
+            found.append((str(entry.get("model") or "")[:_MAX_NAME], Usage().updated(own)))
         if isinstance(inner := entry.get("iterations"), list):
-            waiting[:0] = inner[:_MOST_ITERATIONS]
+            waiting[:0] = inner[:_MAX_ITERATIONS]
     return tuple(found)
 
 

@@ -35,7 +35,7 @@ _FOLDERS = "folders"
 TASK_LIST = "task_list"
 """Meta key of a message that shows the task list."""
 MOST_TASKS = 50
-MOST_INLINE = 2_000
+MAX_INLINE = 2_000
 """Characters of an ended background command's output up to which its report contains it."""
 _STALE_AFTER = 15
 
@@ -218,7 +218,7 @@ def _output(shell: Shell) -> str:
     output = shell.command.output
     if not output.unread:
         return "no further output"
-    if output.unread > MOST_INLINE:
+    if output.unread > MAX_INLINE:
         return f"{counted(output.unread, 'character')} of output not read yet, see BashOutput"
     return f"its output:\n{indent(output.unread_text.strip(), '    ')}"
 

@@ -32,7 +32,7 @@ MAX_ALL_LISTED = 30
 """Up to so many skills, all are listed; of more, those that fit the prompt."""
 MAX_RELEVANT = 12
 """Skills that are listed for one prompt, besides new and changed ones."""
-_LONGEST_QUERY = 4_000
+_MAX_QUERY = 4_000
 READ_AGAIN_SECONDS = 0.005
 """Delay before the files are read again: by then the request is sent, and nothing else needs the processor."""
 _LEAST_DESCRIPTION = 40
@@ -217,11 +217,11 @@ class _Known:
     @property
     def query(self) -> str:
         """The latest prompt and the names of the files that calls since then are about."""
-        return f"{self._prompt}\n{' '.join(self._files)}"[:_LONGEST_QUERY]
+        return f"{self._prompt}\n{' '.join(self._files)}"[:_MAX_QUERY]
 
     def take_subject(self, message: Message) -> None:
         if _is_prompt(message):
-            self._prompt, self._files = message.text[:_LONGEST_QUERY], {}
+            self._prompt, self._files = message.text[:_MAX_QUERY], {}
         for call in message.tool_uses:
             path = call.input.get("file_path")
             if isinstance(path, str):
