@@ -301,3 +301,18 @@ async def test_a_hook_cannot_approve_a_protected_path(project: Path, event: str)
         await run.run()
         assert [asked.title for asked in run.asked] == ["Write .claude/settings.json"]
         assert (project / "a.json").exists()
+
+
+async def test_the_hook_of_a_refused_call_sees_the_same_absolute_path_as_other_hooks(project: Path) -> None:
+    (project / "a.txt").write_text("one\n")
+    seen = project.parent / "seen"
+    configured: dict[str, Any] = {}
+    for event in ("PreToolUse", "PostToolUseFailure"):
+        configured |= hooks(f"cat >> {seen}; echo >> {seen}", event)["hooks"]
+    write(project.parent / "home/.config/agentcli/settings.json", {"hooks": configured})
+    rules = json.dumps({"sandbox": {"mode": "off"}, "permissions": {"deny": ["Read(a.txt)"]}})
+    async with engine_for(project, reply(call("Read", file_path="a.txt")), "Done.", settings=rules) as engine:
+        await collect(engine.submit("go"))
+    told = [json.loads(line) for line in seen.read_text().splitlines() if line]
+    assert [one["hook_event_name"] for one in told] == ["PreToolUse", "PostToolUseFailure"]
+    assert [one["tool_input"] for one in told] == [{"file_path": str(project / "a.txt")}] * 2

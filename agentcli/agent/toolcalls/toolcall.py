@@ -503,8 +503,9 @@ class ToolRunner:
         return _Refused(reason, f"denied by {by}" if by else "denied", "denied", denied_by=by)
 
     async def _after_refusal(self, attempt: _Attempt, text: str) -> PostToolVerdict:
-        hooks = self.hooks.reporting_to(attempt.emit)
-        return await self._run_post_hook(attempt, hooks.after_refused_tool(attempt.call, text))
+        call, hooks = attempt.call, self.hooks.reporting_to(attempt.emit)
+        observed = replace(call, input=observed_input(self.registry().get(call.name), call.input, attempt.context))
+        return await self._run_post_hook(attempt, hooks.after_refused_tool(observed, text))
 
     async def _run_post_hook(self, attempt: _Attempt, hook: Coroutine[Any, Any, PostToolVerdict]) -> PostToolVerdict:
         """The verdict of a hook after a call. A hook that fails or is aborted does not change the call's result."""
