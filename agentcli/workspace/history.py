@@ -303,7 +303,7 @@ class WorkspaceHistory:
         await self._note_idle(opened, record, after)
         for root, staged in opened.repositories.staged().items():
             await in_thread(partial(journal.note_staged, record, root, staged))
-        for text in await in_thread(opened.repositories.commit_texts):
+        for text in await in_thread(opened.repositories.missed_texts):
             await in_thread(partial(journal.note_missed, record, text))
         for root in after.keys() - record.before.keys():
             journal.note_missed(record, f"{root} was created meanwhile and is a separate repository: it stays.")

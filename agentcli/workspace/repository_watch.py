@@ -18,6 +18,7 @@ from pathlib import Path
 from agentcli.core.aio import in_thread
 from agentcli.core.files.bounded_read import read_bounded
 from agentcli.core.frozen import frozen
+from agentcli.workspace.base import SnapshotError
 from agentcli.workspace.head_commit import git_folder, head_commit, work_tree
 from agentcli.workspace.journal import EntryChange, StagedChanges
 from agentcli.workspace.shadow import Shadow
@@ -51,6 +52,8 @@ class RepositoryWatch:
     _staged: dict[str, dict[str, EntryChange]] = field(default_factory=dict)
     _by_user: set[tuple[str, str]] = field(default_factory=set)
     """Folder and path of entries that the user has changed too."""
+    _unreadable: set[str] = field(default_factory=set)
+    """Folders whose changed index needs other files of the repository, such as a split or a sparse one."""
 
     async def begin_call(self, roots: Iterable[str]) -> None:
         self._before = await in_thread(partial(self._look, list(roots)))
@@ -66,7 +69,7 @@ class RepositoryWatch:
         return found
 
     async def end_call(self, command: str, shadow: OpenShadow) -> None:
-        """Record which index entries the call has changed. Raises `SnapshotError` and OSError."""
+        """Record which index entries the call has changed. Raises OSError."""
         before = self._before
         now = await in_thread(partial(self._look, list(before)))
         for root, one in now.items():
@@ -75,7 +78,11 @@ class RepositoryWatch:
                 # What was staged before is part of the commit or of another branch.
                 self._staged.pop(root, None)
             elif one.stamp != old.stamp and one.index == old.index and _GIT.search(command):
-                await self._note(await shadow(Path(root)), old.content, one.content, command)
+                try:
+                    await self._note(await shadow(Path(root)), old.content, one.content, command)
+                except SnapshotError:
+                    self._staged.pop(root, None)
+                    self._unreadable.add(root)
 
     async def _note(self, shadow: Shadow, old: bytes, new: bytes, command: str) -> None:
         root = str(shadow.root)
@@ -101,8 +108,13 @@ class RepositoryWatch:
                 found[root] = StagedChanges(one.index, one.head or "", dict(files))
         return found
 
-    def commit_texts(self) -> list[str]:
-        """One sentence per repository that has another commit now. Blocking."""
+    def missed_texts(self) -> list[str]:
+        """A sentence for everything that an undo leaves as it is: commits, an index that it cannot read. Blocking."""
+        unread = [
+            f"Undo cannot read git's index in {root}: what was staged stays staged. To unstage a file: git restore "
+            "--staged FILE."
+            for root in sorted(self._unreadable)
+        ]
         texts: dict[tuple[str | None, str], str] = {}
         for root, was in self._heads.items():
             now = head_commit(Path(root))
@@ -111,7 +123,7 @@ class RepositoryWatch:
             since = f"went from commit {was[:10]} to {now[:10]}" if was else f"got its first commit, {now[:10]},"
             text = f"The repository of {root} {since} meanwhile: "
             texts[was, now] = text + "undo does not change commits and branches; use git for that."
-        return list(texts.values())
+        return [*texts.values(), *unread]
 
 
 async def index_reversal(shadow: Shadow, staged: StagedChanges, again: bool) -> dict[str, TreeEntry]:

@@ -144,3 +144,14 @@ async def test_a_repository_that_goes_away_after_something_was_staged_does_not_e
         await said(engine, "/undo")
     assert (project / "a.txt").exists()
     assert not (project / "new.txt").exists()
+
+
+async def test_an_index_that_cannot_be_read_is_named_and_the_files_are_undone(tmp_path: Path, project: Path) -> None:
+    git(project, "update-index", "--split-index")
+    async with engine_on(tmp_path, bash("git mv a.txt moved.txt"), "Done.") as engine:
+        events = await collect(engine.submit("tidy up"))
+        assert [event.text for event in events if isinstance(event, ev.NoticeRaised)] == []
+        first, *rest = (await said(engine, "/undo")).splitlines()
+        assert first == "Undid the changes of “tidy up”: 1 file recreated, 1 file removed."
+        assert any("what was staged stays staged" in line for line in rest), rest
+    assert status(project).startswith("D  a.txt")
