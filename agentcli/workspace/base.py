@@ -146,6 +146,8 @@ class UndoNews:
     restored: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
+    """Those of `restored` in which the user's own changes were kept."""
 
 
 @frozen

@@ -178,6 +178,7 @@ class UndoJournal:
             "restored": list(report.restored[:_MOST_NAMED]),
             "deleted": list(report.deleted[:_MOST_NAMED]),
             "kept": [kept.path for kept in report.kept[:_MOST_NAMED]],
+            "merged": list(report.merged[:_MOST_NAMED]),
         }
         self._keep(submission, "undone" if undone else "redone", roots=roots, news=named)
 
@@ -248,7 +249,9 @@ class UndoJournal:
             root: UndoOutcome(_steps(one["files"]), set(one["untouched"]), set(one["unresolved"]))
             for root, one in record["roots"].items()
         }
-        named = {name: tuple(map(str, record["news"][name])) for name in ("restored", "deleted", "kept")}
+        # Older journals lack `merged`.
+        news = {"merged": (), **record["news"]}
+        named = {name: tuple(map(str, news[name])) for name in ("restored", "deleted", "kept", "merged")}
         submission.news = UndoNews(submission.prompt_id, not submission.undone, **named)
 
     # ------------------------------------------------------------------------------------------------- selection

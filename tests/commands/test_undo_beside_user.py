@@ -335,6 +335,18 @@ async def test_the_model_gets_one_note_with_the_net_effect(tmp_path: Path, notes
         assert notes_in(await collect(engine.submit("and then"))) == []
 
 
+async def test_the_note_does_not_call_a_file_restored_that_kept_changes_of_the_user(
+    tmp_path: Path, notes: Path
+) -> None:
+    async with engine_on(tmp_path, READ, EDIT, "Done.", "Yes.") as engine:
+        await collect(engine.submit("improve it"))
+        notes.write_text(notes.read_text().replace("four", "my word"))
+        assert "(your own changes stay)" in await said(engine, "/undo")
+        (note,) = notes_in(await collect(engine.submit("go on")))
+    assert f"As before, except that the user's own changes stay: {notes}." in note
+    assert f"As before: {notes}" not in note
+
+
 async def test_the_note_outlives_the_process(tmp_path: Path, notes: Path) -> None:
     async with engine_on(tmp_path, READ, EDIT, "Done.") as engine:
         await collect(engine.submit("improve it"))

@@ -33,5 +33,6 @@ def test_both_versions_are_shown_even_with_little_room() -> None:
         for text in ("you changed a.txt too", "Line 2, as it is now:", "- mine", "+ two", "❯ 1 Keep my lines"):
             assert text in seen, size
         assert "\x1b" not in seen
+    assert "Before “go”:\n   (none)" in look(dialog(clashes=[{**CLASH, "other": ""}]))
     seen = look(dialog(exists=False, other_label="before “go”: the file did not exist", clashes=[]))
     assert "2 Remove the file" in seen

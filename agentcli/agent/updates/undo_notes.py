@@ -43,8 +43,11 @@ def undo_note(news: Sequence[UndoNews], log: Sequence[Message]) -> UserActionNot
             parts.append(f"The user took the undo back: the changes that you made to files{about} are there again.")
         else:
             parts.append(f"The user undid the changes that you made to files{about}.")
+        merged = [path for one in some for path in one.merged]
+        whole = "Changed again" if again else "As before"
         for label, paths in (
-            ("Changed again" if again else "As before", [path for one in some for path in one.restored]),
+            (whole, [path for one in some for path in one.restored if path not in merged]),
+            (f"{whole}, except that the user's own changes stay", merged),
             ("Deleted again" if again else "Gone again", [path for one in some for path in one.deleted]),
             ("Left as they are", [path for one in some for path in one.kept]),
         ):

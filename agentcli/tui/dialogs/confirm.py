@@ -62,7 +62,9 @@ class UndoChoice(RequestDialog):
     def _version_lines(self, label: str, text: str, mark: str, style: Style, width: int) -> list[BlockLine]:
         label = plain_line(label)
         lines = paragraph(f"{label[:1].upper()}{label[1:]}:", width, self.palette.muted)
-        for row in plain_text(text).removesuffix("\n").split("\n") if text else ():
+        if not text:
+            return lines + paragraph("  (none)", width, self.palette.muted)
+        for row in plain_text(text).removesuffix("\n").split("\n"):
             lines += paragraph(row, width, self.palette.code, mark=[(mark, style)])
         return lines
 

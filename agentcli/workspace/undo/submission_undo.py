@@ -89,6 +89,7 @@ class SubmissionUndo:
             report,
             restored=tuple(dict.fromkeys((*earlier.restored, *report.restored))),
             deleted=tuple(dict.fromkeys((*earlier.deleted, *report.deleted))),
+            merged=tuple(dict.fromkeys((*earlier.merged, *report.merged))),
         )  # fmt: skip
         await in_thread(partial(self._journal.note_undone, target, not self._again, whole, put_back))
         return report
