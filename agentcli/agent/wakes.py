@@ -19,8 +19,8 @@ from agentcli.tools.shell.background import BackgroundTask
 MAX_WAKES = 10
 _MAX_NAMED = 3
 _TEXT = (
-    "[Nothing else was running when this background work ended. Continue with what waited for it; if nothing is left "
-    "to do, say so in a sentence.]"
+    "[You were idle when this background work ended. Continue with what waited for it; if nothing is left to do, or "
+    "other background work has to end first, say so in a sentence.]"
 )
 
 
