@@ -412,6 +412,8 @@ def question_of(event: ev.PermissionRequested) -> str:
             return "Fetch this address?"
         case "loop":
             return "Continue?"
+        case "text" if question := plain_line(str(event.display.get("question", "")), 80):
+            return question
         case "mcp":
             server, tool = (plain_line(str(event.display.get(key, "")), 80) for key in ("server", "tool"))
             return f"Use {tool} of the MCP server {server}?"

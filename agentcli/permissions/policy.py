@@ -176,7 +176,7 @@ class Policy(LatePolicy):
     @staticmethod
     def _by_question(call: PermissionCall) -> Decision | None:
         if any(need.kind == "question" for need in call.needs):
-            return _asked(f"{call.tool_name} asks the user")
+            return replace(_asked(f"{call.tool_name} asks the user"), self_evident=True)
         return None
 
     def _by_always_asking(self, call: PermissionCall) -> Decision | None:

@@ -15,6 +15,7 @@ from agentcli.agent.ports import Extensions, Hooks, PreToolVerdict
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Origin, ToolUseBlock
 from agentcli.core.permission import Answer, PermissionMode
+from agentcli.interactive.wording import approval_reason, question_of
 from agentcli.tools.function import tool
 from tests.support.assembled import Assembled
 from tests.support.fakes import only, result_of
@@ -298,6 +299,7 @@ async def test_the_model_may_ask_to_plan_first(project: Path) -> None:
         events = await session.run()
         assert session.engine.permissions.mode is PermissionMode.PLAN
     assert [event.name for event in session.asked] == ["EnterPlanMode"]
+    assert (question_of(session.asked[0]), approval_reason(session.asked[0])) == ("Plan first?", "")
     assert [event.mode for event in only(events, ev.ModeChanged)] == ["plan"]
     assert "Plan mode is on" in session.results[0]
     assert "present the plan with ExitPlanMode" in session.results[1]

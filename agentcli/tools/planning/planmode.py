@@ -33,7 +33,7 @@ class EnterPlanMode(QuestionTool):
 
     def preview(self, input: Json, context: ToolContext) -> Json | None:
         text = "The agent wants to explore and write a plan first. It changes nothing until you approve the plan."
-        return {"kind": "text", "text": text}
+        return {"kind": "text", "question": "Plan first?", "text": text}
 
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         yield Output(
