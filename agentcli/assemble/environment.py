@@ -32,7 +32,7 @@ class Environment:
         self.paths = Paths.from_environ(given)
         home = given.get("HOME")
         self.home = Path(home) if home else None
-        self.trust = TrustStore(self.paths.state_dir, self.home)
+        self.trust = TrustStore.of(given)
         state = self.trust_state = self.trust.state(self.cwd)
         """Trust at the time when the settings were read; `is_trusted` checks again."""
         self.settings = load_settings(

@@ -6,6 +6,7 @@ hook scripts are compared with the trusted content, at the cost of one `stat` pe
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from agentcli.agent.ports import Hooks
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.rights import command_environment
 from agentcli.config.files import SIZE_LIMIT, parse_document
+from agentcli.config.named_files import named_paths
 from agentcli.config.paths import PROJECT_FOLDER, project_folder
 from agentcli.config.trust import content_digest, trust_root
 from agentcli.core.errors import UsageError
@@ -39,9 +41,7 @@ def hooks_for(env: Environment, rules: Sequence[HookRule]) -> Hooks:
 
     root = trust_root(env.cwd)
     environ = user_environment(command_environment(env)[1], env.writable_dirs)
-    guarded = not env.options.trust and any(rule.in_repository for rule in rules)
-    distrusted = TrustWatch(env).problem if guarded else lambda: ""
-    runner = HookRunner(rules, HookPlace(root, environ), env.options.ids, env.options.clock, distrusted)
+    runner = HookRunner(rules, HookPlace(root, environ), env.options.ids, env.options.clock, TrustWatch(env).problem)
     return ConfiguredHooks(runner, inner)
 
 
@@ -135,27 +135,50 @@ def _is_trusted(env: Environment, path: Path, raw: bytes) -> bool:
 
 
 class TrustWatch:
-    """Checks that the files which determine a project's hooks still have their trusted content."""
+    """Checks that the files which determine a project's hooks, and those that any hook names in the project, still have
+    their trusted content."""
 
     def __init__(self, env: Environment) -> None:
         self._store, self._cwd, self._root = env.trust, env.cwd, trust_root(env.cwd)
+        self._given = env.trust_state if env.options.trust else None
+        """The content that `--trust` covers: that at the start."""
         self._names: tuple[str, ...] = ()
         self._stamps: tuple[object, ...] | None = None
-        self._problem = ""
+        self._changed: list[str] = []
+        self._is_known = True
+        self._named_by: dict[str, frozenset[str]] = {}
+        """Paths in the project that a command may name, by command."""
 
-    def problem(self) -> str:
-        """Why the hooks are off, as a sentence for the user; "" while all files are trusted."""
+    def problem(self, rule: HookRule) -> str:
+        """Why a hook is off, as a sentence for the user; "" while all of its files are trusted."""
         if self._stamps is None or self._stamps != self._stamp():
-            state = self._store.state(self._cwd)
-            self._names = tuple(part.name for part in state.parts if _decides(part.name))
-            changed = [name for name in state.changed if _decides(name)]
-            if changed or not (state.known or state.own):
-                what = f"{', '.join(changed[:3])} changed" if changed else "this folder is not trusted any more"
-                self._problem = f"The project's hooks are off: {what}. /trust reviews it and turns them on again."
-            else:
-                self._problem = ""
-            self._stamps = self._stamp()
-        return self._problem
+            self._look()
+        changed = self._changed
+        if not rule.in_repository:
+            changed = [name for name in changed if name in self._named(rule)]
+        elif not changed and not self._is_known:
+            return "The project's hooks are off: this folder is not trusted any more. /trust reviews it."
+        if not changed:
+            return ""
+        advice = "Review it and start again" if self._given is not None else "/trust reviews it and turns them on again"
+        return f"The project's hooks are off: {', '.join(changed[:3])} changed. {advice}."
+
+    def _look(self) -> None:
+        state, given = self._store.state(self._cwd), self._given
+        parts = [part for part in state.parts if part.named or _decides(part.name)]
+        self._names = (*(part.name for part in parts), *state.named)
+        self._is_known = given is not None or state.known or state.own
+        trusted = given.parts if given is not None else [part for part in parts if part.name not in state.changed]
+        self._changed = [part.name for part in parts if part not in trusted]
+        self._stamps = self._stamp()
+
+    def _named(self, rule: HookRule) -> frozenset[str]:
+        if not isinstance(rule.action, str):
+            return frozenset()
+        if rule.action not in self._named_by:
+            text = json.dumps({"command": rule.action})
+            self._named_by[rule.action] = frozenset(named_paths([text], self._root, self._root))
+        return self._named_by[rule.action]
 
     def _stamp(self) -> tuple[object, ...]:
         """File identities and times. Includes the folders, which change when a file is added, and the file of trusted

@@ -173,6 +173,8 @@ def _files(env: Environment) -> Iterable[str]:
         paths.append(env.home / ".claude" / "settings.json")
     if env.trust.path is not None:
         paths.append(env.trust.path)
+    # A changed script is as good as a changed command: hooks and servers of the project wait for trust again.
+    paths += [root / part.name for part in env.trust_state.parts if part.named]
     flags = [text for text in (options.settings, *options.mcp_config) if text and not text.lstrip().startswith("{")]
     paths += [env.cwd / text for text in flags]
     return map(str, paths)

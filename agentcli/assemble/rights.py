@@ -77,6 +77,9 @@ class RightsBuilder:
         self._uncertain = env.settings.rights_uncertain
         """Whether a settings file that may contain deny rules could not be read. Then every tool needs approval."""
         self._installation = installation_paths(env.working_dirs, env.home)
+        state = env.trust_state
+        self._named = tuple(Path(real_path(state.root / part.name)) for part in state.parts if part.named)
+        """Files of the project that hooks and servers run outside of the sandbox."""
         self._sandbox_problems: list[str] = []
         self.check_plugin_tools: Callable[[Iterable[str]], Iterable[str]] = lambda _names: ()
         """Takes the names of the plugins' tools and returns warnings about rules that match no tool; set by
@@ -175,7 +178,7 @@ class RightsBuilder:
             private=self._private_files(),
             secrets=self._secrets(),
             installation=self._installation,
-            own_folders=tuple(real_path(folder) for folder in self._own_folders()),
+            own_folders=(*(real_path(folder) for folder in self._own_folders()), *map(str, self._named)),
             memory=() if self._env.memory_dir is None else (self._env.memory_dir,),
         )
         rules = (*policy.allow, *policy.ask, *policy.deny)
@@ -307,7 +310,7 @@ class RightsBuilder:
             can_ask=self._env.can_ask,
             upstream=Upstream.from_environ(self._env.environ),
             cache_dir=self._env.paths.cache_dir / "sandbox" if self._env.paths.cache_dir else None,
-            installation=self._installation,
+            installation=(*self._installation, *self._named),
         )
 
     def _limits(self) -> ResourceLimits:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 
 from agentcli.config.atomic import locked, replace_file
 from agentcli.config.files import SIZE_LIMIT
+from agentcli.config.named_files import named_paths
 from agentcli.config.paths import PROJECT_FOLDER, Paths, project_folder
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.files.bounded_json import parse_json
@@ -46,6 +47,7 @@ _FOLDERS = (
     ".agents/skills",
 )
 _MOST_FILES = 2_000
+_LARGEST_NAMED = 64 * 1024 * 1024
 _LARGEST_STORE = 16 * 1024 * 1024
 UNREADABLE = "unreadable"
 """Placeholder hash of a file that is irregular, too large or outside the folder. Never trusted."""
@@ -60,6 +62,8 @@ class TrustedContent:
     digest: str
     text: str = ""
     """The content of which `digest` is the hash, for display. Bytes that are not UTF-8 are escaped."""
+    named: bool = False
+    """Whether it is here because a command of the configuration names it."""
 
 
 @frozen
@@ -72,6 +76,8 @@ class TrustState:
     """Names of files that are new or changed since then; all files for an unknown root."""
     own: bool = False
     """Whether the root is not trusted, but contains only rules that the user saved through agentcli."""
+    named: tuple[str, ...] = ()
+    """Paths that commands of the configuration may name, relative to the root, whether they exist or not."""
     git_programs: tuple[str, ...] = ()
     """Settings and hooks by which git would run programs, for display; only in a state made for review."""
 
@@ -113,17 +119,43 @@ def trust_root(cwd: Path) -> Path:
 
 def parts_of(cwd: Path) -> tuple[TrustedContent, ...]:
     """All files below the root that can make agentcli run or allow something when it is started in this folder."""
-    return _parts(cwd, trust_root(cwd))
+    return _parts(cwd, trust_root(cwd))[0]
 
 
-def _parts(cwd: Path, root: Path) -> tuple[TrustedContent, ...]:
-    folder = project_folder(cwd.resolve())
+def _parts(
+    cwd: Path, root: Path, user_files: Sequence[Path] = ()
+) -> tuple[tuple[TrustedContent, ...], tuple[str, ...]]:
+    """The files, and the paths that their commands and those of the user's own settings name."""
+    here = cwd.resolve()
+    folder = project_folder(here)
     paths = [folder / name for name in _FILES]
     paths += [root / name for name in _FOREIGN_FILES]
     for name in _FOLDERS:
         paths += _files_below(root / name, root)
     found = (_part(path, root) for path in paths)
-    return tuple(part for part in found if part is not None and not _is_empty(part))
+    parts = [part for part in found if part is not None and not _is_empty(part)]
+    texts = [part.text for part in parts if part.name.endswith(".json")]
+    # In the user's own home folder the named files are the user's, too.
+    own = (read_bounded(path, SIZE_LIMIT) for path in user_files if not path.is_relative_to(root))
+    texts += [data.decode("utf-8", "replace") for data in own if isinstance(data, bytes)]
+    named, known = named_paths(texts, root, here), {part.name for part in parts}
+    parts += [part for name in named if name not in known and (part := _named_part(root / name, root)) is not None]
+    return tuple(parts), tuple(named)
+
+
+def _named_part(path: Path, root: Path) -> TrustedContent | None:
+    """A file that a command names; None for a folder, a file outside the root, and one that does not exist."""
+    real = Path(os.path.realpath(path))
+    if not real.is_file() or not real.is_relative_to(root):
+        return None
+    data, name = read_bounded(real, _LARGEST_NAMED), os.path.relpath(path, root)
+    if isinstance(data, Unread):
+        return TrustedContent(name, UNREADABLE, named=True)
+    try:
+        text = data.decode() if len(data) <= SIZE_LIMIT else ""
+    except UnicodeDecodeError:
+        text = ""
+    return TrustedContent(name, content_digest(data), text or f"({len(data):,} bytes, not shown)", named=True)
 
 
 def _is_empty(part: TrustedContent) -> bool:
@@ -187,15 +219,19 @@ def content_digest(data: bytes) -> str:
 class TrustStore:
     """The file of trusted folders; without a state folder nothing is saved."""
 
-    def __init__(self, state_dir: Path | None, home: Path | None = None) -> None:
+    def __init__(self, state_dir: Path | None, home: Path | None = None, user_files: Sequence[Path] = ()) -> None:
+        """`user_files`: settings of the user, whose commands may name files of a project."""
         self._path = state_dir / "trust.json" if state_dir is not None else None
         """None: nothing is saved."""
         self._home = home.resolve() if home is not None else None
+        self._user_files = tuple(user_files)
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> TrustStore:
-        home = environ.get("HOME")
-        return cls(Paths.from_environ(environ).state_dir, Path(home) if home else None)
+        paths, home = Paths.from_environ(environ), environ.get("HOME")
+        user_files = [] if paths.user_settings is None else [paths.user_settings]
+        user_files += [Path(home, ".claude", "settings.json")] if home else []
+        return cls(paths.state_dir, Path(home) if home else None, user_files)
 
     @property
     def path(self) -> Path | None:
@@ -210,14 +246,14 @@ class TrustStore:
 
     def state(self, cwd: Path) -> TrustState:
         root = trust_root(cwd)
-        parts = _parts(cwd, root)
+        parts, named = _parts(cwd, root, self._user_files)
         entry = self._read().get(str(root))
         digests: Mapping[str, Any] = entry.get("parts", {}) if isinstance(entry, dict) else {}
         changed = tuple(
             part.name for part in parts if part.digest == UNREADABLE or digests.get(part.name) != part.digest
         )
         own = isinstance(entry, dict) and entry.get("own") is True
-        return TrustState(root, isinstance(entry, dict) and not own, parts, changed, own)
+        return TrustState(root, isinstance(entry, dict) and not own, parts, changed, own, named)
 
     def trust(self, state: TrustState) -> None:
         """Trust a root with exactly the content in `state`, which the user has seen. Raises `AgentError`."""
@@ -249,7 +285,7 @@ class TrustStore:
         """Trust another checkout of a trusted root, if all content in it is trusted in the original. Raises
         `AgentError`."""
         known = {(part.name, part.digest) for part in original.parts}
-        parts = parts_of(copy)
+        parts, _named = _parts(copy, trust_root(copy), self._user_files)
         if original.trusted and all((part.name, part.digest) in known for part in parts):
             self._remember(trust_root(copy), {part.name: part.digest for part in parts})
 

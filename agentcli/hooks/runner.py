@@ -57,8 +57,8 @@ class Occasion:
 
 
 class HookRunner:
-    """`described` returns the fields that all events have. `distrusted` returns the reason why hooks of the project may
-    not run now, or ""."""
+    """`described` returns the fields that all events have. `distrusted` returns the reason why a hook may not run now,
+    or ""."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class HookRunner:
         place: HookPlace,
         ids: Ids,
         clock: Clock,
-        distrusted: Callable[[], str] = lambda: "",
+        distrusted: Callable[[HookRule], str] = lambda _rule: "",
     ) -> None:
         self.rules = tuple(rules)
         self.described: Callable[[], Json] = dict
@@ -97,8 +97,9 @@ class HookRunner:
         which stops all."""
         rules = matching(self.rules, occasion.event, occasion.subject)
         refused: list[HookAnswer] = []
-        if any(rule.in_repository for rule in rules) and (problem := self._distrusted()):
-            rules = [rule for rule in rules if not rule.in_repository]
+        problems = [self._distrusted(rule) for rule in rules]
+        if problem := next(filter(None, problems), ""):
+            rules = [rule for rule, found in zip(rules, problems, strict=True) if not found]
             refused = [HookAnswer("crashed", problem)]
             if problem != self._reported:
                 self._reported = problem

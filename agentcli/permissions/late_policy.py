@@ -73,7 +73,8 @@ class LatePolicy:
     """Known places of credentials, resolved. Reading one needs approval, also inside a working directory, and searches
     leave it out."""
     own_folders: tuple[str, ...] = ()
-    """agentcli's own settings and state, resolved: protected paths, since a write there could widen rights."""
+    """agentcli's own settings and state and the files that hooks and servers run, resolved: protected paths, since a
+    write there could widen rights."""
     hidden_from_commands: Callable[[str], bool] = _not_hidden
     """Whether this command would run in a sandbox that hides private files and those of deny rules."""
     restricted_files: RestrictedFiles = field(default_factory=RestrictedFiles)

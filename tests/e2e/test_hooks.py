@@ -227,3 +227,40 @@ async def test_a_project_is_trusted_without_a_restart(tmp_path: Path, mode: str)
         await app.wait_for("blocked: Not that.")
         await app.wait_for("The prompt was not sent.")
         assert len(server.requests) == 1
+
+
+SCRIPT = "echo run >> ran.log\n"
+
+
+@pytest.mark.parametrize("owner", ["project", "user", "user, new file", "run with --trust"])
+async def test_a_script_that_a_hook_names_does_not_run_after_the_model_changed_it(program: Program, owner: str) -> None:
+    script, evil = program.work / "scripts" / "fmt.sh", program.home / "evil"
+    script.parent.mkdir()
+    if owner != "user, new file":
+        script.write_text(SCRIPT)
+    hook = hooks("PostToolUse", 'sh "$CLAUDE_PROJECT_DIR"/scripts/fmt.sh', "Read")
+    if owner.startswith("user"):
+        path = program.home / ".config" / "agentcli" / "settings.json"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(hook))
+    else:
+        settings(program, hook)
+    (program.work / "a.txt").touch()
+    text = f"touch {evil}\n"
+    planted = call("Write", file_path="scripts/fmt.sh", content=text)
+    forced = call("Bash", command=f"echo touch {evil} > scripts/fmt.sh")
+    read = reply(call("Read", file_path="a.txt"))
+    trust = ("--trust",) if owner == "run with --trust" else ()
+    async with LoopbackServer(read, reply(planted), read, "Done.", read, reply(forced), read, "Done.") as server:
+        program.talk_to(server.url)
+        if owner == "project":
+            shown = await program.run("trust", "--yes")
+            assert SCRIPT.strip() in shown.out, "the script is part of what is trusted"
+        asked = await program.run("-p", "go", "--permission-mode", "acceptEdits", "--output-format", "json", *trust)
+        denied = [each["tool_input"].get("file_path") for each in json.loads(asked.out)["permission_denials"]]
+        assert (str(script) in map(str, (program.work / str(name) for name in denied))) == (owner != "user, new file")
+        ended = await program.run("-p", "go", *FLAGS, *trust)
+    assert script.read_text() == text
+    assert not evil.exists()
+    assert (program.work / "ran.log").exists() == (owner in ("project", "run with --trust"))
+    assert "scripts/fmt.sh changed" in ended.err

@@ -123,3 +123,26 @@ async def test_a_tool_that_changes_during_the_session_is_reported_and_marked(tmp
         await app.submit("/mcp small")
         await app.wait_for("add  [changed, without anyOf, read-only] Add two numbers")
         assert await leave(app) == 0
+
+
+async def test_a_changed_script_of_a_trusted_server_does_not_start(program: Program) -> None:
+    script, evil = program.work / "tools" / "server.sh", program.home / "evil"
+    script.parent.mkdir()
+    script.write_text(f"exec {shlex.quote(sys.executable)} -S {shlex.quote(str(SCRIPT))}\n")
+    (program.work / ".git").mkdir()
+    entry = {"command": "/bin/sh", "args": ["tools/server.sh"]}
+    (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"own": entry}}))
+    read = reply(call("Read", file_path="tools/server.sh"))
+    edit = reply(call("Edit", file_path="tools/server.sh", old_string="exec", new_string=f"touch {evil}; exec"))
+    run = reply(call("Bash", command=f"echo touch {evil} >> tools/server.sh"))
+    async with LoopbackServer(read, edit, "Done.", run, "Done.", "Done.") as server:
+        program.talk_to(server.url)
+        assert str(SCRIPT) in (await program.run("trust", "--yes")).out
+        ended = await program.run("-p", "go", "--permission-mode", "acceptEdits")
+        assert "wait for approval" not in ended.err
+        assert "touch" not in script.read_text(), "an edit asks"
+        await program.run("-p", "go", "--permission-mode", "bypassPermissions", "--sandbox", "off")
+        ended = await program.run("-p", "go")
+        assert "MCP servers of this project wait for approval: own." in ended.err
+    assert "touch" in script.read_text()
+    assert not evil.exists()

@@ -58,7 +58,8 @@ class SandboxRules:
     cache_dir: Path | None = None
     """Folder for caches of package tools, since the user's own are read-only; None for no cache."""
     installation: tuple[Path, ...] = ()
-    """Files that run agentcli (`core.processes.installation`), resolved: read-only even in a working directory."""
+    """Files that run agentcli (`core.processes.installation`) or that it runs for hooks and servers, resolved:
+    read-only even in a working directory."""
     limits: ResourceLimits = ResourceLimits()
     can_ask: bool = True
     """Whether the session is interactive, so that the user can approve."""
