@@ -135,8 +135,11 @@ def repaint_soon(widget: Widget, *regions: Region) -> None:
         widget.refresh(*regions)
         return
     widget._set_dirty(*regions)
-    screen._dirty_widgets.add(widget)
-    screen._update_timer.resume()
+    # A widget that the next layout shows is painted with it. Marked here, it would make Textual compute the new layout
+    # before it compares it with the old one: rows that a smaller sheet leaves free would never be painted.
+    if widget in screen._compositor.visible_widgets:
+        screen._dirty_widgets.add(widget)
+        screen._update_timer.resume()
 
 
 def paint_at_once(widget: Widget) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual._context import visible_screen_stack
 from textual.app import ComposeResult
@@ -16,7 +17,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from agentcli.tui.sheets.page import TextPage
-from agentcli.tui.sheets.sheet import Sheet
+from agentcli.tui.sheets.scroller import Scroller
+from agentcli.tui.sheets.sheet import Sheet, StyledRows
 from tests.tui.sheet_host import Host, play
 
 
@@ -66,3 +68,23 @@ def test_a_sheet_is_laid_out_again_only_for_another_size_or_on_request(monkeypat
         assert Size(60, 12) in layouts
 
     play(TextPage("Log", ["one"]), steps)
+
+
+def test_rows_that_a_smaller_sheet_leaves_free_are_dirty_though_a_new_widget_is_painted_first() -> None:
+    async def steps(host: Host, pilot: Pilot[None]) -> None:
+        sheet, compositor = host.screen, host.screen._compositor
+        row = StyledRows(id="late")
+        row.display = False
+        await sheet.query_one("#sheet").mount(row)
+        await pilot.pause()
+        top = sheet.query_one("#rule").region.y
+        sheet.query_one(Scroller).styles.height = 1
+        row.show([[("shown now", Style.null())]], 1)
+        # A frame before the layout, which asks for the place of the cursor.
+        compositor.update_widgets(sheet._dirty_widgets)
+        assert sheet.query_one("#rule").region.y == top
+        compositor._dirty_regions.clear()
+        compositor.reflow(sheet, sheet.size)
+        assert any(region.y <= top < region.bottom for region in compositor._dirty_regions)
+
+    play(TextPage("Log", [f"line {number}" for number in range(9)]), steps)
