@@ -84,6 +84,7 @@ def test_what_a_command_changed_is_counted_and_shown_when_opened_also_after_a_re
         await until(pilot, lambda: "2 + two" in shown(app))
         assert "parser.py" in shown(app)
         assert "- def head" in shown(app)
+        assert "diff --git" not in shown(app)
 
     def check(app: AgentApp) -> None:
         text = shown(app)

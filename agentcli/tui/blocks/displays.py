@@ -85,7 +85,7 @@ def text(value: str, view: DisplayView, total: int = 0, colours: Sequence[Colour
     if view.name in _SILENT and not view.expanded and not view.failed:
         return Rows(hidden=int(bool(value.strip())))
     if view.name in SHELLS and is_diff(value):
-        return diff_output(value, view)
+        return diff_output(value, view, with_headers=view.expanded)
     style = Coloured(colours, view.palette, view.palette.muted) if colours else view.palette.muted
     if view.name in SHELLS and not view.expanded:
         rows = _FAILED_ROWS if view.failed else _SHELL_ROWS
@@ -134,12 +134,12 @@ def diff_rows(value: str, view: DisplayView, path: str) -> Rows:
     return Rows(beside(found.lines, view.before), found.hidden)
 
 
-def diff_output(value: str, view: DisplayView) -> Rows:
-    """Output of a command that is a diff. Headers are shown as file names, and in full when expanded."""
+def diff_output(value: str, view: DisplayView, *, with_headers: bool = False) -> Rows:
+    """A diff of several files. Headers are shown as file names, and `with_headers` in full too."""
     files = [replace(file, hunks=[_shortened(hunk, view) for hunk in file.hunks]) for file in parse_files(value)]
     views = [_file_view(file) for file in files]
     hunks = [hunk for file in files for hunk in file.hunks]
-    look = DiffLook(view.room, view.palette, diff.fits_side_by_side(hunks, view.room), whole=view.expanded)
+    look = DiffLook(view.room, view.palette, diff.fits_side_by_side(hunks, view.room), whole=with_headers)
     found = folded(DiffLayout(views, look).groups(), value.strip("\n").count("\n") + 1, view.rows(_DIFF_ROWS))
     return Rows(beside(found.lines, view.before), found.hidden, opens=True)
 
