@@ -52,6 +52,9 @@ def message_line(message: Message) -> str:
         return _skills(news)
     if isinstance(servers := message.meta.get(MCP_SERVERS), Mapping):
         return _servers(servers)
+    if paths := message.meta.get("changed_files"):
+        names = ", ".join(str(path).rpartition("/")[2] for path in paths)
+        return plain_line(f"The model was notified of changed files: {names}", 300)
     if "task_list" in message.meta:
         return "The model was reminded of its todos"
     if "permission_mode" in message.meta or NOTE in message.meta:

@@ -171,6 +171,12 @@ def test_a_note_about_something_already_shown_has_no_line() -> None:
     )
 
 
+def test_changed_files_are_named_without_the_text_for_the_model() -> None:
+    meta = {"changed_files": ["/p/a.py", "/p/b.py"]}
+    about = user_message("[Files that you have seen …", "m", Origin.ATTACHMENT, meta)
+    assert wording.message_line(about) == "The model was notified of changed files: a.py, b.py"
+
+
 def test_a_summary_is_shown_without_its_wrapper_text() -> None:
     message = user_message("Lead. It was good. Tail.", "m", Origin.SUMMARY, {SUMMARY: "It was good."})
     assert wording.summary(message) == "It was good."
