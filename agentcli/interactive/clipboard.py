@@ -55,7 +55,8 @@ async def copy(text: str, terminal: Terminal, write: Callable[[str], object], wo
     if program:
         return f"Copied {size} with {program}{' and to the tmux buffer' if tmux else ''}."
     if tmux:
-        return f"Copied {size} to the tmux buffer. Also sent to the terminal's clipboard, which does not confirm it."
+        also = " Also sent to the terminal's clipboard, which does not confirm it."
+        return f"Copied {size} to the tmux buffer.{also if sequence or tmux is _TMUX_COMMANDS[0] else ''}"
     if sequence:
         advice = " For tmux: set -g set-clipboard on." if terminal.tmux else ""
         return f"Sent {size} to the terminal's clipboard (OSC 52), which does not confirm it.{advice}"
