@@ -87,7 +87,11 @@ async def inactive_rules(engine: Engine) -> list[RuleEntry]:
     """Rules of settings files that have no effect."""
     return [
         RuleEntry(
-            "allow", each.text, each.source, "local" if "local" in each.source else "project", inactive=each.reason
+            "allow",
+            each.text,
+            each.source,
+            "local" if each.source.endswith(".local.json") else "project",
+            inactive=each.reason,
         )
         for each in await engine.live_files.inactive()
         if each.kind == "rule"

@@ -454,7 +454,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         "confirmCostAbove",
         "number",
-        "Ask before a change of model, effort or thinking when re-reading the context costs this many dollars or more.",
+        "Ask before changing model, effort, thinking or fast mode if re-reading the context costs this many dollars.",
         default=0.10,
         minimum=0,
         repository="no",

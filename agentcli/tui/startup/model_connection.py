@@ -60,7 +60,10 @@ class ModelConnection(ModelAccess):
             dialog.typed = lambda: chat.prompt.last_typed
             dialog.draft = lambda: chat.prompt.draft.text if self._sent is None else ""
             chat.prompt.on_edit = dialog.settle
-        answer: Welcome | None = await app.ask_on_screen(dialog)
+        try:
+            answer: Welcome | None = await app.ask_on_screen(dialog)
+        finally:
+            chat.prompt.on_edit = None
         return answer
 
     async def _after(self, connecting: WelcomeActions, welcome: Welcome) -> None:
