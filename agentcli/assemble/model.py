@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+from agentcli.agent.cache.fingerprint import Front
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.agent.toolcalls.executor import BatchExecutor, Executor
 from agentcli.assemble.environment import Environment
@@ -35,26 +36,20 @@ class ModelBuilder:
         self._env = env
         self._plugins = plugins
 
-    def profile(self, last_model: str, was_fast: bool = False) -> Profile:
-        """The model and its parameters. `last_model`, `was_fast`: of a resumed session's last request, used unless the
-        settings say otherwise."""
+    def profile(self, last_model: str, last: Front | None = None) -> Profile:
+        """The model and its parameters. `last_model`, `last`: of a resumed session's last request, whose model, effort,
+        thinking and speed are used unless the settings say otherwise."""
         options, settings = self._env.options, self._env.settings
         info = self._env.catalog.get(self._checked(settings.text("model") or last_model or DEFAULT_MODEL))
-        effort = self._effort(settings.text("effort"), info.id)
-        mode = cast(ThinkingMode, settings.text("thinking") or "adaptive")
-        budget = settings.integer("maxThinkingTokens")
-        if budget == 0:
-            mode = "disabled"
-        elif budget is not None and settings.text("thinking") is None:
-            mode = "enabled"
-        self._warn_about_ignored_settings(info, mode, budget)
+        last = last or Front("")
+        effort = self._effort(settings.text("effort") or last.effort, info.id)
         return Profile(
             model=info.id,
             small_model=self._checked(settings.text("smallModel") or small_model_for(info)),
             fallback_models=tuple(map(self._checked, settings.texts("fallbackModels"))),
             effort=effort,
-            thinking=Thinking(mode, budget or None),
-            fast=self._fast(info, was_fast),
+            thinking=self._thinking(info, last.thinking),
+            fast=self._fast(info, last.fast),
             advisor=self._advisor(info),
             output_cap=settings.integer("maxOutputTokens") or 8_192,
             context_window=settings.integer("contextWindow"),
@@ -67,6 +62,16 @@ class ModelBuilder:
         if problem := self._env.catalog.refusal(model):
             raise UsageError(problem)
         return self._env.catalog.resolve(model)
+
+    def _thinking(self, info: ModelInfo, last: Thinking) -> Thinking:
+        chosen, budget = self._env.settings.text("thinking"), self._env.settings.integer("maxThinkingTokens")
+        mode = cast(ThinkingMode, chosen or "adaptive")
+        if budget == 0:
+            mode = "disabled"
+        elif budget is not None and chosen is None:
+            mode = "enabled"
+        self._warn_about_ignored_settings(info, mode, budget)
+        return last if chosen is None and budget is None else Thinking(mode, budget or None)
 
     def _warn_about_ignored_settings(self, info: ModelInfo, mode: ThinkingMode, budget: int | None) -> None:
         if self._env.options.task_budget is not None and not info.task_budget:

@@ -99,6 +99,20 @@ async def test_supported_options_need_no_notice(home: Home) -> None:
     assert only(events, ev.NoticeRaised) == []
 
 
+async def test_a_resumed_session_keeps_effort_and_thinking_unless_they_are_given(home: Home) -> None:
+    chosen = {"model": "sonnet", "effort": "high", "thinking": "disabled"}
+    events, (first,) = await home.ask("one", "Hi.", **chosen)
+    _events, (second,) = await home.ask("one", "Hi.", resume=session_of(events))
+    assert first["output_config"]["effort"] == "high"
+    for part in ("model", "output_config", "thinking"):
+        assert second[part] == first[part]
+    again = {"effort": "low", "thinking": "adaptive"}
+    _events, (third,) = await home.ask("one", "Hi.", resume=session_of(events), **again)
+    assert (third["output_config"]["effort"], third["thinking"]["type"]) == ("low", "adaptive")
+    _events, (fourth,) = await home.ask("one", "Hi.", resume=session_of(events), effort="auto")
+    assert "output_config" not in fourth
+
+
 async def test_a_failed_start_leaves_no_session_locked(home: Home) -> None:
     events, _requests = await home.ask("one", "Hi.")
     options = Options(cwd=home.folder / "one", environ=home.environ, resume=session_of(events), sandbox="off")
