@@ -63,7 +63,8 @@ _CHANGES_REPOSITORY = lazy_pattern(
     r"|remote|reset|restore|revert|rm|stash|submodule|switch|tag|update-index|worktree"
 )
 _GIT_OPTIONS = lazy_pattern(r"(?:(?:--no-pager|-P|--no-optional-locks|-C \S+|-c user\.(?:name|email)=[^ ]*) ?)*")
-_RUNS_PROGRAM = lazy_pattern(r"-x|--exec|--upload-pack|--receive-pack|foreach")
+_RUNS_PROGRAM = lazy_pattern(r"-[A-Za-z]*[ux]|--ex|--upl|--rece|foreach")
+"""Git accepts the beginning of a long option."""
 _CHANGES_SETTINGS = frozenset({"config", "remote", "submodule"})
 _SETTING_VERBS = {
     "remote": ("add", "set-url", "rename", "remove", "rm", "set-head", "set-branches"),

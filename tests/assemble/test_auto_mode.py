@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,8 @@ WIPE = "import shutil; shutil.rmtree('.git', ignore_errors=True)"
         "git -c core.editor='python3 wipe.py' commit --allow-empty",
         "GIT_EDITOR='python3 wipe.py' git commit --allow-empty",
         "git submodule foreach 'python3 ../wipe.py'; python3 wipe.py",
+        "git rebase --ex 'python3 wipe.py' HEAD",
+        "git rebase -fx 'python3 wipe.py' HEAD",
     ],
 )
 async def test_no_other_program_changes_the_history_by_a_command_that_names_git(
@@ -58,6 +61,51 @@ async def test_no_other_program_changes_the_history_by_a_command_that_names_git(
         *_others, result = await session.run(no)
     assert (contained.path / ".git" / "HEAD").exists()
     assert "Run git in its own command" in result
+
+
+async def test_no_step_is_planted_for_the_next_rebase_of_the_user(contained: Project) -> None:
+    """A branch has a link to git's folder, which only exists when the second git writes through it."""
+
+    def git(*words: str) -> None:
+        identity = ("-c", "user.name=u", "-c", "user.email=u@example.org")
+        subprocess.run(["git", *identity, *words], cwd=contained.path, check=True, capture_output=True)
+
+    git("init", "-q", "evil")
+    (contained.path / "evil" / "git-rebase-todo").write_text("exec touch planted\n")
+    git("-C", "evil", "add", "-A")
+    git("-C", "evil", "commit", "-qm", "steps")
+    git("checkout", "-qb", "links")
+    (contained.path / "link").symlink_to(".git")
+    git("add", "link")
+    git("commit", "-qm", "link")
+    git("checkout", "-q", "-")
+    command = "git checkout -q links && git clone -q ./evil link/rebase-merge # exec touch planted"
+    async with contained.commands(command) as session:
+        (result,) = await session.run()
+        assert session.asked == []
+    assert (contained.path / ".git" / "rebase-merge").exists(), "the attack has run"
+    assert not (contained.path / ".git" / "rebase-merge" / "git-rebase-todo").exists()
+    assert "quarantine restore" in result
+
+
+SET_USER_ID = [
+    "cp /bin/true tool && chmod u+s tool",
+    "cp /bin/true tool && chmod 6755 tool",
+    "python3 -c \"import os; os.close(os.open('tool', os.O_CREAT | os.O_WRONLY, 0o4755))\"",
+    "python3 -c \"import os; os.mknod('tool', 0o104755)\"",
+    "install -m 4755 /bin/true tool",
+]
+
+
+@pytest.mark.parametrize("command", SET_USER_ID)
+async def test_no_command_leaves_a_set_user_id_file(contained: Project, command: str) -> None:
+    async with contained.commands(command, "cp /bin/true fine && chmod 755 fine && mkdir d && chmod 2775 d") as session:
+        refused, fine = await session.run()
+        assert session.asked == []
+    assert "not permitted" in refused
+    assert "not permitted" not in fine
+    assert not any(path.stat().st_mode & 0o4000 for path in contained.path.glob("tool"))
+    assert (contained.path / "fine").stat().st_mode & 0o777 == 0o755
 
 
 async def test_edits_inside_the_project_run_without_a_question(contained: Project) -> None:

@@ -277,3 +277,16 @@ async def test_a_repository_that_never_stops_changing_does_not_become_known(
         output = await box.run("mkdir -p new/.git", context=box.context(launcher))
     assert str(output.content).count("is harmless and was kept") == 1
     assert launcher._inventory.known(changes[-1]) is None
+
+
+async def test_the_steps_of_an_approved_rebase_stay(box: Box) -> None:
+    identity = "-c user.name=u -c user.email=u@example.org"
+    await box.run("git init -q .")
+    for name in ("a", "b", "c"):
+        await box.run(f"touch {name} && git add {name} && git {identity} commit -qm {name}")
+    output = await box.run(f"git {identity} rebase -x 'test -e missing' HEAD~2")
+    assert "quarantine" not in str(output.content)
+    todo = box.project / ".git" / "rebase-merge" / "git-rebase-todo"
+    assert "exec test -e missing" in todo.read_text()
+    await box.run("git rebase --abort")
+    assert not todo.parent.exists()

@@ -218,6 +218,7 @@ class BubblewrapLauncher(Launcher):
             began=began,
             inner=inner_folders(protected.repositories),
             settings_approved=grant.git_settings,
+            steps_approved=not grant.guards_obeyed_names,
         )
         quarantine = Quarantine(self._quarantine or session / "quarantine")
         command = arguments[-1] if arguments else ""

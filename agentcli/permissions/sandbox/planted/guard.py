@@ -17,6 +17,7 @@ from agentcli.core.files.file_notices import FileNotices, NoticePool
 from agentcli.core.frozen import frozen
 from agentcli.core.git.settings import first_dangerous, list_settings
 from agentcli.core.processes.launch import SandboxFinding
+from agentcli.core.text.lazy_pattern import lazy_bytes_pattern
 from agentcli.core.text.plaintext import plain_line
 from agentcli.permissions.git.config import pointed_at, points_back, read_regular
 from agentcli.permissions.git.obeyed_files import CONTROL_NAMES, completes_repository
@@ -32,6 +33,7 @@ from agentcli.permissions.sandbox.planted.inventory import (
     signature_of,
     state_of,
 )
+from agentcli.permissions.sandbox.planted.protected import REBASE_TODO
 from agentcli.permissions.sandbox.planted.quarantine import (
     Quarantine,
     QuarantinedItem,
@@ -58,6 +60,8 @@ _FLOODED = (
     "them until the search has ended."
 )
 _CONFIGURATION = ("config", "config.worktree")
+_TODO = REBASE_TODO.rpartition("/")[2]
+_EXEC = lazy_bytes_pattern(rb"(?m)^[ \t]*(?:exec|x)[ \t]+(.*\S)")
 
 
 @frozen(kw_only=True)
@@ -81,6 +85,8 @@ class Watched:
     """Time just before the command started, by the clock of change times, in ns."""
     settings_approved: bool = False
     """Whether the user approved a change of git's settings."""
+    steps_approved: bool = False
+    """Whether the user or a rule approved the command, which may name programs for a rebase to run."""
     inner: frozenset[Path] = frozenset()
     """Existing git folders of submodules and worktrees inside `own`."""
 
@@ -201,6 +207,8 @@ class Guard:
                 return
             if path.name in _CONFIGURATION and self._harmless(path):
                 return
+            if path.name == _TODO and not self._runs_more(read_regular(path), b""):
+                return
         self._take(path, "other programs run or obey it")
 
     def _changed(self, path: Path, old: bytes) -> None:
@@ -218,6 +226,9 @@ class Guard:
         if new is None:
             self._take(path, "it replaced a protected file")
             self._put_back(path, old)
+        elif path.name == _TODO:
+            if self._runs_more(new, old):
+                self._take(path, "git would run programs that it names")
         elif path.name in _CONFIGURATION and self._watched.settings_approved:
             return
         elif path.name in _CONFIGURATION:
@@ -226,6 +237,12 @@ class Guard:
                 self._keep(path, new, old, f"it sets {key}")
         else:
             self._keep(path, new, old, "its content decides what other programs run")
+
+    def _runs_more(self, new: bytes | None, old: bytes) -> bool:
+        """Whether the steps of a rebase run a program that they did not run before and that no approved command
+        names."""
+        known, approved = set(_EXEC.findall(old)), self._command.encode() if self._watched.steps_approved else b""
+        return new is None or any(step not in known and step not in approved for step in _EXEC.findall(new))
 
     def _harmless(self, path: Path) -> bool:
         data = read_regular(path)

@@ -33,6 +33,7 @@ HOME_FILES: tuple[str, ...] = (
     *(".config/fish", ".config/git", ".config/autostart", ".config/systemd"),
 )
 """Protected only if the home folder, or a folder above it, is a working directory."""
+REBASE_TODO = "rebase-merge/git-rebase-todo"
 _ENVIRONMENTS = (".venv", "venv", "env", ".env")
 _ACTIVATE = ("activate", "activate.fish", "activate.csh", "activate.ps1", "Activate.ps1", "activate_this.py")
 _MOST_MODULES = 16
@@ -320,17 +321,28 @@ def _parts(repository: Path, verbs: frozenset[str]) -> Protection:
                 (configuration if name.startswith("config") else read_only).append(folder / name)
             elif name in ("hooks", "config", "config.worktree", "commondir"):
                 missing.append(folder / name)
+        _add_todo(folder, missing, contents)
     linked = list(islice((repository / "worktrees").glob("*/"), _MOST_MODULES + 1))
     if len(linked) > _MOST_MODULES and verbs.isdisjoint(_MAKING):
         read_only.append(repository / "worktrees")
         linked = []
     for worktree in linked:
+        _add_todo(worktree, missing, contents)
         for name in ("commondir", "gitdir", "config.worktree"):
             if os.path.lexists(worktree / name):
                 (read_only if verbs.isdisjoint(_MAKING) else contents).append(worktree / name)
             elif name == "config.worktree":
                 missing.append(worktree / name)
     return Protection((), tuple(read_only), tuple(missing), tuple(contents))
+
+
+def _add_todo(git_dir: Path, missing: list[Path], contents: list[Path]) -> None:
+    """Add the list of steps that `git rebase --continue` runs."""
+    todo = git_dir / REBASE_TODO
+    if os.path.lexists(todo):
+        contents.append(todo)
+    elif not os.path.lexists(todo.parent):
+        missing.append(todo)
 
 
 def _modules(root: Path) -> list[Path]:
