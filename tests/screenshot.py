@@ -71,6 +71,7 @@ async def picture(folder: Path) -> str:
     work.mkdir()
     (work / "shares.py").write_text(SOURCE)
     (work / "test_shares.py").write_text(TEST)
+    (work / ".gitignore").write_text("__pycache__/\n")
     for arguments in (["init", "-q", "-b", "main"], ["add", "."]):
         subprocess.run(["git", *arguments], cwd=work, check=True)
     async with app_with(
