@@ -319,8 +319,9 @@ def interruption(has_output: bool, result: ev.Result | None = None) -> str:
 
 
 def changed_files(event: ev.CommandChangedFiles) -> str:
-    """`changed 2 files +3 −1`."""
-    return f"changed {counted(event.files, 'file')} +{event.added} −{event.removed}"
+    """`changed 2 files +3 −1`; without the lines if none changed, as in binary files."""
+    lines = f" +{event.added} −{event.removed}" if event.added or event.removed else ""
+    return f"changed {counted(event.files, 'file')}{lines}"
 
 
 def result_line(event: ev.Result, reported: Collection[str] = ()) -> tuple[str, Level, tuple[str, ...]] | None:

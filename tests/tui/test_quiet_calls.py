@@ -183,7 +183,7 @@ def test_quiet_calls_are_one_line_that_opens_with_a_click_or_a_key_and_looks_the
             "◆ I look.",
             line,
             "✗ Bash false · exit code 1",
-            "✓ Bash touch it · changed 1 file +0 −0",
+            "✓ Bash touch it · changed 1 file",
             "◆ Done.",
         ]
 
