@@ -269,7 +269,7 @@ class _Reading:
                 self._say(
                     source,
                     "this folder is not trusted, so only the deny and ask rules of its settings apply. "
-                    "Use --trust once, or `agentcli trust` to review and trust them permanently.",
+                    "/trust or `agentcli trust` reviews them; --trust uses them once.",
                     note=True,
                 )
         unknown = [name for name in flat if name not in BY_NAME]
