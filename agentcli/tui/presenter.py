@@ -446,10 +446,11 @@ class Presenter:
         if self.activity.phase:
             self._phase("tools", "Working")
         asked, item = self._asked.pop(event.tool_use_id, now), self._tools.get(event.tool_use_id)
-        if item is None or not item.began or event.behavior != "allow":
+        if item is None or event.behavior != "allow":
             return []
-        # A command that runs again with network access: its duration excludes the wait for the answer.
-        began = item.began + now - asked
+        if not item.began:  # a snapshot or an earlier call comes first
+            return self._tool(event.tool_use_id, status="queued")
+        began = item.began + now - asked  # it runs again with network access: without the wait for the answer
         if self.activity.phase:
             self._phase("tools", step_text(item.title, item.input), step_began=began)
         return self._tool(event.tool_use_id, status="running", began=began)

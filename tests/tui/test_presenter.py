@@ -295,6 +295,18 @@ def test_a_command_that_runs_again_with_network_counts_its_time_without_the_wait
     assert (presenter.activity.text, presenter.activity.step_began) == ("Bash get", 70.0)
 
 
+def test_an_approved_call_that_has_not_begun_no_longer_waits_for_an_answer() -> None:
+    presenter, shown = Presenter(), Shown()
+    question = {"request_id": "q", "tool_use_id": "t"}
+    block = ToolUseBlock("t", "Bash", {"command": "make"})
+    shown.apply(presenter.show(finished(block), 10.0))
+    asked = ev.PermissionRequested(name="Bash", input={}, title="Bash make", reason="", suggestions=[], **question)
+    shown.apply(presenter.show(asked, 12.0))
+    shown.apply(presenter.show(ev.PermissionResolved(behavior="allow", **question), 20.0))
+    (item,) = shown.of(ToolItem)
+    assert item.status == "queued"
+
+
 def test_a_compaction_counts_its_own_time_and_no_time_counts_while_the_user_is_asked() -> None:
     presenter = Presenter()
     presenter.begin(10.0)
