@@ -108,7 +108,7 @@ async def test_a_background_command_reports_the_host_at_its_end(contained: Proje
         shells = session.engine._state.setup.tool_context.shells
         assert shells is not None
         (shell,) = shells.known()
-        while not shell.command.done:
+        while not (shell.command.done and shell.ended):
             await asyncio.sleep(0.01)
         assert session.asked == []
         assert f"may not reach {HOST} without the rule Network({HOST})" in shell.ended
