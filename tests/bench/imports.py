@@ -18,7 +18,7 @@ _COUNT_MCP = """sum(
 )"""
 
 
-OWN_MODULES = 356
+OWN_MODULES = 359
 """How many modules of agentcli, and of h11, may be imported before the request of a headless run is sent."""
 BEFORE_REQUEST = """import os, sys
 from agentcli.providers.requests.encode import BodyEncoder
