@@ -270,7 +270,7 @@ async def test_a_session_file_keeps_one_fingerprint_across_processes_while_nothi
 @pytest.mark.parametrize(
     ("before", "after", "block"),
     [
-        ({"effort": "high"}, {}, "the effort"),
+        ({"effort": "high"}, {"effort": "low"}, "the effort"),
         ({}, {"disallowed_tools": ("Grep",)}, "the tool Grep"),
         ({}, {"append_system_prompt": "Be brief."}, "the system prompt"),
         ({}, {"thinking": "disabled", "model": "sonnet"}, "the thinking setting"),
