@@ -128,7 +128,7 @@ def profile(rules: SandboxRules, temporary: Path, *, git: bool = False, reads_on
         lines.append(_rule("deny", "file-read* file-write*", hidden))
     if opened:
         lines.append(_rule("allow", "file-read*", opened))
-    if not rules.network:
+    if reads_only or not rules.network:
         lines += ["(deny network*)", "(deny system-socket)"]
     lines += [
         # Services that could act outside the sandbox on behalf of a command.

@@ -208,6 +208,14 @@ def test_the_profile_denies_protected_paths_after_the_writable_ones() -> None:
     assert '(deny file-write-unlink (literal "/Users/me/app/.git"))' in with_git
 
 
+def test_the_profile_of_a_read_only_command_opens_neither_the_project_nor_the_network() -> None:
+    usual, closed = (profile(macos(), Path("/t"), reads_only=reads_only) for reads_only in (False, True))
+    for text, is_open in ((usual, True), (closed, False)):
+        writable = next(line for line in text.splitlines() if line.startswith("(allow file-write* (subpath"))
+        assert ("/Users/me/app" in writable) is is_open
+        assert ("(deny network*)" not in text) is is_open
+
+
 def test_the_profile_hides_secrets_last() -> None:
     text = profile(macos(denied_files=lambda: (Path("/Users/me/app/.env"),)), Path("/t"))
     hidden = next(line for line in text.splitlines() if line.startswith("(deny file-read*"))
