@@ -30,6 +30,7 @@ from agentcli.context.view import ContextView
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
+from agentcli.core.git.repository import repository_root
 from agentcli.core.messages import Json, Message
 from agentcli.core.processes.programs import clean_search_path
 from agentcli.definitions.library import Library
@@ -279,7 +280,7 @@ class GitStatusReader:
 
     def _gather(self) -> None:
         env = self._env
-        if not env.is_trusted():
+        if not env.is_trusted() or repository_root(env.cwd) is None:
             return
         from agentcli.core.git.run import git_program
         from agentcli.permissions.git.config import runs_programs

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agentcli.core.files.real_path import real_path
 from agentcli.core.frozen import frozen
+from agentcli.core.git.repository import repository_root
 
 MANAGED_SETTINGS = Path("/etc/agentcli/settings.json")
 PROJECT_FOLDER = ".agentcli"
@@ -64,13 +65,9 @@ def project_folder(cwd: Path) -> Path:
     Never above the root of a repository, nor above `cwd` outside a repository: a folder that another user
     put into a shared parent (/tmp, /home) must not configure us.
     """
-    candidates = []
-    for folder in (cwd, *cwd.parents):
-        candidates.append(folder)
-        if os.path.exists(f"{folder}/.git"):  # noqa: PTH110 -- called often, and pathlib is slow
-            found = (candidate for candidate in candidates if (candidate / PROJECT_FOLDER).is_dir())
-            return next(found, cwd) / PROJECT_FOLDER
-    return cwd / PROJECT_FOLDER
+    root = repository_root(cwd) or cwd
+    candidates = (folder for folder in (cwd, *cwd.parents) if folder.is_relative_to(root))
+    return next((folder for folder in candidates if (folder / PROJECT_FOLDER).is_dir()), cwd) / PROJECT_FOLDER
 
 
 def own_parts(folder: Path, working_dirs: Iterable[Path]) -> tuple[Path, ...]:

@@ -21,6 +21,7 @@ from agentcli.config.trust import TrustStore, content_digest, is_empty_json, tru
 from agentcli.config.values import InvalidValue, parse_value
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
+from agentcli.core.git.repository import repository_root
 from agentcli.core.text.lazy_pattern import lazy_pattern
 
 _INDENT = lazy_pattern(r"^\{\s*?\n([ \t]+)\"", re.MULTILINE)
@@ -202,7 +203,7 @@ def _make_folder(folder: Path) -> None:
     is_new = not folder.is_dir()
     if is_new:
         folder.mkdir(parents=True, mode=0o700)
-    if folder.name != PROJECT_FOLDER or not any((above / ".git").exists() for above in folder.parents):
+    if folder.name != PROJECT_FOLDER or repository_root(folder.parent) is None:
         return
     if is_new:
         folder.chmod(0o755)

@@ -22,7 +22,9 @@ from agentcli.config.schema import BY_NAME, HOLD_WITHOUT_TRUST, KEYS, SECTIONS, 
 from agentcli.config.trust import content_digest, trust_root
 from agentcli.config.values import InvalidValue, parse_text, parse_value
 from agentcli.core.errors import UsageError
+from agentcli.core.files.real_path import real_path
 from agentcli.core.frozen import frozen
+from agentcli.core.git.repository import foreign_repository
 from agentcli.core.text.plural import counted, plural
 
 _MOST_TEXTS = 1_000
@@ -191,6 +193,12 @@ def load_settings(request: SettingsRequest) -> Settings:
         reading.take_file(Layer.USER, request.paths.user_settings)
     reading.drop_what_a_repository_may_not_raise()
     reading.drop_what_lies_outside_of_a_repository(request.cwd)
+    if (foreign := foreign_repository(real_path(request.cwd))) is not None:
+        text = (
+            f"{foreign} is a repository of another user, or anyone may write to it. Its settings and instructions are "
+            f"ignored, and this folder counts as a project of its own. To use them, start agentcli in {foreign}."
+        )
+        reading.problems.append(SettingsProblem(text, foreign))
     return Settings(reading.given, reading.problems, rights_uncertain=reading.rights_uncertain)
 
 

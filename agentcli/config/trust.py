@@ -28,6 +28,7 @@ from agentcli.core.files.bounded_json import parse_json
 from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
 from agentcli.core.files.real_path import real_path
 from agentcli.core.frozen import frozen
+from agentcli.core.git.repository import repository_root
 from agentcli.core.text.plaintext import terminal_line
 
 _FILES = ("settings.json", "settings.local.json")
@@ -107,14 +108,8 @@ class TrustState:
 
 def trust_root(cwd: Path) -> Path:
     """The folder to which trust belongs: the root of the innermost repository, or the folder itself."""
-    # Called a dozen times per engine; pathlib would take three times as long.
-    real = folder = real_path(cwd)
-    while not os.path.exists(os.path.join(folder, ".git")):  # noqa: PTH110, PTH118
-        parent = os.path.dirname(folder)  # noqa: PTH120
-        if parent == folder:
-            return Path(real)
-        folder = parent
-    return Path(folder)
+    folder = real_path(cwd)
+    return repository_root(folder) or Path(folder)
 
 
 def parts_of(cwd: Path) -> tuple[TrustedContent, ...]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from agentcli.core.files.bounded_read import read_start
 from agentcli.core.frozen import frozen
+from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.core.messages import Json
 
 _MANNER = "# How to answer"
@@ -108,18 +109,9 @@ def folder_lines(cwd: Path, working_dirs: Sequence[Path], memory: Path | None = 
 
 def git_branch(cwd: Path) -> str | None:
     """The branch in `.git/HEAD`. Git is not run: in an untrusted folder its configuration could start programs (S1)."""
-    for folder in (cwd, *cwd.parents):
-        dot_git = folder / ".git"
-        try:
-            if dot_git.is_file():
-                dot_git = folder / read_start(dot_git).removeprefix("gitdir:").strip()
-            elif not dot_git.is_dir():
-                continue
-        except OSError:
-            return None
-        head = read_start(dot_git / "HEAD", 1_024).strip()
-        if not head:
-            return None
-        name = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else f"detached at {head[:12]}"
-        return "".join(ch for ch in name if ch.isprintable())[:200]
-    return None
+    root = repository_root(cwd)
+    head = "" if root is None else read_start(git_folder(root)[0] / "HEAD", 1_024).strip()
+    if not head:
+        return None
+    name = head.removeprefix("ref: refs/heads/") if head.startswith("ref:") else f"detached at {head[:12]}"
+    return "".join(ch for ch in name if ch.isprintable())[:200]

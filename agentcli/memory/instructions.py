@@ -19,6 +19,7 @@ from typing import Literal
 from agentcli.config.trust import trust_root
 from agentcli.core.files.real_path import real_path
 from agentcli.core.frozen import frozen, slotted
+from agentcli.core.git.repository import own_users
 from agentcli.core.text.plaintext import visible_text
 from agentcli.memory.imports import imported, is_meant
 from agentcli.memory.instruction_text import InstructionText, cut, read_instructions
@@ -58,6 +59,8 @@ class InstructionFolders:
     folders."""
     user_folders: tuple[Path, ...] = ()
     home: Path | None = None
+    users: frozenset[int] = frozenset()
+    """Ids of the users whose files count in the project."""
 
     @classmethod
     def around(
@@ -65,7 +68,9 @@ class InstructionFolders:
     ) -> InstructionFolders:
         user = (config_dir, home / ".claude" if home else None)
         roots = dict.fromkeys((trust_root(cwd), *(path.resolve() for path in further if path != cwd)))
-        return cls(cwd.resolve(), tuple(roots), tuple(folder for folder in user if folder is not None), home)
+        folders = tuple(folder for folder in user if folder is not None)
+        users = frozenset(user for folder in (cwd, *roots) for user in own_users(folder))
+        return cls(cwd.resolve(), tuple(roots), folders, home, users)
 
     def chain(self) -> tuple[Path, ...]:
         """From the repository's root down to the working directory."""
@@ -320,6 +325,8 @@ class _Gathering:
         inside = any(Path(real).is_relative_to(root) for root in self._places.roots)
         if self._hides is not None and self._hides(real):
             return "was left out: a permission rule denies reading it"
+        if not of_user and stamp[-1] not in self._places.users:
+            return "is ignored: it belongs to another user"
         if not inside and not of_user:
             return "lies outside of the project; it is left out. Copy it into the project, or import it from your own"
         reading = read_instructions(real)
@@ -401,4 +408,4 @@ def _stamp(path: str) -> Stamp:
         found = os.stat(path)  # noqa: PTH116 - some hundred of them before each request, at a third of the cost
     except (OSError, ValueError):
         return None
-    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_uid)

@@ -5,11 +5,11 @@ Reads the beginning of a few small regular files, and changes nothing. Blocking;
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 from agentcli.core.files.bounded_read import read_start
+from agentcli.core.git.repository import git_folder, repository_root
 
 _MOST = 1 << 20
 _DEEPEST = 5
@@ -19,7 +19,7 @@ _REFERENCE = re.compile(r"refs/[^\0\s\\:?*\[~^]{1,500}")
 
 def head_commit(root: Path) -> str | None:
     """The checked-out commit of the repository around this folder; None if there is none or it is unreadable."""
-    top = work_tree(root)
+    top = repository_root(root)
     if top is None:
         return None
     folder, shared = git_folder(top)
@@ -34,21 +34,6 @@ def head_commit(root: Path) -> str | None:
         said = next((text for place in places if (text := _text(place / name).strip())), "")
         said = said or next((text for place in places if (text := _packed(place, name))), "")
     return None
-
-
-def work_tree(folder: Path) -> Path | None:
-    """The root of the repository that contains a folder; None if there is none."""
-    return next((one for one in (folder, *folder.parents) if os.path.lexists(one / ".git")), None)
-
-
-def git_folder(top: Path) -> tuple[Path, Path]:
-    """The git folder of a work tree, and the common git folder of all its work trees (often the same)."""
-    folder = top / ".git"
-    if (pointer := _text(folder)).startswith("gitdir:"):
-        folder = folder.parent / pointer.removeprefix("gitdir:").strip()
-    # A linked work tree has its own HEAD and shares the references.
-    shared = _text(folder / "commondir").strip()
-    return folder, folder / shared if shared else folder
 
 
 def _packed(folder: Path, name: str) -> str:

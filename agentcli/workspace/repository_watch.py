@@ -18,8 +18,9 @@ from pathlib import Path
 from agentcli.core.aio import in_thread
 from agentcli.core.files.bounded_read import read_bounded
 from agentcli.core.frozen import frozen
+from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.workspace.base import SnapshotError
-from agentcli.workspace.head_commit import git_folder, head_commit, work_tree
+from agentcli.workspace.head_commit import head_commit
 from agentcli.workspace.journal import EntryChange, StagedChanges
 from agentcli.workspace.shadow import Shadow
 from agentcli.workspace.trees import ABSENT, TreeEntry
@@ -63,7 +64,7 @@ class RepositoryWatch:
     def _look(self, roots: Iterable[str]) -> dict[str, _Repository]:
         found = {}
         for root in roots:
-            top = work_tree(Path(root))
+            top = repository_root(root)
             if top is not None:
                 found[root] = _read(Path(root), top, self._before.get(root))
         return found
@@ -131,7 +132,7 @@ async def index_reversal(shadow: Shadow, staged: StagedChanges, again: bool) -> 
 
     Empty if there is another commit since: what is in the index then belongs to it. Raises `SnapshotError`.
     """
-    top = work_tree(shadow.root)
+    top = repository_root(shadow.root)
     now = await in_thread(partial(_read, shadow.root, top)) if top is not None else None
     if now is None or now.index != staged.index or (now.head or "") != staged.head:
         return {}

@@ -24,10 +24,10 @@ from typing import TypeVar
 from agentcli.core.aio import in_thread
 from agentcli.core.files.bounded_json import parse_json
 from agentcli.core.files.bounded_read import read_bounded
+from agentcli.core.git.repository import repository_root
 from agentcli.workspace import listing
 from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import EMPTY_TREE, Git
-from agentcli.workspace.head_commit import work_tree
 from agentcli.workspace.listing import CopyLimits, FileListing, folders_among, parse_listing, sort_files, sort_folders
 from agentcli.workspace.loose_objects import LooseObjects, NotLoose
 from agentcli.workspace.trees import Difference, TreeEntry, blobs, differences, tree_entries
@@ -58,7 +58,7 @@ class Shadow:
     def __init__(self, program: str, root: Path, place: Path, index_name: str, leave_out: Path | None = None) -> None:
         self.root = root
         self.place = place
-        top = work_tree(root) or root  # For the ignore files above the folder.
+        top = repository_root(root) or root  # For the ignore files above the folder.
         self._prefix = "" if top == root else f"{root.relative_to(top).as_posix()}/"
         self._git = Git(program, place, top, root, place / index_name)
         self._loose = LooseObjects(place / "objects")

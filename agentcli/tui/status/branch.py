@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.files.bounded_read import read_start
+from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.core.text.plaintext import plain_line
 
 if TYPE_CHECKING:
@@ -23,22 +24,12 @@ _NO_BRANCH = ".invalid"
 
 def branch_of(cwd: Path) -> str:
     """Branch, or commit of a detached HEAD; "" outside a repository. Does not run git: the folder may be untrusted."""
-    for folder in (cwd, *cwd.parents):
-        try:
-            place = folder / ".git"
-            if place.is_file():
-                # A worktree or a submodule: the file contains the path of its git directory.
-                place = folder / read_start(place).partition(":")[2].strip()
-        except (OSError, ValueError):
-            continue
-        head = plain_line(read_start(place / "HEAD").strip())
-        if not head:
-            continue
-        if not head.startswith("ref:"):
-            return head[:8]
-        branch = head.removeprefix(_BRANCHES)
-        return "" if branch in (_NO_BRANCH, head) else branch
-    return ""
+    top = repository_root(cwd)
+    head = "" if top is None else plain_line(read_start(git_folder(top)[0] / "HEAD").strip())
+    if not head.startswith("ref:"):
+        return head[:8]
+    branch = head.removeprefix(_BRANCHES)
+    return "" if branch in (_NO_BRANCH, head) else branch
 
 
 class BranchWatch:

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from agentcli.core.aio import in_thread
 from agentcli.core.files.bounded_read import read_bounded, read_start
+from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.workspace.base import FolderDiff, SnapshotError, WorkspaceDiff
 from agentcli.workspace.diff.agent_diff import DIFF_LIMIT
 from agentcli.workspace.git import EMPTY_TREE, Git, find_git
-from agentcli.workspace.head_commit import git_folder, head_commit, work_tree
+from agentcli.workspace.head_commit import head_commit
 
 _SECONDS = 60.0
 _LARGEST_INDEX = 512 * 1024 * 1024
@@ -41,7 +42,9 @@ async def diff_against_head(folders: Sequence[Path], search_path: str | None) ->
     program = find_git(search_path, folders)
     if program is None:
         raise SnapshotError("git was not found; install it to compare with HEAD")
-    tops = await in_thread(lambda: list(dict.fromkeys(top for one in folders if (top := work_tree(one)) is not None)))
+    tops = await in_thread(
+        lambda: list(dict.fromkeys(top for one in folders if (top := repository_root(one)) is not None))
+    )
     if not tops:
         return WorkspaceDiff(problem=NO_REPOSITORY)
     found = []
