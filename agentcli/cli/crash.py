@@ -14,12 +14,16 @@ from pathlib import Path
 
 from agentcli import __version__
 from agentcli.config.paths import Paths
+from agentcli.core.text.secret_text import without_secrets
+
+_MAX_MESSAGE = 500
 
 
 def write_report(error: BaseException, environ: Mapping[str, str]) -> str:
     """Write the report and return the message for the user. Never raises, even if the file cannot be written."""
-    what = f"Bug in agentcli ({type(error).__name__}: {error})."
-    text = f"agentcli {__version__}\n\n{''.join(traceback.format_exception(error))}"
+    what = without_secrets(f"Bug in agentcli ({type(error).__name__}: {str(error)[:_MAX_MESSAGE]}).")
+    # Without the values of variables. A message can quote some, and reports are sent to strangers.
+    text = without_secrets(f"agentcli {__version__}\n\n{''.join(traceback.format_exception(error))}")
     for folder in _folders(environ):
         try:
             return f"{what} Details are in {_write(folder, text)}; please report it with that file."

@@ -179,6 +179,46 @@ def test_a_bug_is_one_sentence_and_a_file(
     assert report.stat().st_mode & 0o777 == 0o600
 
 
+def test_neither_a_report_nor_its_message_contains_keys_or_control_characters(
+    capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets = ("sk-ant-api03-abcdefghijklmnop", "ghp_abcdefghijklmnopqrst", "hunter2")
+
+    def broken(*_arguments: object) -> None:
+        key, token, password = secrets
+        try:
+            raise ValueError(f"Illegal header value b'{key}'")
+        except ValueError as error:
+            raise RuntimeError(f"\x1b]0;title\x07 http://me:{password}@proxy {token} {'x' * 100_000}") from error
+
+    monkeypatch.setattr("agentcli.cli.main.parse", broken)
+    assert main(["-p", "x"], os.environ) == 1
+    shown = capfd.readouterr().err
+    [report] = (place / "home" / ".local" / "state" / "agentcli" / "crashes").iterdir()
+    for secret in secrets:
+        assert secret not in shown + report.read_text(encoding="utf-8")
+    assert "\x1b" not in shown
+    assert len(shown) < 2_000
+
+
+def test_a_repository_cannot_redirect_a_report(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = place / "target"
+    target.mkdir()
+    settings = {"env": {"AGENTCLI_STATE_DIR": str(target), "XDG_STATE_HOME": str(target), "TMPDIR": str(target)}}
+    (place / "work" / ".agentcli").mkdir()
+    (place / "work" / ".agentcli" / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+
+    def broken(*_arguments: object) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("agentcli.assemble.sessions.SessionBuilder.__init__", broken)
+    assert main(["-p", "x", "--trust"], os.environ) == 1
+    assert list(target.iterdir()) == []
+    [report] = (place / "home" / ".local" / "state" / "agentcli" / "crashes").iterdir()
+    assert report.stat().st_mode & 0o777 == 0o600
+    assert report.parent.stat().st_mode & 0o777 == 0o700
+
+
 def test_on_a_terminal_sessions_fit_its_width_with_unique_short_ids() -> None:
     ids = ("aaaaaaaa-1111-4000-8000-000000000000", "aaaaaaaa-2222-4000-8000-000000000000")
     sessions = [SessionInfo(id, Path(id), "", "word " * 60, "/work", 0.0, 10, 3) for id in ids]

@@ -67,6 +67,11 @@ def holds_secret(value: str) -> bool:
     return any(mark in value for mark in _marks()) and _compiled(_VALUE).search(value) is not None
 
 
+def without_secrets(text: str) -> str:
+    """The text without tokens, keys and authorisation headers of known formats, and without passwords in URLs."""
+    return _compiled(_URL_USER).sub(r"\1…@", _compiled(_VALUE).sub("…", text))
+
+
 def assigns_secret(value: str) -> bool:
     """Whether one of several options in a value sets a secret, such as `-Djavax.net.ssl.keyStorePassword=…`."""
     if "=" not in value:
