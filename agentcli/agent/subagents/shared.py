@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,20 +62,26 @@ class AgentHooks(WrappedHooks):
 
 class AgentPermissions(LivePermissions):
     """Shares mode and rules with the session; the user's answers apply to the session too. Rules that a skill lends
-    apply only to this agent and end with it."""
+    apply only to this agent and end with it. It writes no memory notes: what misled it must not persist unseen."""
 
     def __init__(self, session: LivePermissions) -> None:
         self._of_session = session
         self._lent_here: tuple[Rule, ...] = ()
+        self._made: tuple[LatePolicy, LatePolicy] | None = None
+        """The session's policy, and the one made from it."""
 
     @property
     def policy(self) -> LatePolicy:  # type: ignore[override]
         shared = self._of_session.policy
-        return shared.with_rules(allow=self._lent_here) if self._lent_here else shared
+        if self._made is None or self._made[0] is not shared:
+            own = replace(shared, memory=(), readable=(*shared.readable, *shared.memory)) if shared.memory else shared
+            self._made = (shared, own.with_rules(allow=self._lent_here) if self._lent_here else own)
+        return self._made[1]
 
     def lend(self, texts: Sequence[str], source: str) -> list[str]:
         rules, problems = lent_rules(texts, source)
         self._lent_here = tuple(dict.fromkeys((*self._lent_here, *rules)))
+        self._made = None
         return problems
 
     def set_mode(self, mode: PermissionMode) -> None:
