@@ -40,7 +40,7 @@ _STARTED = "started"
 """First output of every script. Without it the script did not run, and a refusal proves nothing."""
 
 _ISOLATION = """
-import fcntl, os, socket
+import ctypes, fcntl, os, socket
 print("started")
 is_own = os.readlink("/proc/self/ns/pid") != sys.argv[1] and int(os.readlink("/proc/self")) == os.getpid()
 print("own-processes", is_own)
@@ -51,6 +51,8 @@ def error_of(work):
         return error.errno
 print("typing", error_of(lambda: fcntl.ioctl(os.open("/dev/null", os.O_RDWR), 0x5412, b"x")))
 print("unix", error_of(lambda: socket.socket(socket.AF_UNIX)))
+libc = ctypes.CDLL(None, use_errno=True)
+print("ring", ctypes.get_errno() if libc.syscall(425, 1, 0) < 0 else 0)
 """
 _DIRECT = """
 import socket
@@ -80,7 +82,7 @@ _PROCESSES = "echo started; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do 
 _FEW_PROCESSES = 10
 _LITTLE_MEMORY = 64
 """MiB; the interpreter itself takes about ten."""
-_EPERM, _EAFNOSUPPORT = "1", "97"
+_EPERM, _ENOSYS, _EAFNOSUPPORT = "1", "38", "97"
 
 
 @frozen
@@ -242,6 +244,7 @@ class _LinuxTrial(_Trial):
         yield _proof("other processes are not visible", found["own-processes"] == "True")
         if self.launcher.ability.seccomp:
             yield _proof("commands cannot type into your terminal", found["typing"] == _EPERM)
+            yield _proof("commands cannot use io_uring", found["ring"] == _ENOSYS)
         else:
             reason = "system call filters do not work on this machine"
             yield Proof("", "commands cannot type into your terminal", "untried", reason)

@@ -75,6 +75,7 @@ def test_every_promise_is_tried_and_nothing_of_the_user_is_touched(
         ("quarantine", "new git repositories that would run programs go to quarantine"),
         ("isolation", "other processes are not visible"),
         ("isolation", "commands cannot type into your terminal"),
+        ("isolation", "commands cannot use io_uring"),
         ("limits", "too many processes"),
         ("limits", "too much memory"),
         ("limits", "processor time is limited"),

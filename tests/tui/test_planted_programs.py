@@ -83,6 +83,31 @@ def test_the_status_line_runs_no_program_of_a_folder_that_the_settings_make_writ
     assert not project.ran.exists()
 
 
+@pytest.mark.parametrize("words", ["sh status.sh", "./status.sh", "sh .claude/status.sh | cat", "sh ../status.sh"])
+def test_the_status_line_runs_no_script_of_the_project(project: Project, words: str) -> None:
+    """The user's own command may name a file that every project can have, long before the trust question."""
+    (project.work / ".git").mkdir()
+    folder = project.work / "deep"
+    for place in (project.work, folder, folder / ".claude"):
+        place.mkdir(exist_ok=True)
+        project.make(place, "status.sh", f"echo ran > {project.ran}; echo here")
+    project.settings(statusLine={"type": "command", "command": words})
+    status = load_preferences(folder, project.for_programs(), None, None).status_command("1")
+    assert status is not None
+    assert "names a file of this project" in status.run(Facts(), threading.Event()).problem
+    assert not project.ran.exists()
+
+
+def test_a_session_in_the_home_folder_has_its_status_line(project: Project) -> None:
+    project.make(project.home, "status.sh", "echo here")
+    project.settings(statusLine={"type": "command", "command": f"sh {project.home}/status.sh"})
+    environ = {"HOME": str(project.home), "PATH": "/usr/bin:/bin"}
+    for folder in (project.home, project.work):
+        status = load_preferences(folder, environ, None, None).status_command("1")
+        assert status is not None
+        assert "".join(text for text, _style in status.run(Facts(), threading.Event()).line) == "here"
+
+
 def test_a_status_line_in_python_imports_nothing_from_the_project(project: Project) -> None:
     (project.work / "json.py").write_text(f"open({str(project.ran)!r}, 'w').write('x')\n")
     project.settings(statusLine={"type": "command", "command": "python3 -c 'import json; print(json.__name__)'"})

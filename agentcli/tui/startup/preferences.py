@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -69,10 +70,17 @@ class Preferences:
         wanted = self.status_line or {}
         if wanted.get("type") != "command" or not isinstance(wanted.get("command"), str):
             return None
+        from agentcli.config.named_files import named_paths
+        from agentcli.config.trust import trust_root
         from agentcli.tools.shell.environment import child_environment
         from agentcli.tui.status.command import StatusCommand
 
-        return StatusCommand(wanted["command"], str(self.cwd), child_environment(self.environ), version)
+        command, root = wanted["command"], trust_root(self.cwd)
+        # In a session in the home folder the files are the user's own.
+        at_home = self.paths.config_dir is not None and self.paths.config_dir.is_relative_to(root)
+        named = () if at_home else named_paths([json.dumps(wanted)], root, self.cwd)
+        files = tuple(str(root / name) for name in named)
+        return StatusCommand(command, str(self.cwd), child_environment(self.environ), version, files)
 
 
 def load_preferences(cwd: Path, environ: Mapping[str, str], flag_text: str | None, theme: str | None) -> Preferences:

@@ -102,9 +102,13 @@ class StatusCommand:
     environ: Mapping[str, str]
     """Environment of the command, without API keys (S11)."""
     version: str = ""
+    files: tuple[str, ...] = ()
+    """Paths in the project that its words may name: whoever wrote such a file, it is not run."""
 
     def run(self, facts: Facts, stopped: threading.Event) -> Ran:
         """Blocks for a second at most, less once `stopped` is set: to be called in a thread. Never raises."""
+        if (file := next(filter(os.path.isfile, self.files), None)) is not None:
+            return Ran([], f"statusLine: not run, because it names a file of this project: {plain_line(file)}")
         data = json.dumps(payload(facts, self.folder, self.version)).encode()
         try:
             process = start_program(
