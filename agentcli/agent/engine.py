@@ -449,13 +449,11 @@ class Engine:
         line = self._shell_line(command)
         return self._recorded(line) if self.running else self.perform(line)
 
-    async def _submission(self, work: SubmissionWork) -> AsyncGenerator[ev.Event, None]:
-        running = Submission(self._state, work).run()
+    def _submission(self, work: SubmissionWork) -> AsyncGenerator[ev.Event, None]:
+        submission = Submission(self._state, work).run()
         if not self.running:
-            self._open = running
-        async with aclosing(running) as events:
-            async for event in events:
-                yield event
+            self._open = submission
+        return submission
 
     async def _recorded(self, line: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
         """Record a shell command beside a submission, to be shown again after a resume."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from dataclasses import replace
 
 from agentcli.agent.context.compaction import CompactionDependencies
@@ -13,6 +11,7 @@ from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.turn import TurnDependencies
 from agentcli.agent.plugins.rendering import PluginRenderers
+from agentcli.agent.ports import EmitEvent, Exit
 from agentcli.agent.profile import price_of
 from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.side_call import SideQuestions
@@ -21,15 +20,13 @@ from agentcli.agent.toolcalls.summaries import Summaries
 from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.agent.updates.attachments import Composite
 from agentcli.agent.updates.mentions import Mentions
-from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason
 from agentcli.core.messages import Json
 
 
-def loop_dependencies(state: ConversationState, controller: AbortController) -> LoopDependencies:
+def loop_dependencies(state: ConversationState, controller: AbortController, exit: Exit) -> LoopDependencies:
     setup, requests = state.setup, state.requests
     price = price_of(setup.catalog)
-    late: list[ev.Event] = []
     runner = ToolRunner(
         registry=lambda: state.registry,
         permissions=setup.permissions,
@@ -38,8 +35,8 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         ids=setup.ids,
         clock=setup.clock,
         workspace=setup.extensions.workspace,
-        small_model=lambda emit: SideQuestions(setup.provider, requests, price, emit, late),
-        agents=lambda emit: CallAgents(state.agents, emit, CallHooks(late, controller.abort)),
+        small_model=lambda emit: SideQuestions(setup.provider, requests, price, emit, exit.emit_soon),
+        agents=lambda emit: CallAgents(state.agents, emit, CallHooks(exit.emit_soon, controller.abort)),
         before_effects=state.log.begin_effects,
         on_interrupting_denial=controller.abort,
         render=PluginRenderers(setup.plugins).render if setup.plugins is not None else None,
@@ -63,6 +60,7 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         state.hooks,
         price,
         setup.ids,
+        exit.emit,
         overhead,
         window=state.settings.context_limits(overhead).window,
         pinned=setup.pins,
@@ -82,10 +80,10 @@ def loop_dependencies(state: ConversationState, controller: AbortController) -> 
         mentions=mentions_for(setup, state.questions),
         watch=setup.watch,
         pipeline=setup.pipeline,
-        ask_about_budget=lambda: ask_about_budget(state, controller),
+        ask_about_budget=lambda: ask_about_budget(state, controller, exit.emit),
         budget_text=lambda: state.costs.budget_text,
         summaries=Summaries(setup.provider, requests, price) if state.settings.tuning.tool_summaries else None,
-        late=late,
+        exit=exit,
         runs_background=lambda: state.background.any_runs,
         detach_hook=state.detach_hook,
     )
@@ -97,7 +95,7 @@ def mentions_for(setup: EngineSetup, questions: Questions) -> Mentions | None:
     return Mentions(read, setup.permissions, questions, setup.ids, setup.mcp) if read is not None else None
 
 
-async def ask_about_budget(state: ConversationState, controller: AbortController) -> AsyncGenerator[ev.Event, None]:
+async def ask_about_budget(state: ConversationState, controller: AbortController, emit: EmitEvent) -> None:
     """Before a request: when the budget is spent, ask the user; abort unless they raise it."""
     if not state.costs.is_budget_spent or controller.signal.aborted:
         return
@@ -111,9 +109,7 @@ async def ask_about_budget(state: ConversationState, controller: AbortController
     except Aborted:
         return
     try:
-        async with aclosing(question.run()) as events:
-            async for event in events:
-                yield event
+        await question.ask(emit)
     finally:
         state.costs.budget_lock.release()
     if question.stops:

@@ -6,10 +6,9 @@ run, the prompt is not sent. Its output is data: mentions and arguments in it ar
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from dataclasses import replace
 
+from agentcli.agent.ports import EmitEvent
 from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.context.compact import cut_middle
@@ -47,7 +46,7 @@ class DefinedPrompt:
 
 
 class PromptExpansion:
-    """A stage. Results: the `message` to send, or the `problem` that prevents it; `mentions`: the text whose `@path`
+    """Results: the `message` to send, or the `problem` that prevents it; `mentions`: the text whose `@path`
     mentions are attached."""
 
     def __init__(self, prompt: DefinedPrompt, runner: ToolRunner, context: ToolContext, signal: AbortSignal) -> None:
@@ -60,7 +59,7 @@ class PromptExpansion:
         self.mentions = ""
         self._output = ""
 
-    async def run(self) -> AsyncGenerator[ev.Event, None]:
+    async def run(self, emit: EmitEvent) -> None:
         prompt, texts = self._prompt, list[str]()
         definition = prompt.definition
         if isinstance(definition, SkillFile):
@@ -72,9 +71,7 @@ class PromptExpansion:
                     texts.append(part)
                     self.mentions += part
                     continue
-                async with aclosing(self._command(part, definition)) as events:
-                    async for event in events:
-                        yield event
+                await self._run_command(part, definition, emit)
                 if self.problem:
                     return
                 texts.append(self._output)
@@ -91,20 +88,19 @@ class PromptExpansion:
         meta = {TYPED: prompt.typed, EXPANDED: made_from}
         self.message = user_message(text, self._runner.ids.new(), Origin.PROMPT, meta)
 
-    async def _command(self, part: ShellPart, definition: CommandFile) -> AsyncGenerator[ev.Event, None]:
+    async def _run_command(self, part: ShellPart, definition: CommandFile, emit: EmitEvent) -> None:
         call = ToolUseBlock(self._runner.ids.new(), "Bash", {"command": part.command})
-        results: list[CallResult] = []
         merged: Merge[ev.Event] = Merge()
+        results: list[CallResult] = []
 
         async def run() -> None:
-            result = await self._runner.run(call, self._context, self._signal, merged.put, lambda: None)
-            results.append(result)
+            results.append(await self._runner.run(call, self._context, self._signal, merged.put, lambda: None))
 
         try:
             merged.start(run(), name="command of a prompt")
             async for event in merged:
                 # No reply of the model contains this call: it is shown and recorded like a command of the user.
-                yield replace(event, agent=ev.USER_AGENT) if isinstance(event, _SHOWN_EVENTS) else event
+                await emit(replace(event, agent=ev.USER_AGENT) if isinstance(event, _SHOWN_EVENTS) else event)
         finally:
             await merged.aclose()
         result = results[0]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
+from agentcli.agent.ports import EmitEvent
 from agentcli.core.abort import Aborted, AbortSignal
+from agentcli.core.aio import Outlet
 from agentcli.core.events import Event, PermissionRequested, PermissionResolved
 from agentcli.core.permission import Answer
 
@@ -41,19 +43,20 @@ class Questions:
 
 
 class UserQuestion:
-    """A stage that asks the user about something other than a tool call. Result: `answer`, None if `signal` aborted."""
+    """A question to the user about something other than a tool call."""
 
     def __init__(self, question: PermissionRequested, questions: Questions, signal: AbortSignal | None) -> None:
         self._question = question
         self._questions = questions
         self._signal = signal
         self.answer: Answer | None = None
+        """None until it is asked, and if `signal` aborted."""
 
-    async def run(self) -> AsyncGenerator[Event, None]:
+    async def ask(self, emit: EmitEvent) -> Answer | None:
         request_id = self._question.request_id
         future = self._questions.ask(request_id)
         try:
-            yield self._question
+            await emit(self._question)
             try:
                 self.answer = await (future if self._signal is None else self._signal.run(future))
             except Aborted:
@@ -61,4 +64,10 @@ class UserQuestion:
         finally:
             self._questions.withdraw(request_id)
         behavior = self.answer.behavior if self.answer is not None else "withdrawn"
-        yield PermissionResolved(request_id=request_id, tool_use_id="", behavior=behavior)
+        await emit(PermissionResolved(request_id=request_id, tool_use_id="", behavior=behavior))
+        return self.answer
+
+    def run(self) -> AsyncGenerator[Event, None]:
+        """Ask in a command, which yields events."""
+        outlet: Outlet[Event] = Outlet()
+        return outlet.deliver(self.ask(outlet.emit))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -21,16 +21,21 @@ MAX_PAUSES = 5
 
 class SideQuestions:
     """Implements `SmallModel` for one tool call: its events (usage, retries) are emitted with the call's own. The cost
-    of a cancelled call is added to `late`: nothing reads its events any more, but it has to be counted."""
+    of a cancelled call is emitted by `emit_soon`: nothing waits for its events any more, but it has to be counted."""
 
     def __init__(
-        self, provider: model.Provider, requests: Requests, price: PriceOf, emit: EmitEvent, late: list[ev.Event]
+        self,
+        provider: model.Provider,
+        requests: Requests,
+        price: PriceOf,
+        emit: EmitEvent,
+        emit_soon: Callable[[ev.Event], None],
     ) -> None:
         self._provider = provider
         self._requests = requests
         self._price = price
         self._emit = emit
-        self._late = late
+        self._emit_soon = emit_soon
 
     async def ask(
         self, system: str, prompt: str, signal: AbortSignal, server_tools: tuple[Json, ...] = ()
@@ -45,7 +50,7 @@ class SideQuestions:
                         await self._emit(event)
             finally:
                 if (lost := call.lost_usage()) is not None:
-                    self._late.append(lost)
+                    self._emit_soon(lost)
             if call.failure is not None:
                 return SmallReply("", call.failure.message)
             text += call.text or ""

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+from contextlib import ExitStack, aclosing, contextmanager, suppress
 from dataclasses import replace
+from typing import Any
 
 from agentcli.agent.context.compaction import CompactArguments, Compaction
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.costs.account import Account
 from agentcli.agent.definition_rights import lend_rights
 from agentcli.agent.engine_setup import EngineSetup
-from agentcli.agent.hooks.call import HookCall, hook_message
+from agentcli.agent.hooks.call import ask_hooks, hook_message
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import budget_stop
+from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.run_loop import run_loop
 from agentcli.agent.loop_setup import ask_about_budget, loop_dependencies, mentions_for
 from agentcli.agent.loop_state import EndReason, LoopState, Stop
-from agentcli.agent.ports import PromptVerdict
 from agentcli.agent.prompt_expansion import DefinedPrompt, PromptExpansion
 from agentcli.agent.prompt_queue import prompt_blocks
 from agentcli.agent.requested_prompt import RequestedPrompt
@@ -32,7 +33,7 @@ from agentcli.agent.updates.undo_notes import COMMAND_FAILED
 from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason
-from agentcli.core.aio import in_thread
+from agentcli.core.aio import Outlet, in_thread
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import EXPANDED, TYPED, Message, Origin, TextBlock, ToolResultBlock
@@ -106,6 +107,11 @@ class Submission:
         self._work = work
         self._controller = AbortController()
         self._signal = self._controller.signal
+        self._outlet: Outlet[ev.Event] = Outlet()
+        self._is_prepared = False
+        """Whether the main work can begin."""
+        self._earlier_turns = 0
+        """Turns since the last prompt, before this submission."""
         self._hook_texts: tuple[str, ...] = ()
         """Text of hooks for the model, added to the prompt."""
         self._blocked: str | None = None
@@ -136,10 +142,11 @@ class Submission:
         self._take_back_rights()
         try:
             try:
-                async with aclosing(self._events()) as events:
-                    async for event in events:
-                        self._record(event)
-                        yield event
+                with ExitStack() as stack:
+                    for phase in self._phases(stack):
+                        async with aclosing(phase) as events:
+                            async for event in events:
+                                yield event
             except Exception as error:
                 logging.getLogger("agentcli").exception("the submission failed")
                 text = f"agentcli itself failed: {type(error).__name__}: {error}. You can continue the conversation."
@@ -167,6 +174,24 @@ class Submission:
             setup.store.sync()
         yield result
 
+    async def emit(self, event: ev.Event) -> None:
+        """Record an event, then hand it to the consumer: the only way out of a submission."""
+        event = self._with_own_turns(event)
+        self._record(event)
+        await self._outlet.emit(event)
+        for late in self._late_notices(event):
+            self._record(late)
+            await self._outlet.emit(late)
+
+    def emit_soon(self, event: ev.Event) -> None:
+        """The same without waiting for the consumer."""
+        self._record(event)
+        self._outlet.emit_soon(event)
+
+    def deliver(self, work: Coroutine[Any, Any, object]) -> AsyncGenerator[ev.Event, None]:
+        """What the work emits, for the consumer."""
+        return self._outlet.deliver(work)
+
     def _take_back_rights(self) -> None:
         """End the rights of commands and skills. An agent shares them with the submission that it works for."""
         if self._setup.link is None:
@@ -174,124 +199,111 @@ class Submission:
 
     # ------------------------------------------------------------------------------------------------------ the work
 
-    async def _events(self) -> AsyncGenerator[ev.Event, None]:
-        """Everything between the start of the submission and its Result."""
-        await self._refresh_files()
-        yield self._started()
-        for notice in (*self._state.take_notices(), *self._state.live_files.take_problems()):
-            yield notice
-        with self._model_of_definition() as notices:
-            for notice in notices:
-                yield notice
-            async with aclosing(self._prepare_and_run()) as events:
-                async for event in events:
-                    yield event
+    def _phases(self, stack: ExitStack) -> Iterator[AsyncGenerator[ev.Event, None]]:
+        """The preparation of the prompt, if there is one, and the main work."""
+        yield self.deliver(self._prepare(stack))
+        if not self._is_prepared:
+            return
+        work = self._work
+        if work.command is not None:
+            yield self.deliver(self._run_command(work.command))
+        elif self._prompt is None and not work.is_woken:
+            yield self.deliver(self._compact(work.compaction or CompactArguments()))
+        else:
+            yield self.deliver(self._attach_updates())
+            tracking = replace(self._state.context.compact_tracking, turn_of_last=None)
+            # The turn limit counts from the last prompt on.
+            self._earlier_turns = self._state.wakes.turns
+            begun = replace(self._loop_state(), compact=tracking, turn_count=self._earlier_turns + 1)
+            yield run_loop(self._loop_dependencies(), begun, self._signal)
 
-    async def _prepare_and_run(self) -> AsyncGenerator[ev.Event, None]:
-        """Prepare the prompt, if there is one, and add it to the log; then do the main work."""
-        state, setup = self._state, self._setup
-        async with aclosing(self._prepare_prompt()) as events:
-            async for event in events:
-                yield event
-                if isinstance(event, ev.LoopEnded):
-                    return
+    async def _prepare(self, stack: ExitStack) -> None:
+        """Prepare the prompt, if there is one, and add it to the log."""
+        state, setup, emit = self._state, self._setup, self.emit
+        await self._refresh_files()
+        await emit(self._started())
+        for notice in (*state.take_notices(), *state.live_files.take_problems()):
+            await emit(notice)
+        for notice in stack.enter_context(self._model_of_definition()):
+            await emit(notice)
+        if (ended := await self._prepare_prompt()) is not None:
+            await emit(ended)
+            return
         prompt = self._prompt
         if prompt is not None and (note := await state.files.take_undo_note(state.log.holding)):
             state.user_notes.add(note)
         for message in state.user_notes.take():
-            yield ev.MessageAppended(message=message)
+            await emit(ev.MessageAppended(message=message))
         if prompt is not None:
             state.wakes.reset()
             setup.extensions.workspace.begin(prompt.id)
-            yield ev.MessageAppended(message=prompt)
+            await emit(ev.MessageAppended(message=prompt))
             if setup.link is None:
                 state.log.record_mode(setup.permissions)
             if self._unchecked:
-                yield self._leave_out(prompt)
+                await emit(self._leave_out(prompt))
             if setup.permissions.mode is PermissionMode.DEFAULT and (offer := setup.offer()):
-                yield ev.NoticeRaised(text=offer, code="auto-mode")
+                await emit(ev.NoticeRaised(text=offer, code="auto-mode"))
         if self._work.command is None:
-            async with aclosing(ask_about_budget(state, self._controller)) as events:
-                async for event in events:
-                    yield event
-        async with aclosing(self._main_work()) as events:
-            async for event in events:
-                yield event
-                if type(event) not in _BEFORE_NEXT_REQUEST:
-                    for late in self._late_notices():
-                        yield late
+            await ask_about_budget(state, self._controller, emit)
+        self._is_prepared = True
 
-    async def _prepare_prompt(self) -> AsyncGenerator[ev.Event, None]:
-        """Expand the prompt and ask the hooks about it. A `LoopEnded` means that it is not sent."""
+    async def _prepare_prompt(self) -> ev.LoopEnded | None:
+        """Expand the prompt and ask the hooks about it. Returns the end of a submission whose prompt is not sent."""
+        ended: ev.LoopEnded | None = None
         if self._work.defined is not None:
-            async with aclosing(self._expand_definition(self._work.defined)) as events:
-                async for event in events:
-                    yield event
+            ended = await self._expand_definition(self._work.defined)
         if self._work.requested is not None:
-            async with aclosing(self._request_prompt(self._work.requested)) as events:
-                async for event in events:
-                    yield event
-        if self._prompt is None:
-            return
-        async with aclosing(self._ask_hooks(self._prompt)) as events:
-            async for event in events:
-                yield event
-        if self._blocked is not None:
-            yield ev.LoopEnded(terminal=PROMPT_BLOCKED, turns=0, text=words.prompt_blocked(self._blocked))
+            ended = await self._request_prompt(self._work.requested)
+        if ended is not None or self._prompt is None:
+            return ended
+        await self._ask_hooks(self._prompt)
+        if self._blocked is None:
+            return None
+        return ev.LoopEnded(terminal=PROMPT_BLOCKED, turns=0, text=words.prompt_blocked(self._blocked))
 
-    def _main_work(self) -> AsyncGenerator[ev.Event, None]:
-        work = self._work
-        if work.command is not None:
-            return self._run_command(work.command)
-        if self._prompt is not None:
-            return self._answer_prompt(self._prompt)
-        if work.is_woken:
-            return self._report_background()
-        return self._compact(work.compaction or CompactArguments())
+    def _loop_dependencies(self) -> LoopDependencies:
+        return loop_dependencies(self._state, self._controller, self)
 
-    async def _expand_definition(self, defined: DefinedPrompt) -> AsyncGenerator[ev.Event, None]:
-        """Make the prompt from a command file; yields `LoopEnded` if that fails."""
-        state, setup = self._state, self._setup
+    async def _expand_definition(self, defined: DefinedPrompt) -> ev.LoopEnded | None:
+        """Make the prompt from a command file. Returns an end if that fails."""
+        state, setup, emit = self._state, self._setup, self.emit
         if defined.runs_commands:
             # Before the calls of its commands, so that the session file shows them after it.
             setup.store.record(ev.CommandEntered(text=defined.typed))
         for text in lend_rights(defined.definition, setup.permissions):
-            yield ev.NoticeRaised(text=text, level="warning", code="definitions")
-        runner = loop_dependencies(state, self._controller).turn.runner
-        expansion = PromptExpansion(defined, runner, state.tool_context, self._signal)
-        async with aclosing(expansion.run()) as events:
-            async for event in events:
-                yield event
+            await emit(ev.NoticeRaised(text=text, level="warning", code="definitions"))
+        expansion = PromptExpansion(defined, self._loop_dependencies().turn.runner, state.tool_context, self._signal)
+        await expansion.run(emit)
         self._prompt, self._mentions = expansion.message, expansion.mentions
         if expansion.message is not None:
-            return
+            return None
         if not defined.runs_commands:
             # Without a prompt no other record has the typed line.
             setup.store.record(ev.CommandEntered(text=defined.typed))
-        if self._signal.aborted:
-            yield ev.LoopEnded(terminal=EndReason.ABORTED_TOOLS.value, turns=0, text="")
-            return
-        yield ev.NoticeRaised(text=expansion.problem, level="error", code="command")
-        yield ev.LoopEnded(terminal=COMMAND_FAILED, turns=0, text=expansion.problem)
+        return await self._not_sent(expansion.problem)
 
-    async def _request_prompt(self, requested: RequestedPrompt) -> AsyncGenerator[ev.Event, None]:
-        """Get the prompt from an MCP server; yields `LoopEnded` if that fails."""
+    async def _request_prompt(self, requested: RequestedPrompt) -> ev.LoopEnded | None:
+        """Get the prompt from an MCP server. Returns an end if that fails."""
         setup = self._setup
         try:
             content = prompt_blocks(await self._signal.run(requested.request()))
         except (Aborted, AgentError) as error:
             # Without a prompt no other record has the typed line.
             setup.store.record(ev.CommandEntered(text=requested.typed))
-            if isinstance(error, Aborted):
-                yield ev.LoopEnded(terminal=EndReason.ABORTED_TOOLS.value, turns=0, text="")
-                return
-            yield ev.NoticeRaised(text=str(error), level="error", code="command")
-            yield ev.LoopEnded(terminal=COMMAND_FAILED, turns=0, text=str(error))
-            return
+            return await self._not_sent(str(error))
         made_from = {"kind": requested.kind, "name": requested.name, "file": requested.name}
         meta = {TYPED: requested.typed, EXPANDED: made_from}
         self._prompt = Message("user", content, setup.ids.new(), Origin.PROMPT, meta=meta)
         self._mentions = requested.mentions
+        return None
+
+    async def _not_sent(self, problem: str) -> ev.LoopEnded:
+        """The end of a submission whose prompt could not be made."""
+        if self._signal.aborted:
+            return ev.LoopEnded(terminal=EndReason.ABORTED_TOOLS.value, turns=0, text="")
+        await self.emit(ev.NoticeRaised(text=problem, level="error", code="command"))
+        return ev.LoopEnded(terminal=COMMAND_FAILED, turns=0, text=problem)
 
     @contextmanager
     def _model_of_definition(self) -> Iterator[list[ev.NoticeRaised]]:
@@ -314,75 +326,49 @@ class Submission:
             if settings.profile.model == info.id:
                 settings.profile = replace(settings.profile, model=before.model)
 
-    async def _answer_prompt(self, prompt: Message) -> AsyncGenerator[ev.Event, None]:
-        """Attach texts of hooks, mentioned files and updates to the prompt, then run the loop."""
-        state, setup, signal = self._state, self._setup, self._signal
-        await self._complete_system()
-        if setup.permissions.is_late and setup.link is None:
-            state.detach(setup.permissions.warm(after=_REQUEST_SECONDS))
-        if self._hook_texts:
-            yield ev.MessageAppended(message=hook_message(self._hook_texts, setup.ids.new()))
-        mentions = mentions_for(setup, state.questions)
-        if mentions is not None:
-            text = prompt.text if self._mentions is None else self._mentions
-            async with aclosing(mentions.attach(text, state.tool_context, signal)) as events:
-                async for event in events:
-                    yield event
-        async with aclosing(self._run_loop()) as events:
-            async for event in events:
-                yield event
-
-    async def _report_background(self) -> AsyncGenerator[ev.Event, None]:
-        """Report ended background tasks to the model, then run the loop."""
-        notice, message = self._state.wakes.begin(self._setup.ids)
-        self._setup.extensions.workspace.begin(message.id)
-        yield notice
-        yield ev.MessageAppended(message=message)
-        async with aclosing(self._run_loop()) as events:
-            async for event in events:
-                yield event
-
-    async def _run_loop(self) -> AsyncGenerator[ev.Event, None]:
-        """Attach updates and run the loop. Its turn limit counts from the last prompt on."""
-        state, signal = self._state, self._signal
+    async def _attach_updates(self) -> None:
+        """Attach texts of hooks, mentioned files and updates to the prompt; without a prompt, report ended background
+        tasks instead."""
+        state, setup, emit, signal = self._state, self._setup, self.emit, self._signal
+        if self._prompt is None:
+            notice, message = state.wakes.begin(setup.ids)
+            setup.extensions.workspace.begin(message.id)
+            await emit(notice)
+            await emit(ev.MessageAppended(message=message))
+        else:
+            await self._complete_system()
+            if setup.permissions.is_late and setup.link is None:
+                state.detach(setup.permissions.warm(after=_REQUEST_SECONDS))
+            if self._hook_texts:
+                await emit(ev.MessageAppended(message=hook_message(self._hook_texts, setup.ids.new())))
+            mentions = mentions_for(setup, state.questions)
+            if mentions is not None:
+                text = self._prompt.text if self._mentions is None else self._mentions
+                await mentions.attach(text, state.tool_context, emit, signal)
         attached: Sequence[Message] = ()
         with suppress(Aborted):
             attached = await signal.run(state.attachments.collect(self._loop_state()))
         for message in attached:
-            yield ev.MessageAppended(message=message)
-        tracking = replace(state.context.compact_tracking, turn_of_last=None)
-        earlier = state.wakes.turns
-        begun = replace(self._loop_state(), compact=tracking, turn_count=earlier + 1)
-        async with aclosing(run_loop(loop_dependencies(state, self._controller), begun, signal)) as events:
-            async for event in events:
-                if isinstance(event, ev.LoopEnded):
-                    state.wakes.turns = event.turns
-                    event = replace(event, turns=event.turns - earlier)
-                yield event
+            await emit(ev.MessageAppended(message=message))
 
-    async def _ask_hooks(self, prompt: Message) -> AsyncGenerator[ev.Event, None]:
+    async def _ask_hooks(self, prompt: Message) -> None:
         """Run the hooks of the session's start, before its first prompt, and of this prompt."""
-        state, signal = self._state, self._signal
+        state, signal, emit = self._state, self._signal, self.emit
         source = self._setup.session_source
-        begun = HookCall[tuple[str, ...]](state.hooks, lambda hooks: hooks.before_session(source), signal, ())
-        asking = HookCall(state.hooks, lambda hooks: hooks.before_prompt(prompt.text), signal, PromptVerdict())
-        texts: tuple[str, ...] = ()
         self._unchecked = state.hooks.checks_prompts
         with suppress(Aborted):
             if state.session_hooks is not None:
                 task, state.session_hooks = state.session_hooks, None
-                texts = await signal.run(task)
+                self._hook_texts = await signal.run(task)
             elif not state.session_begun:
                 state.session_begun = True
-                async with aclosing(begun.run()) as events:
-                    async for event in events:
-                        yield event
-            async with aclosing(asking.run()) as events:
-                async for event in events:
-                    yield event
+                self._hook_texts = await ask_hooks(
+                    state.hooks, lambda hooks: hooks.before_session(source), signal, emit
+                )
+            verdict = await ask_hooks(state.hooks, lambda hooks: hooks.before_prompt(prompt.text), signal, emit)
+            self._hook_texts += verdict.context
+            self._blocked = verdict.blocked
             self._unchecked = False
-        self._hook_texts = (*texts, *begun.verdict, *asking.verdict.context)
-        self._blocked = asking.verdict.blocked
 
     def _leave_out(self, prompt: Message) -> ev.RequestRepaired:
         """Keep a prompt in the log, where the user sees it, and out of later requests: hooks might have blocked it."""
@@ -412,27 +398,26 @@ class Submission:
                 state.settings.profile = replace(state.settings.profile, system=complete())
                 state.late_system = None
 
-    async def _run_command(self, command: AsyncGenerator[ev.Event, None]) -> AsyncGenerator[ev.Event, None]:
+    async def _run_command(self, command: AsyncGenerator[ev.Event, None]) -> None:
         problem = ""
         async with aclosing(command) as events:
             async for event in events:
                 if isinstance(event, ev.NoticeRaised) and event.level == "error":
                     problem = event.text
-                yield event
+                await self.emit(event)
         for message in self._state.user_notes.take():
-            yield ev.MessageAppended(message=message)
-        yield ev.LoopEnded(terminal=COMMAND_FAILED if problem else EndReason.COMPLETED.value, turns=0, text=problem)
+            await self.emit(ev.MessageAppended(message=message))
+        terminal = COMMAND_FAILED if problem else EndReason.COMPLETED.value
+        await self.emit(ev.LoopEnded(terminal=terminal, turns=0, text=problem))
 
-    async def _compact(self, shortening: CompactArguments) -> AsyncGenerator[ev.Event, None]:
+    async def _compact(self, shortening: CompactArguments) -> None:
         state = self._state
         review = state.questions if shortening.review and state.interactive else None
-        dependencies = loop_dependencies(state, self._controller)
+        dependencies = self._loop_dependencies()
         compaction = Compaction(
             dependencies.for_compaction(), "manual", state.log.messages, self._signal, shortening.focus, review
         )
-        async with aclosing(compaction.run()) as events:
-            async for event in events:
-                yield event
+        await compaction.run()
         stop = Stop(EndReason.COMPLETED, compaction.problem or "")
         if self._signal.reason is AbortReason.BUDGET:
             stop = budget_stop(dependencies.limits)
@@ -440,7 +425,7 @@ class Submission:
             stop = replace(
                 stop, terminal=EndReason.ABORTED_STREAMING if self._signal.aborted else EndReason.MODEL_ERROR
             )
-        yield ev.LoopEnded(terminal=stop.terminal.value, turns=0, text=stop.text)
+        await self.emit(ev.LoopEnded(terminal=stop.terminal.value, turns=0, text=stop.text))
 
     def _started(self) -> ev.SessionStarted:
         state, setup = self._state, self._setup
@@ -467,8 +452,17 @@ class Submission:
             mcp_prompts=setup.mcp.prompt_commands() if setup.mcp is not None else [],
         )
 
-    def _late_notices(self) -> Iterator[ev.Event]:
-        """Notices that have come up beside the work, each once."""
+    def _with_own_turns(self, event: ev.Event) -> ev.Event:
+        """The end of the loop counts all turns since the last prompt; a result has those of its submission."""
+        if isinstance(event, ev.LoopEnded) and event.turns:
+            self._state.wakes.turns = event.turns
+            return replace(event, turns=event.turns - self._earlier_turns)
+        return event
+
+    def _late_notices(self, event: ev.Event) -> Iterator[ev.Event]:
+        """Notices that have come up beside the work, each once, for delivery after this event."""
+        if not self._is_prepared or type(event) in _BEFORE_NEXT_REQUEST:
+            return
 
         def warning(text: str, code: str) -> ev.NoticeRaised:
             return ev.NoticeRaised(text=text, level="warning", code=code)

@@ -18,7 +18,7 @@ from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason
-from agentcli.core.aio import start_task, wait_uncancelled
+from agentcli.core.aio import Outlet, start_task, wait_uncancelled
 from agentcli.core.messages import ImageBlock, Json, TextBlock, ToolUseBlock
 from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_text
@@ -71,7 +71,7 @@ class SessionToolHost:
     async def _run(self, name: str, arguments: Json, client: ServedClient, controller: AbortController) -> CallResult:
         state = self._state
         questions = Questions(interactive=client.can_ask)
-        runner = replace(loop_dependencies(state, controller).turn.runner, questions=questions)
+        runner = replace(loop_dependencies(state, controller, Outlet()).turn.runner, questions=questions)
         call = ToolUseBlock(state.setup.ids.new(), name, arguments)
 
         async def emit(event: ev.Event) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
+from types import coroutine
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from agentcli.core.growing import STEP
@@ -219,3 +220,70 @@ class Merge(Generic[T]):
     async def aclose(self) -> None:
         self._closed = True
         await cancel_and_wait(self._tasks)
+
+
+class Outlet(Generic[T]):
+    """What a coroutine emits, as an async generator: its consumer can pause and close the work.
+
+    The coroutine runs inside the generator, as the body of an `async def` with `yield` would, not in a task of its own,
+    which would take two turns of the event loop for each item. So only the work itself may `emit`, not a task that it
+    has started. Inside a timeout or a task group it must not, as it must not yield there.
+    """
+
+    def __init__(self) -> None:
+        self._soon: deque[T] = deque()
+
+    @coroutine
+    def emit(self, item: T) -> Generator[_Emitted[T], None, None]:
+        """Hand an item to the consumer and continue when it asks for the next; does nothing once it has gone."""
+        yield _Emitted(self, item)
+
+    def emit_soon(self, item: T) -> None:
+        """Hand over an item before the next one that is emitted. May be called anywhere."""
+        self._soon.append(item)
+
+    async def deliver(self, work: Coroutine[Any, Any, object]) -> AsyncGenerator[T, None]:
+        """Run the work and yield what it emits; raises what it raises. Closing the generator cancels the work and waits
+        for its end."""
+        resume = partial(work.send, None)
+        has_consumer = True
+        while True:
+            try:
+                step = resume()
+            except StopIteration:
+                return
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if has_consumer or (task is not None and task.cancelling()):
+                    raise
+                return
+            resume = partial(work.send, None)
+            try:
+                if not isinstance(step, _Emitted) or step.outlet is not self:
+                    await _wait_for(step)
+                elif has_consumer:
+                    self._soon.append(step.item)
+                    while self._soon:
+                        yield self._soon.popleft()
+            except GeneratorExit:
+                # Not thrown into the work: it would close the awaited coroutines, which could await nothing any more.
+                has_consumer = False
+                resume = partial(work.throw, asyncio.CancelledError())
+            except BaseException as error:  # noqa: BLE001 - raised where the work waits
+                resume = partial(work.throw, error)
+
+
+class _Emitted(Generic[T]):
+    """Passed by `emit` to the `deliver` of its outlet."""
+
+    __slots__ = ("item", "outlet")
+
+    def __init__(self, outlet: Outlet[T], item: T) -> None:
+        self.outlet = outlet
+        self.item = item
+
+
+@coroutine
+def _wait_for(step: Any) -> Generator[Any, None, None]:
+    """Wait for what a coroutine waits for."""
+    yield step

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from agentcli.core.abort import AbortReason
 from agentcli.core.aio import CLEANUP_SECONDS, start_task
 from agentcli.core.permission import Answer
 from agentcli.interactive.pending_questions import PendingQuestions
-from agentcli.interactive.submission import is_prompt, needs_model, submission_events
+from agentcli.interactive.submission import is_prompt, needs_model, submit
 from agentcli.interactive.view import Sent, View
 from agentcli.interactive.waiting_prompts import WaitingPrompts
 
@@ -285,16 +285,14 @@ class SessionDriver:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _start(self, engine: Engine, draft: Draft) -> None:
+    def _start(self, engine: Engine, draft: Draft | None) -> None:
+        """`draft`: as for `submit`."""
         self._is_interrupted = False
-        self._begin(submission_events(engine, draft))
-
-    def _begin(self, submission: AsyncGenerator[ev.Event, None]) -> None:
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None
         self._view.show_started()
-        self._running = self._create_task(self._run(submission))
+        self._running = self._create_task(self._run(engine, draft))
 
     def _wake(self) -> None:
         """Let the model continue if a background task has ended and nothing else runs or waits to run."""
@@ -302,11 +300,11 @@ class SessionDriver:
         if engine is None or not self._wakes or not engine.wakes_automatically or self._is_interrupted:
             return
         if not self.busy and not self._holding and not self._due and engine.wakes.due():
-            self._begin(engine.wake())
+            self._start(engine, None)
 
-    async def _run(self, submission: AsyncGenerator[ev.Event, None]) -> None:
+    async def _run(self, engine: Engine, draft: Draft | None) -> None:
         try:
-            async with aclosing(submission) as events:
+            async with aclosing(await submit(engine, draft)) as events:
                 slice_began = time.monotonic()
                 async for event in events:
                     if self._abort_reason is not None and self._engine is not None:

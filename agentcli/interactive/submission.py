@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from agentcli.core import events as ev
@@ -34,8 +33,11 @@ def needs_model(draft: Draft, engine: Engine | None) -> bool:
     return isinstance(line, CommandLine) and line.command is not None and line.command.sends_prompt
 
 
-async def submission_events(engine: Engine, draft: Draft) -> AsyncGenerator[ev.Event, None]:
-    """Run the draft and yield its events. Images are read in a thread."""
+async def submit(engine: Engine, draft: Draft | None) -> AsyncGenerator[ev.Event, None]:
+    """The submission of a draft; None: one that reports ended background tasks to the model. Images are read in a
+    thread."""
+    if draft is None:
+        return engine.wake()
     from agentcli.commands.line import CommandLine, PromptLine, ShellLine, parse_line
     from agentcli.commands.run import run_command
 
@@ -48,12 +50,9 @@ async def submission_events(engine: Engine, draft: Draft) -> AsyncGenerator[ev.E
         line = parse_line(draft.expanded(), engine)
     match line:
         case ShellLine():
-            work = engine.shell(line.command)
+            return engine.shell(line.command)
         case CommandLine():
-            work = run_command(engine, line.name, line.arguments, draft.text)
+            return run_command(engine, line.name, line.arguments, draft.text)
         case PromptLine():
             content = await asyncio.to_thread(draft.content) if draft.images else draft.expanded()
-            work = engine.submit(content, draft.text, mentions=draft.text)
-    async with aclosing(work) as events:
-        async for event in events:
-            yield event
+            return engine.submit(content, draft.text, mentions=draft.text)

@@ -252,10 +252,12 @@ async def compacted(b: Bench, pinned: frozenset[str]) -> None:
     from agentcli.agent.context.compaction import Compaction
     from agentcli.agent.loop_setup import loop_dependencies
     from agentcli.core.abort import AbortController
+    from agentcli.core.aio import Outlet
 
-    controller = AbortController()
-    dependencies = replace(loop_dependencies(b.engine._state, controller).for_compaction(), pinned=pinned)
-    for event in await collect(Compaction(dependencies, "manual", b.engine.messages, controller.signal).run()):
+    controller, outlet = AbortController(), Outlet[ev.Event]()
+    dependencies = replace(loop_dependencies(b.engine._state, controller, outlet).for_compaction(), pinned=pinned)
+    compaction = Compaction(dependencies, "manual", b.engine.messages, controller.signal)
+    for event in await collect(outlet.deliver(compaction.run())):
         b.engine._state.log.keep(event)
 
 

@@ -21,6 +21,7 @@ from agentcli.context.pipeline import Pipeline
 from agentcli.context.steps import ContextState, StepPlan
 from agentcli.context.view import ContextView
 from agentcli.core.abort import AbortController
+from agentcli.core.aio import Outlet
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Message, Origin
 from agentcli.session.base import SessionContext
@@ -78,7 +79,7 @@ def test_a_pin_made_while_the_model_works_holds_for_a_compaction_of_the_same_sub
         b = bench("One.", "Two.", tools=[looking("x")])
         async with b.engine:
             await b.run("first")
-            dependencies = loop_dependencies(b.engine._state, AbortController())
+            dependencies = loop_dependencies(b.engine._state, AbortController(), Outlet())
             assert not dependencies.compaction.pinned
             assert b.engine.context.pin(item(b, "prompts")) is None
             assert list(dependencies.compaction.pinned) == [item(b, "prompts")]

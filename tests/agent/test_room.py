@@ -10,6 +10,7 @@ from agentcli.context.pipeline import Pipeline
 from agentcli.context.snip import Snip
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController
+from agentcli.core.aio import Outlet
 from agentcli.core.messages import Json
 from agentcli.providers.models.catalog import UNKNOWN_WINDOW, Catalog
 from agentcli.tools.base import Output
@@ -27,7 +28,7 @@ def test_a_newly_known_context_window_applies_at_once_even_to_a_running_submissi
         catalog = Catalog()
         b = bench(profile=Profile(model=MODEL, small_model="x"), catalog=catalog)
         async with b.engine:
-            dependencies = loop_dependencies(b.engine._state, AbortController())
+            dependencies = loop_dependencies(b.engine._state, AbortController(), Outlet())
             assert (dependencies.context_limits.window, dependencies.context_limits.reserved) == (UNKNOWN_WINDOW, 8_192)
             catalog.note_listed(MODEL, 8_192)
             assert (dependencies.context_limits.window, dependencies.context_limits.usable) == (8_192, 4_096)
@@ -50,7 +51,7 @@ def test_a_smaller_model_that_is_chosen_in_the_middle_of_a_submission_has_its_ow
                 events.append(event)
                 if isinstance(event, ev.MessageAppended) and event.message.tool_uses:
                     b.engine.set_model(MODEL)
-            dependencies = loop_dependencies(b.engine._state, AbortController())
+            dependencies = loop_dependencies(b.engine._state, AbortController(), Outlet())
             assert (dependencies.for_compaction().window, dependencies.price) == (100_000, None)
             assert dependencies.limits.raised_output_cap == min(64_000, catalog.get(MODEL).max_output)
         asked = [(event.model, event.purpose) for event in only(events, ev.RequestStarted)]

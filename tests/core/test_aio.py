@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import suppress
+from contextlib import aclosing, suppress
 
 import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.core.aio import Merge, cancel_and_wait, in_thread, start_task, wait_uncancelled
+from agentcli.core.aio import Merge, Outlet, cancel_and_wait, in_thread, start_task, wait_uncancelled
 from tests.support.own_loop import start_tasks_eagerly
 from tests.support.virtual import VirtualLoop, run_virtual
 
@@ -252,3 +252,80 @@ def test_a_wait_in_a_cancelled_scope_of_anyio_ends_with_its_futures(wait: object
         assert not slow.cancelled()
 
     run_virtual(main)
+
+
+# --------------------------------------------------------------------------------------------------------- outlets
+
+
+async def emit_numbers(outlet: Outlet[int], log: list[str]) -> None:
+    try:
+        for number in range(3):
+            log.append(f"emits {number}")
+            await outlet.emit(number)
+            await asyncio.sleep(0)
+    finally:
+        await asyncio.sleep(0)
+        await outlet.emit(99)
+        log.append("ended")
+
+
+@pytest.mark.parametrize("left_after", [0, 1, 2])
+def test_the_work_of_an_outlet_never_runs_ahead_and_is_cancelled_with_its_consumer(left_after: int) -> None:
+    async def main() -> None:
+        outlet, log = Outlet[int](), list[str]()
+        async with aclosing(outlet.deliver(emit_numbers(outlet, log))) as numbers:
+            async for number in numbers:
+                assert log == [f"emits {n}" for n in range(number + 1)]
+                if number == left_after:
+                    break
+        assert log[-1] == "ended", "what it emits then goes nowhere"
+
+    asyncio.run(main())
+
+
+def test_an_outlet_passes_on_errors_cancellation_and_items_of_others() -> None:
+    async def fail(outlet: Outlet[str]) -> None:
+        outlet.emit_soon("before")
+        await outlet.emit("it")
+        raise ValueError("broken")
+
+    async def wait(outlet: Outlet[str]) -> None:
+        await outlet.emit("waits")
+        await asyncio.sleep(3600)
+
+    async def main() -> None:
+        outlet, seen = Outlet[str](), list[str]()
+        with pytest.raises(ValueError, match="broken"):
+            async for item in outlet.deliver(fail(outlet)):
+                seen.append(item)
+        assert seen == ["before", "it"]
+
+        async def consume() -> None:
+            async for item in outlet.deliver(wait(outlet)):
+                seen.append(item)
+
+        task = asyncio.create_task(consume())
+        while "waits" not in seen:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+def test_outlets_can_be_nested() -> None:
+    async def main() -> None:
+        outer, inner = Outlet[str](), Outlet[str]()
+
+        async def emit_both() -> None:
+            await inner.emit("inner")
+            await outer.emit("outer")
+
+        async def work() -> None:
+            async for item in inner.deliver(emit_both()):
+                await outer.emit(f"from {item}")
+
+        assert [item async for item in outer.deliver(work())] == ["from inner", "outer"]
+
+    asyncio.run(main())

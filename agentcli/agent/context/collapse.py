@@ -181,11 +181,11 @@ class ConversationCollapse(Collapser):
                 async for event in events:
                     if isinstance(event, ev.UsageReported):
                         paid = True
-                        staging.late.append(event)
+                        staging.emit_soon(event)
         finally:
             if (lost := call.lost_usage()) is not None:
                 paid = True
-                staging.late.append(lost)
+                staging.emit_soon(lost)
             self._tries[span.first] += paid
         if call.failure is not None or call.stop_reason not in (None, "end_turn", "stop_sequence"):
             aborted = call.failure is not None and call.failure.kind is FailureKind.ABORTED

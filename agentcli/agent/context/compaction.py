@@ -7,13 +7,13 @@ and the last of these messages, and a boundary without all of them does not coun
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
 from agentcli.agent.context.compaction_plan import CompactionDependencies, CompactionDraft, drafted
 from agentcli.agent.context.compaction_preview import RequestTokens
-from agentcli.agent.hooks.call import HookCall, hook_message
+from agentcli.agent.hooks.call import ask_hooks, hook_message
 from agentcli.agent.questions import Questions
 from agentcli.agent.side_call import SideCall
 from agentcli.context import compact as words
@@ -86,27 +86,25 @@ class Compaction:
         """The user has rejected the summary."""
         self.messages: tuple[Message, ...] = ()
 
-    async def run(self) -> AsyncGenerator[ev.Event, None]:
-        own, log, signal = self._dependencies, self._log, self._signal
+    async def run(self) -> None:
+        own, emit, log, signal = self._dependencies, self._dependencies.emit, self._log, self._signal
         before = own.view.estimate(log, own.overhead)
         own.view.estimator.compare_whole(own.view.messages(log), own.overhead, before)
-        yield ev.CompactionStarted(trigger=self._trigger)
+        await emit(ev.CompactionStarted(trigger=self._trigger))
         try:
             log = log if own.whole is None else await signal.run(own.whole(log))
         except Aborted:
             self.problem = INTERRUPTED
-            yield ev.CompactionFailed(trigger=self._trigger, text=INTERRUPTED, interrupted=True)
+            await emit(ev.CompactionFailed(trigger=self._trigger, text=INTERRUPTED, interrupted=True))
             return
         for stage in (self._summarise, self._review_draft):
-            async with aclosing(stage(log, before, signal)) as events:
-                async for event in events:
-                    yield event
+            await stage(log, before, signal)
             if self.problem is not None:
-                yield ev.CompactionFailed(
-                    trigger=self._trigger,
-                    text=self.problem,
-                    cancelled=self.cancelled,
-                    interrupted=self.problem == INTERRUPTED,
+                interrupted = self.problem == INTERRUPTED
+                await emit(
+                    ev.CompactionFailed(
+                        trigger=self._trigger, text=self.problem, cancelled=self.cancelled, interrupted=interrupted
+                    )
                 )
                 return
         assert self._draft is not None
@@ -114,61 +112,51 @@ class Compaction:
         after = self._after(log, following)
         self.messages = (words.boundary(own.ids.new(), self._trigger, (before, after), following), *following)
         for message in self.messages:
-            yield ev.MessageAppended(message=message)
-        yield ev.ContextCompacted(trigger=self._trigger, tokens_before=before, tokens_after=after)
-        async with aclosing(self._run_hooks_after()) as events:
-            async for event in events:
-                yield event
+            await emit(ev.MessageAppended(message=message))
+        await emit(ev.ContextCompacted(trigger=self._trigger, tokens_before=before, tokens_after=after))
+        await self._run_hooks_after()
 
-    async def _run_hooks_after(self) -> AsyncGenerator[ev.Event, None]:
+    async def _run_hooks_after(self) -> None:
         """Run the hooks after a compaction; their texts for the model follow the summary."""
         own, signal, trigger = self._dependencies, self._signal, self._trigger
-        ended = HookCall(own.hooks, lambda hooks: hooks.after_compact(trigger), signal, None)
-        begun = HookCall[tuple[str, ...]](own.hooks, lambda hooks: hooks.before_session("compact"), signal, ())
+        texts: tuple[str, ...] = ()
         with suppress(Aborted):
-            for call in (ended.run(), begun.run()):
-                async with aclosing(call) as events:
-                    async for event in events:
-                        yield event
-        if begun.verdict:
-            message = hook_message(begun.verdict, own.ids.new())
+            await ask_hooks(own.hooks, lambda hooks: hooks.after_compact(trigger), signal, own.emit)
+            texts = await ask_hooks(own.hooks, lambda hooks: hooks.before_session("compact"), signal, own.emit)
+        if texts:
+            message = hook_message(texts, own.ids.new())
             self.messages = (*self.messages, message)
-            yield ev.MessageAppended(message=message)
+            await own.emit(ev.MessageAppended(message=message))
 
     # ------------------------------------------------------------------------------------------------ the summary
 
-    async def _summarise(
-        self, log: Sequence[Message], before: int, signal: AbortSignal
-    ) -> AsyncGenerator[ev.Event, None]:
+    async def _summarise(self, log: Sequence[Message], before: int, signal: AbortSignal) -> None:
         """Request the summary, in other ways if the first fails; sets `summary` or `problem`."""
         own = self._dependencies
         attempt = _SummaryRequest.first(own.view, log, self._trigger, own.window - before)
         if attempt is None:
             self.problem = NOTHING_YET
             return
-        preparing = HookCall[str | None](
-            own.hooks, lambda hooks: hooks.before_compact(self._trigger, self._focus), signal, None
-        )
         try:
-            async with aclosing(preparing.run()) as events:
-                async for event in events:
-                    yield event
+            focus = await ask_hooks(
+                own.hooks, lambda hooks: hooks.before_compact(self._trigger, self._focus), signal, own.emit
+            )
         except Aborted:
             self.problem = INTERRUPTED
             return
-        if (focus := preparing.verdict) is None:
+        if focus is None:
             self.problem = BLOCKED
             return
         while True:
             request = own.requests.build(attempt.wire(focus), attempt.max_tokens, "compact", own.budget_spent)
             request = replace(request, forbid_tools=attempt.forbid_tools)
-            self._model = request.model
-            yield ev.RequestStarted(model=request.model, turn=0, purpose="compact", estimated_tokens=before)
+            self._model = model = request.model
+            await own.emit(ev.RequestStarted(model=model, turn=0, purpose="compact", estimated_tokens=before))
             call = SideCall(own.provider, own.price)
             async with aclosing(call.run(request, signal)) as events:
                 async for event in events:
                     self._count(event)
-                    yield event
+                    await own.emit(event)
             if signal.aborted:
                 self.problem = INTERRUPTED
                 return
@@ -187,9 +175,7 @@ class Compaction:
 
     # --------------------------------------------------------------------------------------------- the draft
 
-    async def _review_draft(
-        self, log: Sequence[Message], before: int, signal: AbortSignal
-    ) -> AsyncGenerator[ev.Event, None]:
+    async def _review_draft(self, log: Sequence[Message], before: int, signal: AbortSignal) -> None:
         """Draft the messages for the log and, where a user can be asked, show them for approval. Sets `_draft`."""
         await self._redraft(log, signal)
         if self.problem is not None or self._review is None or self._draft is None:
@@ -197,7 +183,7 @@ class Compaction:
         request_id = self._dependencies.ids.new()
         answer = self._review.ask(request_id)
         try:
-            yield self._proposed(request_id, log, before, self._draft)
+            await self._dependencies.emit(self._proposed(request_id, log, before, self._draft))
             self._take(await signal.run(answer))
         except Aborted:
             self.problem = INTERRUPTED

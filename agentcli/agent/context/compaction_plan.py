@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from agentcli.agent.context.compaction_preview import Material, Shares, shares_of
 from agentcli.agent.context.compaction_restore import RestoreSources, restored
 from agentcli.agent.context.recent_files import UsedFile, by_importance, paths_read, recent_files
-from agentcli.agent.ports import Hooks, PriceOf, Requests
+from agentcli.agent.ports import EmitEvent, Hooks, PriceOf, Requests
 from agentcli.agent.updates.mentions import attached_paths
 from agentcli.agent.updates.skills import used_skills
 from agentcli.context import compact as words
@@ -39,6 +39,7 @@ class CompactionDependencies:
     hooks: Hooks
     price: PriceOf
     ids: Ids
+    emit: EmitEvent
     overhead: int = 0
     window: int = 200_000
     pinned: AbstractSet[str] = frozenset()

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import Callable
 
 from agentcli.agent.costs.account import budget_text
 from agentcli.agent.costs.spending import Budget, raised
+from agentcli.agent.ports import EmitEvent
 from agentcli.agent.questions import UserQuestion
-from agentcli.core.events import Event
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.core.text.format import money
@@ -29,7 +28,7 @@ Ask = Callable[[str, str, Json, Json], UserQuestion | None]
 
 
 class BudgetQuestion:
-    """`run()` raises, lifts or keeps the budget; afterwards `stops` tells whether nothing more may be sent."""
+    """`ask()` raises, lifts or keeps the budget; afterwards `stops` tells whether nothing more may be sent."""
 
     def __init__(self, budget: Budget, totals: Callable[[], Totals], ask: Ask) -> None:
         self._budget = budget
@@ -42,7 +41,7 @@ class BudgetQuestion:
     def stops(self) -> bool:
         return self._budget.is_spent(self._totals())
 
-    async def run(self) -> AsyncGenerator[Event, None]:
+    async def ask(self, emit: EmitEvent) -> None:
         problem = ""
         while self.stops:
             question = self._question(problem)
@@ -50,10 +49,7 @@ class BudgetQuestion:
             asking = self._ask(question["question"], question["question"], shown, {"questions": [question]})
             if asking is None:
                 return
-            async with aclosing(asking.run()) as events:
-                async for event in events:
-                    yield event
-            said = _said(asking.answer, question["question"])
+            said = _said(await asking.ask(emit), question["question"])
             if not said or said.lower() in (STOP.lower(), "stop", "no"):
                 return
             problem = self._take(said)

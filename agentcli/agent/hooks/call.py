@@ -1,12 +1,12 @@
-"""Await a hook inside a generator and yield the events that it reports meanwhile; wrap texts of hooks in a message."""
+"""Await hooks in a stage of the loop; wrap texts of hooks in a message."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
 
-from agentcli.agent.ports import Hooks
+from agentcli.agent.ports import EmitEvent, Hooks
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.events import Event
@@ -15,34 +15,24 @@ from agentcli.core.messages import Message, Origin, user_message
 T = TypeVar("T")
 
 
-class HookCall(Generic[T]):
-    """One call of hooks. `call` gets the hooks to run. Result: `verdict`, or `default` after an abort."""
-
-    def __init__(
-        self, hooks: Hooks, call: Callable[[Hooks], Coroutine[Any, Any, T]], signal: AbortSignal, default: T
-    ) -> None:
-        self._hooks = hooks
-        self._call = call
-        self._signal = signal
-        self.verdict = default
-
-    async def run(self) -> AsyncGenerator[Event, None]:
-        """Run the call; raises `Aborted`."""
-        events: asyncio.Queue[Event | None] = asyncio.Queue()
-        hooks = self._hooks.reporting_to(events.put)
-        if hooks is self._hooks:
-            self.verdict = await self._signal.run(self._call(hooks))
-            return
-        task = start_task(self._signal.run(self._call(hooks)))
-        task.add_done_callback(lambda _task: events.put_nowait(None))
-        try:
-            while (event := await events.get()) is not None:
-                yield event
-            self.verdict = await task
-        finally:
-            await cancel_and_wait([task])
-            if not task.cancelled():
-                task.exception()  # retrieved even if the consumer has left
+async def ask_hooks(
+    hooks: Hooks, call: Callable[[Hooks], Coroutine[Any, Any, T]], signal: AbortSignal, emit: EmitEvent
+) -> T:
+    """The verdict of `call`, which gets the hooks to run; emits what they report meanwhile. Raises `Aborted`."""
+    events: asyncio.Queue[Event | None] = asyncio.Queue()
+    reporting = hooks.reporting_to(events.put)
+    if reporting is hooks:
+        return await signal.run(call(hooks))
+    task = start_task(signal.run(call(reporting)))
+    task.add_done_callback(lambda _task: events.put_nowait(None))
+    try:
+        while (event := await events.get()) is not None:
+            await emit(event)
+        return await task
+    finally:
+        await cancel_and_wait([task])
+        if not task.cancelled():
+            task.exception()  # retrieved even if the consumer has gone
 
 
 def hook_message(texts: Iterable[str], message_id: str) -> Message:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from agentcli.agent.cache.watch import CacheWatch
@@ -10,7 +10,7 @@ from agentcli.agent.context.compaction import CompactionDependencies
 from agentcli.agent.context.control import ContextControl
 from agentcli.agent.loop.turn import TurnDependencies
 from agentcli.agent.loop_state import Limits, PendingSummary
-from agentcli.agent.ports import ContextLimits, Extensions, Staging
+from agentcli.agent.ports import ContextLimits, EmitEvent, Exit, Extensions, Staging
 from agentcli.agent.profile import ModelSettings
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.toolcalls.summaries import Summaries
@@ -18,7 +18,6 @@ from agentcli.agent.updates.mentions import Mentions
 from agentcli.context.compact import pinned_now
 from agentcli.context.pipeline import Pipeline
 from agentcli.core.abort import AbortSignal
-from agentcli.core.events import Event
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.messages import Message
 from agentcli.core.usage import Price
@@ -42,18 +41,22 @@ class LoopDependencies:
     watch: CacheWatch
     pipeline: Pipeline
     """The steps that shorten old content; one per conversation."""
-    ask_about_budget: Callable[[], AsyncGenerator[Event, None]]
+    ask_about_budget: Callable[[], Awaitable[None]]
     """Asks the user before a request if the budget is spent; aborts the submission if no request may be sent."""
     budget_text: Callable[[], str]
     """Why the budget ends the submission."""
     summaries: Summaries | None
     """Summarises finished batches of tools in the background; None: off."""
-    late: list[Event]
-    """Events of background work, to be yielded by the loop."""
+    exit: Exit
+    """Takes the events of all stages to the consumer."""
     runs_background: Callable[[], bool]
     """Whether a background command or agent runs."""
     detach_hook: Callable[[Coroutine[Any, Any, None]], None]
     """Runs StopFailure hooks, which only the end of the session waits for."""
+
+    @property
+    def emit(self) -> EmitEvent:
+        return self.exit.emit
 
     @property
     def context_limits(self) -> ContextLimits:
@@ -80,16 +83,9 @@ class LoopDependencies:
         shared = self.compaction
         pinned = pinned_now(log, shared.pinned) if shared.pinned else frozenset[str]()
         usable = self.context_limits.usable
-        staging = Staging(shared.provider, shared.requests, shared.price, self.late, log, estimate, usable, pinned)
+        emit_soon = self.exit.emit_soon
+        staging = Staging(shared.provider, shared.requests, shared.price, emit_soon, log, estimate, usable, pinned)
         self.extensions.collapser.stage(staging, signal)
-
-    def take_late_events(self) -> Sequence[Event]:
-        """Take the events of background work, such as costs of side calls that were broken off."""
-        if not self.late:
-            return ()
-        taken = tuple(self.late)
-        self.late.clear()
-        return taken
 
     async def aclose(self) -> None:
         """Cancel the background work of this submission."""

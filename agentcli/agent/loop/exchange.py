@@ -4,8 +4,6 @@ request passes the cache watch here, and so does the cache usage that each respo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
 
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.dependencies import LoopDependencies
@@ -20,8 +18,6 @@ from agentcli.providers.base import FailureKind, Request
 
 ROOM_MARGIN = 1_000
 """Tokens kept free in addition to the estimate of a request when its output cap is raised."""
-_WATCHED = (ev.ReplyStarted, ev.UsageReported)
-"""Events that the cache watch handles."""
 _REPAIRS = {
     FailureKind.THINKING_REFUSED: "strip_thinking",
     FailureKind.IMAGE: "drop_images",
@@ -29,9 +25,14 @@ _REPAIRS = {
 }
 
 
-class Exchange:
-    """Results: `state` with the new messages, and the `outcome` of the last turn."""
+async def exchange(
+    dependencies: LoopDependencies, state: LoopState, estimate: int, signal: AbortSignal
+) -> tuple[LoopState, TurnOutcome]:
+    """Returns the state with the new messages, and the outcome of the last turn."""
+    return await _Exchange(dependencies, state, estimate, signal).run()
 
+
+class _Exchange:
     def __init__(self, dependencies: LoopDependencies, state: LoopState, estimate: int, signal: AbortSignal) -> None:
         self._dependencies = dependencies
         self._estimate = estimate
@@ -41,31 +42,36 @@ class Exchange:
         reserved = estimate + ROOM_MARGIN + dependencies.settings.thinking_budget
         self._output_room = max(dependencies.context_limits.window - reserved, 0)
         self.state = state
-        self.outcome = TurnOutcome()
 
-    async def run(self) -> AsyncGenerator[ev.Event, None]:
+    async def run(self) -> tuple[LoopState, TurnOutcome]:
         dependencies, signal = self._dependencies, self._signal
         dependencies.stage_collapses(self.state.messages, self._estimate, signal)
         view, through = dependencies.compaction.view, self.state.messages[-1].id
         while True:
             turn = self._new_turn()
-            async with aclosing(turn.run()) as events:
-                async for event in events:
-                    yield event
-                    if isinstance(event, _WATCHED) and not event.agent:
-                        await self._compare_request()
-                        for finding in self._cache_events(event):
-                            yield finding
-                    for late in (*dependencies.take_late_events(), *self.state.take_summaries()):
-                        yield late
+            await turn.run()
             failure = turn.outcome.failure
             repair = _REPAIRS.get(failure.kind) if failure is not None else None
             if failure is None or repair is None or signal.aborted or view.has_repair(repair, through):
                 break
             view.repair(repair, through)
-            yield ev.RequestRepaired(repair=repair, through=through, text=failure.message)
+            await dependencies.emit(ev.RequestRepaired(repair=repair, through=through, text=failure.message))
         dependencies.context.request_ended()
-        self._take_results(turn)
+        return self._results(turn)
+
+    async def _emit(self, event: ev.Event) -> None:
+        """Emit an event of the turn and what it leads to: findings of the cache watch, summaries that are ready."""
+        emit = self._dependencies.emit
+        await emit(event)
+        if isinstance(event, ev.ReplyStarted | ev.UsageReported) and not event.agent:
+            await self._compare_request()
+        if isinstance(event, ev.UsageReported) and not event.agent and event.purpose == "turn":
+            now = self._dependencies.turn.clock.monotonic()
+            for finding in self._dependencies.watch.answered(event.model, event.usage, now):
+                await emit(finding)
+        if self.state.pending_summaries:
+            for ready in self.state.take_summaries():
+                await emit(ready)
 
     async def _compare_request(self) -> None:
         """Let the cache watch compare the request with the one before. Not before its reply begins: that would delay
@@ -75,15 +81,9 @@ class Exchange:
             for _step in self._dependencies.watch.look_in_steps(*request):
                 await asyncio.sleep(0)
 
-    def _cache_events(self, event: ev.ReplyStarted | ev.UsageReported) -> Iterator[ev.Event]:
-        """What the cache watch reports about the usage of the request."""
-        if isinstance(event, ev.UsageReported) and event.purpose == "turn":
-            now = self._dependencies.turn.clock.monotonic()
-            yield from self._dependencies.watch.answered(event.model, event.usage, now)
-
-    def _take_results(self, turn: Turn) -> None:
+    def _results(self, turn: Turn) -> tuple[LoopState, TurnOutcome]:
         messages = growing(self.state.messages).adding(*turn.added)
-        state = self.state = replace(self.state, messages=messages, tool_context=turn.context)
+        state = replace(self.state, messages=messages, tool_context=turn.context)
         repeated = None
         if turn.outcome.tool_results:
             repeated = repetition(
@@ -92,13 +92,14 @@ class Exchange:
                 advised=state.advised,
                 background=self._dependencies.runs_background(),
             )
-        self.outcome = replace(
+        outcome = replace(
             turn.outcome,
             added=tuple(turn.added),
             staged_collapses=self._dependencies.extensions.collapser.staged(),
             output_room=self._output_room,
             repetition=repeated,
         )
+        return state, outcome
 
     def _new_turn(self) -> Turn:
         dependencies, state, limits = self._dependencies, self.state, self._dependencies.limits
@@ -110,4 +111,4 @@ class Exchange:
         self._unwatched = (request, dependencies.turn.clock.monotonic())
         may_escalate = state.raised_output_cap(limits, self._output_room) is not None
         plan = TurnPlan(request, state.turn_count, may_escalate, self._estimate)
-        return Turn(dependencies.turn, plan, state.tool_context, self._signal)
+        return Turn(dependencies.turn, plan, state.tool_context, self._emit, self._signal)

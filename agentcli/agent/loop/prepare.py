@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 
 from agentcli.agent.context.compaction import Compaction
 from agentcli.agent.loop import wording as words
@@ -16,46 +15,55 @@ from agentcli.context.compact import pinned_now
 from agentcli.context.steps import MOST_TURNS, ContextState, expected_turns, is_unpriced
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
-from agentcli.core.frozen import replace
+from agentcli.core.frozen import frozen, replace
 from agentcli.core.messages import Message, Origin
 
 
-class Preparation:
-    """Results: `state`, the `estimate` of the request in tokens, whether it was `compacted`, and an `outcome` if no
-    request is to be sent. A compaction here, even a failed one, excludes a reactive one in the same iteration (I3)."""
+@frozen
+class Prepared:
+    """The state that a request can be made from."""
 
+    state: LoopState
+    estimate: int
+    """Size of the request in tokens."""
+    compacted: bool
+    """Whether auto-compaction was tried. Even a failed one excludes a reactive one in the same iteration (I3)."""
+    outcome: TurnOutcome | None
+    """Set if no request is to be sent."""
+
+
+async def prepare(dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> Prepared:
+    tracking = _without_old_failures(state.compact, dependencies.context.change_count)
+    state = state if tracking is state.compact else replace(state, compact=tracking)
+    return await _Preparation(dependencies, state, signal).run()
+
+
+class _Preparation:
     def __init__(self, dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> None:
         self._dependencies = dependencies
         self._signal = signal
-        tracking = _without_old_failures(state.compact, dependencies.context.change_count)
-        self.state = state if tracking is state.compact else replace(state, compact=tracking)
+        self.state = state
         self.estimate = self._estimate_request()
-        self.compacted = False
-        """Whether auto-compaction was tried."""
-        self.outcome: TurnOutcome | None = None
 
-    async def run(self) -> AsyncGenerator[ev.Event, None]:
+    async def run(self) -> Prepared:
         dependencies, signal = self._dependencies, self._signal
-        async with aclosing(dependencies.ask_about_budget()) as events:
-            async for event in events:
-                yield event
+        await dependencies.ask_about_budget()
         view = dependencies.compaction.view
         for edited in dependencies.pipeline.run(view, self.state.messages, self._context_state_after()):
-            yield edited
+            await dependencies.emit(edited)
             await self._compute_view()
             self.estimate = self._estimate_request()
-        if self._needs_compaction() and not signal.aborted:
-            self.compacted = True
-            async with aclosing(self._compact()) as events:
-                async for event in events:
-                    yield event
+        outcome: TurnOutcome | None = None
+        if compacts := self._needs_compaction() and not signal.aborted:
+            await self._compact()
         if signal.aborted:
-            self.outcome = TurnOutcome(aborted=signal.reason)
+            outcome = TurnOutcome(aborted=signal.reason)
         elif self._is_full():
             usable, alone = dependencies.context_limits.usable, self.state.only_a_prompt
-            self.outcome = TurnOutcome(blocked=words.blocking_limit(self.estimate, usable, only_a_prompt=alone))
+            outcome = TurnOutcome(blocked=words.blocking_limit(self.estimate, usable, only_a_prompt=alone))
         elif self.state.turn_count == 1:
             await self._compute_view()
+        return Prepared(self.state, self.estimate, compacts, outcome)
 
     async def _compute_view(self) -> None:
         """Compute the view of the messages in steps: of a long conversation, or after an edit, it takes long."""
@@ -64,31 +72,28 @@ class Preparation:
             if self._signal.aborted:
                 return
 
-    async def _compact(self) -> AsyncGenerator[ev.Event, None]:
+    async def _compact(self) -> None:
         dependencies, signal = self._dependencies, self._signal
         compaction = Compaction(
             dependencies.for_compaction(self.state.budget_spent), "auto", self.state.messages, signal
         )
-        async with aclosing(compaction.run()) as events:
-            async for event in events:
-                yield event
+        await compaction.run()
         self.state = self.state.adding(*compaction.messages)
         if compaction.messages:
             self.state = self.state.with_budget_carried()
             for message in await attachments_now(dependencies, self.state, signal):
                 self.state = self.state.adding(message)
-                yield ev.MessageAppended(message=message)
+                await dependencies.emit(ev.MessageAppended(message=message))
         self.estimate = self._estimate_request()
-        async with aclosing(dependencies.ask_about_budget()) as events:
-            async for event in events:
-                yield event
+        await dependencies.ask_about_budget()
         if signal.aborted:
             return
         tracking = self._tracking(worked=bool(compaction.messages))
         self.state = replace(self.state, compact=tracking)
         dependencies.context.compact_tracking = tracking
         if tracking.failures_in_a_row == dependencies.context_limits.max_auto_failures:
-            yield ev.NoticeRaised(text=self._failure_text(compaction.problem), level="warning", code="compact")
+            text = self._failure_text(compaction.problem)
+            await dependencies.emit(ev.NoticeRaised(text=text, level="warning", code="compact"))
 
     def _context_state_after(self) -> Callable[[int], ContextState]:
         """A function that gives the state of the context after so many tokens were freed."""

@@ -3,18 +3,15 @@ terminal."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from dataclasses import replace
 
 from agentcli.agent.context.compaction import Compaction
-from agentcli.agent.hooks.call import HookCall, hook_message
+from agentcli.agent.hooks.call import ask_hooks, hook_message
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import Find, TurnOutcome
 from agentcli.agent.loop.dependencies import LoopDependencies
-from agentcli.agent.loop.repetition import LoopQuestion
+from agentcli.agent.loop.repetition import ask_about_loop
 from agentcli.agent.loop_state import Continue, EndReason, LoopState, Stop, Transition, next_state
-from agentcli.agent.ports import PromptVerdict, StopVerdict
 from agentcli.agent.prompt_queue import Priority, QueuedPrompt
 from agentcli.agent.toolcalls.refusals import refused_again
 from agentcli.context.compact import pinned_now
@@ -24,227 +21,163 @@ from agentcli.core.ids import Ids
 from agentcli.core.messages import ATTACHMENT, EXTENDS_ANSWER, Message, Origin, user_message
 
 
-class FactCheck:
-    """Finds out one fact for the decision. Results: `state` and `outcome` with the fact in it."""
-
-    def __init__(
-        self,
-        dependencies: LoopDependencies,
-        state: LoopState,
-        outcome: TurnOutcome,
-        find: Find,
-        signal: AbortSignal,
-    ) -> None:
-        self._dependencies = dependencies
-        self._find = find
-        self._signal = signal
-        self.state = state
-        self.outcome = outcome
-
-    def run(self) -> AsyncGenerator[ev.Event, None]:
-        match self._find.fact:
-            case "collapse_drain":
-                return self._drain_collapses()
-            case "reactive_compact":
-                return self._compact()
-            case "loop_verdict":
-                return self._ask_about_loop()
-            case "stop_hooks":
-                return self._run_stop_hooks()
-            case "queued_prompts":
-                return self._take_prompts()
-
-    async def _drain_collapses(self) -> AsyncGenerator[ev.Event, None]:
-        log, compaction = self.state.messages, self._dependencies.compaction
-        edited = self._dependencies.extensions.collapser.drain(log, pinned_now(log, compaction.pinned))
-        self.outcome = replace(self.outcome, collapses_committed=len(edited.edits) if edited else 0)
-        if edited is not None:
-            view = compaction.view
-            self._dependencies.pipeline.broken_by(view, log, edited, view.estimate(log, compaction.overhead))
-            yield edited
-
-    async def _compact(self) -> AsyncGenerator[ev.Event, None]:
-        dependencies, signal = self._dependencies, self._signal
-        compaction = Compaction(
-            dependencies.for_compaction(self.state.budget_spent), "reactive", self.state.messages, signal
-        )
-        async with aclosing(compaction.run()) as events:
-            async for event in events:
-                yield event
-        self.state = replace(self.state.adding(*compaction.messages), reactive_compact_attempted=True)
-        if compaction.messages:
-            self.state = self.state.with_budget_carried(self.outcome.output_tokens)
-            for message in await attachments_now(dependencies, self.state, signal):
-                self.state = self.state.adding(message)
-                yield ev.MessageAppended(message=message)
-        self.outcome = replace(
-            self.outcome, compacted=bool(compaction.messages), summary=compaction.summary, aborted=signal.reason
-        )
-
-    async def _ask_about_loop(self) -> AsyncGenerator[ev.Event, None]:
-        assert self.outcome.repetition is not None
-        turn = self._dependencies.turn
-        question = LoopQuestion(
-            self.outcome.repetition, turn.runner.title, turn.runner.questions, turn.ids, self._signal
-        )
-        async with aclosing(question.run()) as events:
-            async for event in events:
-                yield event
-        if question.verdict is None:
-            self.outcome = replace(self.outcome, aborted=self._signal.reason, aborted_in="tools")
-        else:
-            self.outcome = replace(self.outcome, loop_verdict=question.verdict)
-
-    async def _run_stop_hooks(self) -> AsyncGenerator[ev.Event, None]:
-        hooks, state = self._dependencies.extensions.hooks, self.state
-        asking = HookCall(hooks, lambda hooks: hooks.before_stop(state), self._signal, StopVerdict())
-        try:
-            async with aclosing(asking.run()) as events:
-                async for event in events:
-                    yield event
-            self.outcome = replace(self.outcome, stop_hooks=asking.verdict)
-        except Aborted as abort:
-            self.outcome = replace(self.outcome, aborted=abort.reason)
-
-    async def _take_prompts(self) -> AsyncGenerator[ev.Event, None]:
-        intake = PromptIntake(self._dependencies, self.state, "later", self._signal)
-        async with aclosing(intake.run()) as events:
-            async for event in events:
-                yield event
-        self.state = intake.state
-        self.outcome = replace(self.outcome, prompts_taken=intake.has_taken, aborted=self._signal.reason)
+async def find_fact(
+    dependencies: LoopDependencies, state: LoopState, outcome: TurnOutcome, find: Find, signal: AbortSignal
+) -> tuple[LoopState, TurnOutcome]:
+    """Find out one fact for the decision. Returns the state, and the outcome with the fact in it."""
+    match find.fact:
+        case "collapse_drain":
+            return state, await _drain_collapses(dependencies, state, outcome)
+        case "reactive_compact":
+            return await _compact(dependencies, state, outcome, signal)
+        case "loop_verdict":
+            return state, await _ask_about_loop(dependencies, outcome, signal)
+        case "stop_hooks":
+            return state, await _run_stop_hooks(dependencies, state, outcome, signal)
+        case "queued_prompts":
+            taken = await take_prompts(dependencies, state, "later", signal)
+            return taken, replace(outcome, prompts_taken=taken is not state, aborted=signal.reason)
 
 
-class PromptIntake:
-    """Moves queued prompts to the log. Results: `state` with their messages, and `has_taken`.
+async def _drain_collapses(dependencies: LoopDependencies, state: LoopState, outcome: TurnOutcome) -> TurnOutcome:
+    log, compaction = state.messages, dependencies.compaction
+    edited = dependencies.extensions.collapser.drain(log, pinned_now(log, compaction.pinned))
+    if edited is not None:
+        view = compaction.view
+        dependencies.pipeline.broken_by(view, log, edited, view.estimate(log, compaction.overhead))
+        await dependencies.emit(edited)
+    return replace(outcome, collapses_committed=len(edited.edits) if edited else 0)
 
-    Each prompt moves at its own event: an abort at any other point leaves it queued.
-    """
 
-    def __init__(self, dependencies: LoopDependencies, state: LoopState, most: Priority, signal: AbortSignal) -> None:
-        self._dependencies = dependencies
-        self._most: Priority = most
-        self._signal = signal
-        self.state = state
-        self.has_taken = False
+async def _compact(
+    dependencies: LoopDependencies, state: LoopState, outcome: TurnOutcome, signal: AbortSignal
+) -> tuple[LoopState, TurnOutcome]:
+    compaction = Compaction(dependencies.for_compaction(state.budget_spent), "reactive", state.messages, signal)
+    await compaction.run()
+    state = replace(state.adding(*compaction.messages), reactive_compact_attempted=True)
+    if compaction.messages:
+        state = state.with_budget_carried(outcome.output_tokens)
+        for message in await attachments_now(dependencies, state, signal):
+            state = await _add(dependencies, state, message)
+    compacted = bool(compaction.messages)
+    return state, replace(outcome, compacted=compacted, summary=compaction.summary, aborted=signal.reason)
 
-    async def run(self) -> AsyncGenerator[ev.Event, None]:
-        queue = self._dependencies.queue
-        while (prompt := queue.first(self._most)) is not None:
-            async with aclosing(self._take_in(prompt)) as events:
-                async for event in events:
-                    yield event
-            if queue.first(self._most) is prompt:
-                break  # an abort has left it queued
 
-    async def _take_in(self, prompt: QueuedPrompt) -> AsyncGenerator[ev.Event, None]:
-        """Move a queued prompt to the log, unless hooks block it."""
-        dependencies, queue = self._dependencies, self._dependencies.queue
-        hooks = dependencies.extensions.hooks
-        asking = HookCall(hooks, lambda hooks: hooks.before_prompt(prompt.text), self._signal, PromptVerdict())
-        try:
-            async with aclosing(asking.run()) as events:
-                async for event in events:
-                    yield event
-        except Aborted:
-            return
-        if prompt.id not in queue.ids:
-            return  # the user has withdrawn it in the meantime
-        if asking.verdict.blocked is not None:
-            queue.remove(prompt.id)
-            text = words.prompt_blocked(asking.verdict.blocked)
-            yield ev.NoticeRaised(text=text, level="warning", code="hook")
-            return
-        self.has_taken = True
-        yield self._added(Message("user", prompt.content, prompt.id, Origin.QUEUED))
+async def _ask_about_loop(dependencies: LoopDependencies, outcome: TurnOutcome, signal: AbortSignal) -> TurnOutcome:
+    assert outcome.repetition is not None
+    turn, runner = dependencies.turn, dependencies.turn.runner
+    verdict = await ask_about_loop(
+        outcome.repetition, runner.title, runner.questions, turn.ids, dependencies.emit, signal
+    )
+    if verdict is None:
+        return replace(outcome, aborted=signal.reason, aborted_in="tools")
+    return replace(outcome, loop_verdict=verdict)
+
+
+async def _run_stop_hooks(
+    dependencies: LoopDependencies, state: LoopState, outcome: TurnOutcome, signal: AbortSignal
+) -> TurnOutcome:
+    hooks = dependencies.extensions.hooks
+    try:
+        verdict = await ask_hooks(hooks, lambda hooks: hooks.before_stop(state), signal, dependencies.emit)
+    except Aborted as abort:
+        return replace(outcome, aborted=abort.reason)
+    return replace(outcome, stop_hooks=verdict)
+
+
+async def take_prompts(
+    dependencies: LoopDependencies, state: LoopState, most: Priority, signal: AbortSignal
+) -> LoopState:
+    """Move queued prompts to the log. Each moves at its own event: an abort at any other point leaves it queued.
+    Returns the same state if none was taken."""
+    queue = dependencies.queue
+    while (prompt := queue.first(most)) is not None:
+        state = await _take_prompt(dependencies, state, prompt, signal)
+        if queue.first(most) is prompt:
+            break  # an abort has left it queued
+    return state
+
+
+async def _take_prompt(
+    dependencies: LoopDependencies, state: LoopState, prompt: QueuedPrompt, signal: AbortSignal
+) -> LoopState:
+    """Move a queued prompt to the log, unless hooks block it."""
+    queue, emit, hooks = dependencies.queue, dependencies.emit, dependencies.extensions.hooks
+    try:
+        verdict = await ask_hooks(hooks, lambda hooks: hooks.before_prompt(prompt.text), signal, emit)
+    except Aborted:
+        return state
+    if prompt.id not in queue.ids:
+        return state  # the user has withdrawn it in the meantime
+    if verdict.blocked is not None:
         queue.remove(prompt.id)
-        if asking.verdict.context:
-            yield self._added(hook_message(asking.verdict.context, dependencies.turn.ids.new()))
-        async with aclosing(_mentioned(dependencies, self.state, prompt, self._signal)) as events:
-            async for event in events:
-                yield self._added(event.message) if isinstance(event, ev.MessageAppended) else event
-
-    def _added(self, message: Message) -> ev.MessageAppended:
-        self.state = self.state.adding(message)
-        return ev.MessageAppended(message=message)
-
-
-class Continuation:
-    """Adds what the next request needs to the log (SPEC 2.6): recovery messages, queued prompts, attachments. Result:
-    `next_state`."""
-
-    def __init__(
-        self,
-        dependencies: LoopDependencies,
-        state: LoopState,
-        outcome: TurnOutcome,
-        decision: Continue,
-        signal: AbortSignal,
-    ) -> None:
-        self._dependencies = dependencies
-        self._outcome = outcome
-        self._decision = decision
-        self._signal = signal
-        self._state = state
-        self.next_state = state
-
-    async def run(self) -> AsyncGenerator[ev.Event, None]:
-        before, dependencies, decision, signal = self._state, self._dependencies, self._decision, self._signal
-        transition = decision.transition
-        has_results = transition is Transition.NEXT_TURN and bool(self._outcome.tool_results)
-        if has_results and (summary := dependencies.summarise_tools(self._outcome.added, signal)) is not None:
-            self._state = self._state.with_summary(summary)
-        for message in transition_messages(decision, before, self._outcome, dependencies.turn.ids):
-            yield self._added(message)
-        if has_results or transition in (Transition.STOP_HOOK_BLOCKING, Transition.TOKEN_BUDGET_CONTINUATION):
-            intake = PromptIntake(dependencies, self._state, "next", signal)
-            async with aclosing(intake.run()) as events:
-                async for event in events:
-                    yield event
-            self._state = intake.state
-        if has_results or decision.data.get("reason") == "queued_prompts":
-            for message in await attachments_now(dependencies, before, signal):
-                yield self._added(message)
-        self.next_state = next_state(self._state, decision, self._outcome.output_tokens)
-        yield ev.LoopContinued(transition=transition.value, turn=self.next_state.turn_count, data=dict(decision.data))
-
-    def _added(self, message: Message) -> ev.MessageAppended:
-        self._state = self._state.adding(message)
-        return ev.MessageAppended(message=message)
+        await emit(ev.NoticeRaised(text=words.prompt_blocked(verdict.blocked), level="warning", code="hook"))
+        return state
+    state = await _add(dependencies, state, Message("user", prompt.content, prompt.id, Origin.QUEUED))
+    queue.remove(prompt.id)
+    if verdict.context:
+        state = await _add(dependencies, state, hook_message(verdict.context, dependencies.turn.ids.new()))
+    if dependencies.mentions is None:
+        return state
+    text = prompt.text if prompt.mentions is None else prompt.mentions
+    # Without asking: a question would hold up the running work.
+    attached = await dependencies.mentions.attach(text, state.tool_context, emit, signal, may_ask=False)
+    return state.adding(*attached)
 
 
-class Ending:
-    """Adds the messages of a terminal to the log, ends the background work and yields `LoopEnded`."""
+async def _add(dependencies: LoopDependencies, state: LoopState, message: Message) -> LoopState:
+    await dependencies.emit(ev.MessageAppended(message=message))
+    return state.adding(message)
 
-    def __init__(self, dependencies: LoopDependencies, state: LoopState, outcome: TurnOutcome, stop: Stop) -> None:
-        self._dependencies = dependencies
-        self._state = state
-        self._outcome = outcome
-        self._stop = stop
 
-    async def run(self) -> AsyncGenerator[ev.Event, None]:
-        dependencies, stop, outcome = self._dependencies, self._stop, self._outcome
-        for prompt in refused_prompts(self._state) if outcome.refused is not None else ():
-            dependencies.compaction.view.repair("leave_out_prompt", prompt)
-            yield ev.RequestRepaired(repair="leave_out_prompt", through=prompt, text=stop.text)
-        failed = stop.terminal is EndReason.PROMPT_TOO_LONG or outcome.failure is not None
-        if failed and outcome.aborted is None:
-            dependencies.detach_hook(dependencies.extensions.hooks.after_failure(stop.text))
-        for message in terminal_messages(stop, outcome, dependencies.turn.ids):
-            yield ev.MessageAppended(message=message)
-        await dependencies.aclose()
-        for late in (*dependencies.take_late_events(), *self._state.take_summaries()):
-            yield late
-        failure = outcome.failure
-        yield ev.LoopEnded(
+async def continue_loop(
+    dependencies: LoopDependencies, state: LoopState, outcome: TurnOutcome, decision: Continue, signal: AbortSignal
+) -> LoopState:
+    """Add what the next request needs to the log (SPEC 2.6): recovery messages, queued prompts, attachments. Returns
+    the state of the next iteration."""
+    before, transition = state, decision.transition
+    has_results = transition is Transition.NEXT_TURN and bool(outcome.tool_results)
+    if has_results and (summary := dependencies.summarise_tools(outcome.added, signal)) is not None:
+        state = state.with_summary(summary)
+    for message in transition_messages(decision, before, outcome, dependencies.turn.ids):
+        state = await _add(dependencies, state, message)
+    if has_results or transition in (Transition.STOP_HOOK_BLOCKING, Transition.TOKEN_BUDGET_CONTINUATION):
+        state = await take_prompts(dependencies, state, "next", signal)
+    if has_results or decision.data.get("reason") == "queued_prompts":
+        for message in await attachments_now(dependencies, before, signal):
+            state = await _add(dependencies, state, message)
+    state = next_state(state, decision, outcome.output_tokens)
+    await dependencies.emit(
+        ev.LoopContinued(transition=transition.value, turn=state.turn_count, data=dict(decision.data))
+    )
+    return state
+
+
+async def end_loop(dependencies: LoopDependencies, state: LoopState, outcome: TurnOutcome, stop: Stop) -> None:
+    """Add the messages of a terminal to the log, end the background work and emit `LoopEnded`."""
+    emit, failure = dependencies.emit, outcome.failure
+    for prompt in refused_prompts(state) if outcome.refused is not None else ():
+        dependencies.compaction.view.repair("leave_out_prompt", prompt)
+        await emit(ev.RequestRepaired(repair="leave_out_prompt", through=prompt, text=stop.text))
+    failed = stop.terminal is EndReason.PROMPT_TOO_LONG or failure is not None
+    if failed and outcome.aborted is None:
+        dependencies.detach_hook(dependencies.extensions.hooks.after_failure(stop.text))
+    for message in terminal_messages(stop, outcome, dependencies.turn.ids):
+        await emit(ev.MessageAppended(message=message))
+    await dependencies.aclose()
+    for ready in state.take_summaries():
+        await emit(ready)
+    await emit(
+        ev.LoopEnded(
             terminal=stop.terminal.value,
-            turns=self._state.turn_count,
+            turns=state.turn_count,
             text=stop.text,
             status=failure.status if failure else None,
             stop_reason=outcome.stop_reason,
             retryable=bool(failure and failure.retryable),
             final=outcome.final,
         )
+    )
 
 
 def transition_messages(decision: Continue, state: LoopState, outcome: TurnOutcome, ids: Ids) -> tuple[Message, ...]:
@@ -298,18 +231,6 @@ def terminal_messages(stop: Stop, outcome: TurnOutcome, ids: Ids) -> tuple[Messa
         case _:
             meta = {"terminal": stop.terminal.value, "kind": outcome.failure.kind.value if outcome.failure else ""}
             return (user_message(stop.text, ids.new(), Origin.ERROR, meta),)
-
-
-async def _mentioned(
-    dependencies: LoopDependencies, state: LoopState, prompt: QueuedPrompt, signal: AbortSignal
-) -> AsyncGenerator[ev.Event, None]:
-    """Attach the files that a queued prompt mentions, without asking: a question would hold up the running work."""
-    if dependencies.mentions is None:
-        return
-    text = prompt.text if prompt.mentions is None else prompt.mentions
-    async with aclosing(dependencies.mentions.attach(text, state.tool_context, signal, may_ask=False)) as events:
-        async for event in events:
-            yield event
 
 
 async def attachments_now(dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> tuple[Message, ...]:

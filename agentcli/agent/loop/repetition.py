@@ -14,11 +14,11 @@ from there.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal
 
+from agentcli.agent.ports import EmitEvent
 from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
@@ -169,46 +169,29 @@ def _backwards(messages: Sequence[Message], since: int) -> Iterator[tuple[_Turn,
 # ------------------------------------------------------------------------------------------------------- question
 
 
-class LoopQuestion:
-    """Report a repetition; ask the user whether it may continue if nothing can change. Result: `verdict`; None:
-    aborted."""
-
-    def __init__(self, found: Repetition, title: TitleOf, questions: Questions, ids: Ids, signal: AbortSignal) -> None:
-        self._found = found
-        self._title = plain_line(title(found.call.name, found.call.input), _TITLE_LIMIT)
-        self._questions = questions
-        self._ids = ids
-        self._signal = signal
-        self.verdict: LoopVerdict | None = None
-
-    async def run(self) -> AsyncGenerator[ev.Event, None]:
-        found = self._found
-        asks = self._questions.interactive and not found.can_change
-        request_id = self._ids.new() if asks else ""
-        yield ev.LoopSuspected(
-            request_id=request_id, name=found.call.name, title=self._title, times=found.times, seconds=found.seconds
-        )
-        if not asks:
-            self.verdict = LoopVerdict("polling" if found.can_change else "unattended")
-            return
-        asking = UserQuestion(self._asked(request_id), self._questions, self._signal)
-        async with aclosing(asking.run()) as events:
-            async for event in events:
-                yield event
-        self.verdict = _verdict(asking.answer) if asking.answer is not None else None
-
-    def _asked(self, request_id: str) -> ev.PermissionRequested:
-        """An ordinary permission request, so that every front end can show it."""
-        text = f"{self._title}: the same result {self._found.times} times in a row."
-        return ev.PermissionRequested(
-            request_id=request_id,
-            tool_use_id="",
-            name="Loop guard",
-            input={},
-            title=self._title,
-            reason="The agent seems to be stuck in a loop. Yes continues, no stops this task.",
-            display={"kind": "loop", "text": text},
-        )
+async def ask_about_loop(
+    found: Repetition, title_of: TitleOf, questions: Questions, ids: Ids, emit: EmitEvent, signal: AbortSignal
+) -> LoopVerdict | None:
+    """Report a repetition; ask the user whether it may continue if nothing can change. None: aborted."""
+    title = plain_line(title_of(found.call.name, found.call.input), _TITLE_LIMIT)
+    asks = questions.interactive and not found.can_change
+    request_id = ids.new() if asks else ""
+    name, times = found.call.name, found.times
+    await emit(ev.LoopSuspected(request_id=request_id, name=name, title=title, times=times, seconds=found.seconds))
+    if not asks:
+        return LoopVerdict("polling" if found.can_change else "unattended")
+    # An ordinary permission request, so that every front end can show it.
+    question = ev.PermissionRequested(
+        request_id=request_id,
+        tool_use_id="",
+        name="Loop guard",
+        input={},
+        title=title,
+        reason="The agent seems to be stuck in a loop. Yes continues, no stops this task.",
+        display={"kind": "loop", "text": f"{title}: the same result {times} times in a row."},
+    )
+    answer = await UserQuestion(question, questions, signal).ask(emit)
+    return _verdict(answer) if answer is not None else None
 
 
 def _verdict(answer: Answer) -> LoopVerdict:

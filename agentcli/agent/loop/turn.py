@@ -1,6 +1,6 @@
 """One turn: a request, the streamed reply, and the tools that run meanwhile (SPEC 2.3 to 2.5).
 
-`Turn.run()` yields events; then `outcome`, `added` and `context` hold the results. The provider's stream and the tools
+`Turn.run()` emits events; then `outcome`, `added` and `context` hold the results. The provider's stream and the tools
 feed one merge, so text, tool progress and results reach the consumer as they happen.
 
 When a stream breaks: if only safe tools have started, the reply is tombstoned and the provider retries; if a tool with
@@ -10,7 +10,7 @@ side effects has started, the blocks up to it are kept and the stream is closed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from agentcli.agent.hooks.call import hook_message
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.repetition import DENIED, MIN_WAIT_SECONDS, SECONDS
 from agentcli.agent.loop.reply import Reply
-from agentcli.agent.ports import PriceOf
+from agentcli.agent.ports import EmitEvent, PriceOf
 from agentcli.agent.provider_notices import announced, consulted
 from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.executor import Executor
@@ -87,13 +87,19 @@ _Item = model.ModelEvent | tuple[Executor, ev.Event | None] | _Wake
 
 
 class Turn:
-    """A stage. Results: `outcome`, the messages `added` to the log, and the `context` of the next turn's tools."""
+    """Results: `outcome`, the messages `added` to the log, and the `context` of the next turn's tools."""
 
     def __init__(
-        self, dependencies: TurnDependencies, plan: TurnPlan, context: ToolContext, signal: AbortSignal
+        self,
+        dependencies: TurnDependencies,
+        plan: TurnPlan,
+        context: ToolContext,
+        emit: EmitEvent,
+        signal: AbortSignal,
     ) -> None:
         self._dependencies = dependencies
         self._plan = plan
+        self._hand_over = emit
         self._signal = signal
         self._merge: Merge[_Item] = Merge()
         self._retry = asyncio.Event()
@@ -117,23 +123,21 @@ class Turn:
         self.added: list[Message] = []
         self.outcome = TurnOutcome()
 
-    async def run(self) -> AsyncGenerator[ev.Event, None]:
+    async def run(self) -> None:
         plan = self._plan
-        yield ev.RequestStarted(
-            model=plan.request.model, turn=plan.turn, purpose="turn", estimated_tokens=plan.estimated_tokens
+        await self._emit(
+            ev.RequestStarted(
+                model=plan.request.model, turn=plan.turn, purpose="turn", estimated_tokens=plan.estimated_tokens
+            )
         )
         self._began = self._dependencies.clock.monotonic()
         self._pump = self._merge.start(self._read_stream(), name="model stream")
         last_events = self._last_events()
         unhook = [source.on_event(lambda: self._merge.offer(_Wake())) for source in self._dependencies.beside]
         try:
-            async with aclosing(self._items()) as items:
-                async for event in items:
-                    self._note(event)
-                    yield event
+            await self._take_items()
             for event in last_events:
-                self._note(event)
-                yield event
+                await self._emit(event)
         finally:
             for each in unhook:
                 each()
@@ -146,8 +150,12 @@ class Turn:
                 if isinstance(event, ev.MessageAppended | ev.ReplyTombstoned):
                     self._dependencies.keep(event)
 
+    def _emit(self, event: ev.Event) -> Awaitable[None]:
+        self._note(event)
+        return self._hand_over(event)
+
     def _note(self, event: ev.Event) -> None:
-        """Keep track of what the consumer gets: it may close the generator at any event, and get no later one."""
+        """Keep track of what the consumer gets: it may go away at any event, and get no later one."""
         if event.agent or not isinstance(event, _NOTED):
             return
         if isinstance(event, ev.ReplyStarted):
@@ -157,27 +165,27 @@ class Turn:
         if isinstance(event, ev.MessageAppended):
             self.added.append(event.message)
 
-    async def _items(self) -> AsyncGenerator[ev.Event, None]:
+    async def _take_items(self) -> None:
         beside = self._dependencies.beside
         async for item in self._merge:
             for event in [event for source in beside for event in source.take_events()]:
-                yield event
+                await self._emit(event)
             if isinstance(item, tuple):
                 for event in self._tool_event(*item):
-                    yield event
+                    await self._emit(event)
             elif isinstance(item, model.Delta):
-                yield self._delta(item)
+                await self._emit(self._delta(item))
             elif isinstance(item, _Wake):
                 continue
             elif isinstance(item, model.Broken):
                 for event in await self._broken(item):
-                    yield event
+                    await self._emit(event)
             elif isinstance(item, model.Finished):
                 for event in await self._finished(item):
-                    yield event
+                    await self._emit(event)
             else:
                 for event in self._model_event(item):
-                    yield event
+                    await self._emit(event)
                 if isinstance(item, model.Closed) and isinstance(item.block, ToolUseBlock):
                     # Let the tool start before the rest of the reply is processed.
                     await asyncio.sleep(0)

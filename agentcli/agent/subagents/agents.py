@@ -249,7 +249,7 @@ class Agents:
                 self._group.slots.release()
             if not is_moved and not ended:
                 # The call was cancelled: nothing reads its events any more, but the loop may still show this one.
-                call.late.append(run.finished())
+                call.emit_soon(run.finished())
         if run.declined:
             call.interrupt()
         return run.output()
@@ -378,8 +378,8 @@ def _worktree_from(setup: AgentSetup) -> AgentWorktree:
 class CallHooks:
     """How an agent reaches the loop of the call that started it."""
 
-    late: list[ev.Event]
-    """Events that the loop takes out and shows."""
+    emit_soon: Callable[[ev.Event], None]
+    """Shows an event although nothing waits for the call any more."""
     interrupt: Callable[[], None]
     """Called when the user refused one of the agent's calls and asked to stop."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import islice
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.agent.live_permissions import LivePermissions
+from agentcli.agent.ports import EmitEvent
 from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.toolcalls.refusals import user_words
 from agentcli.core import events as ev
@@ -27,7 +28,7 @@ from agentcli.core.aio import in_thread
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Ids
 from agentcli.core.messages import ATTACHED, Block, Json, Message, Origin, TextBlock, clean_text
-from agentcli.core.permission import Decision, Need
+from agentcli.core.permission import Answer, Decision, Need
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
@@ -142,75 +143,74 @@ class Mentions:
     servers: McpServers | None = None
 
     async def attach(
-        self, text: str, context: ToolContext, signal: AbortSignal, *, may_ask: bool = True
-    ) -> AsyncGenerator[ev.Event, None]:
-        """Yield a message for each mention, and a notice for each that is not attached. An abort ends it."""
+        self, text: str, context: ToolContext, emit: EmitEvent, signal: AbortSignal, *, may_ask: bool = True
+    ) -> list[Message]:
+        """Emit a message for each mention, and a notice for each that is not attached. An abort ends it. Returns the
+        messages."""
+        added: list[Message] = []
+
+        async def add(message: Message) -> None:
+            added.append(message)
+            await emit(ev.MessageAppended(message=message))
+
         try:
             mentions = await signal.run(in_thread(find_mentions, text, context, self.servers)) if "@" in text else []
         except Aborted:
-            return
+            return added
         room = MOST_CHARACTERS
         for number, mention in enumerate(mentions):
             if signal.aborted:
-                return
+                return added
             if number >= MOST_MENTIONS or room <= 0:
                 problem = f"the prompt attaches too much at once (at most {MOST_MENTIONS} files and "
                 problem += f"{MOST_CHARACTERS:,} characters). Read shows it."
-                yield _message(_refused(mention, problem, self.ids))
-                yield _notice(mention, problem)
+                await add(_refused(mention, problem, self.ids))
+                await emit(_notice(mention, problem))
                 continue
-            approval = _Approval()
-            if not isinstance(mention, Mention):
-                approval.problem = self._resource_problem(mention, context)
+            needs: tuple[Need, ...] = ()
+            if isinstance(mention, Mention):
+                needs = self.read.needs(mention.input, context)
+                decision = self.permissions.decide(self.read.name, mention.input, needs, context)
+                refusal = _problem_without_question(decision, self.questions, may_ask)
+                if refusal is None:
+                    question = self._question(mention, decision, needs, context)
+                    answer = await UserQuestion(question, self.questions, signal).ask(emit)
+                    for message in self._words(mention, answer):
+                        await add(message)
+                    refusal = await self._take_answer(answer, emit)
+                problem = refusal
             else:
-                async with aclosing(self._approve(mention, context, signal, approval, may_ask)) as events:
-                    async for event in events:
-                        yield event
+                problem = self._resource_problem(mention, context)
             try:
-                problem = approval.problem
-                output = None if problem else await signal.run(self._output(mention, approval.needs, context, signal))
+                output = None if problem else await signal.run(self._output(mention, needs, context, signal))
             except Aborted:
-                return
+                return added
             if output is not None and output.is_error:
                 problem = str(output.content)
             if output is None or problem:
-                yield _message(_refused(mention, problem, self.ids))
-                yield _notice(mention, problem)
+                await add(_refused(mention, problem, self.ids))
+                await emit(_notice(mention, problem))
                 continue
             message = _attached(mention, output, context, self.ids)
             room -= len(message.text)
-            yield _message(message)
+            await add(message)
+        return added
 
-    async def _approve(
-        self, mention: Mention, context: ToolContext, signal: AbortSignal, approval: _Approval, may_ask: bool
-    ) -> AsyncGenerator[ev.Event, None]:
-        """Apply the permission rules of Read; in an interactive session, ask where they require it."""
-        needs = approval.needs = self.read.needs(mention.input, context)
-        decision = self.permissions.decide(self.read.name, mention.input, needs, context)
-        if decision.behavior == "allow":
-            return
-        if decision.behavior == "deny":
-            approval.problem = decision.reason or "a permission rule denies it"
-            return
-        if not self.questions.interactive or not may_ask:
-            alone = not self.questions.interactive
-            how = "this session is non-interactive." if alone else "call Read, which asks for it."
-            approval.problem = f"reading it needs approval; {how}"
-            return
-        asking = UserQuestion(self._question(mention, decision, needs, context), self.questions, signal)
-        async with aclosing(asking.run()) as events:
-            async for event in events:
-                yield event
-        answer = asking.answer
-        approved = answer is not None and answer.behavior == "allow"
-        if answer is not None:
-            for words in user_words(f"to attach {mention.typed}", answer.message, approved=approved):
-                yield _message(words.message(self.ids.new()))
-        if answer is None or not approved:
-            approval.problem = "the user declined."
-        elif answer.rules:
+    def _words(self, mention: Mention, answer: Answer | None) -> list[Message]:
+        """What the user said with the answer, as messages."""
+        if answer is None:
+            return []
+        said = user_words(f"to attach {mention.typed}", answer.message, approved=answer.behavior == "allow")
+        return [words.message(self.ids.new()) for words in said]
+
+    async def _take_answer(self, answer: Answer | None, emit: EmitEvent) -> str:
+        """Keep the rules of an approval. Returns why the file is not attached; "": it is."""
+        if answer is None or answer.behavior != "allow":
+            return "the user declined."
+        if answer.rules:
             where = self.permissions.learn(answer.rules, answer.save_to)
-            yield ev.RulesLearned(rules=list(answer.rules), where=where)
+            await emit(ev.RulesLearned(rules=list(answer.rules), where=where))
+        return ""
 
     def _resource_problem(self, mention: ResourceMention, context: ToolContext) -> str:
         """Why a resource may not be attached. The user has named it: only a rule against its server prevents it."""
@@ -252,12 +252,16 @@ class Mentions:
         return output
 
 
-class _Approval:
-    """Decision about a mention: the reason why it is not attached, empty if it is."""
-
-    def __init__(self) -> None:
-        self.problem = ""
-        self.needs: tuple[Need, ...] = ()
+def _problem_without_question(decision: Decision, questions: Questions, may_ask: bool) -> str | None:
+    """Why the rules of Read refuse a mention; "": they allow it, None: the user has to be asked."""
+    if decision.behavior == "allow":
+        return ""
+    if decision.behavior == "deny":
+        return decision.reason or "a permission rule denies it"
+    if questions.interactive and may_ask:
+        return None
+    how = "call Read, which asks for it." if questions.interactive else "this session is non-interactive."
+    return f"reading it needs approval; {how}"
 
 
 def _listing(path: str, context: ToolContext) -> Output:
@@ -292,10 +296,6 @@ def _attached(mention: Mention | ResourceMention, output: Output, context: ToolC
 def _refused(mention: Mention | ResourceMention, problem: str, ids: Ids) -> Message:
     text = clean_text(f"[{plain_line(mention.typed, 300)} was not attached: {problem}]")
     return Message("user", (TextBlock(text),), ids.new(), Origin.ATTACHMENT, meta={ATTACHED: {}})
-
-
-def _message(message: Message) -> ev.MessageAppended:
-    return ev.MessageAppended(message=message)
 
 
 def _notice(mention: Mention | ResourceMention, problem: str) -> ev.NoticeRaised:
