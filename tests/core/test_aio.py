@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
+from typing import Any
 
 import anyio
 import pytest
@@ -295,16 +297,15 @@ def test_an_outlet_passes_on_errors_cancellation_and_items_of_others() -> None:
 
     async def main() -> None:
         outlet, seen = Outlet[str](), list[str]()
+
+        async def consume(work: Callable[[Outlet[str]], Coroutine[Any, Any, None]]) -> None:
+            async for item in outlet.deliver(work(outlet)):
+                seen.append(item)
+
         with pytest.raises(ValueError, match="broken"):
-            async for item in outlet.deliver(fail(outlet)):
-                seen.append(item)
+            await consume(fail)
         assert seen == ["before", "it"]
-
-        async def consume() -> None:
-            async for item in outlet.deliver(wait(outlet)):
-                seen.append(item)
-
-        task = asyncio.create_task(consume())
+        task = asyncio.create_task(consume(wait))
         while "waits" not in seen:
             await asyncio.sleep(0)
         task.cancel()
