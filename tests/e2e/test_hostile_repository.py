@@ -8,6 +8,7 @@ import os
 import pytest
 
 from tests.e2e.program import Program
+from tests.support.hostile_pictures import endless_jpeg
 from tests.support.scripts import call, call_raw, reply
 from tests.support.server import LoopbackServer
 
@@ -57,6 +58,17 @@ async def test_a_glob_that_would_backtrack_for_ever_is_answered(program: Program
         answered = server.requests[-1].body["messages"][-1]["content"]
     assert (ended.code, ended.out.strip()) == (0, "Nothing like it."), ended.err
     assert [block.get("is_error", False) for block in answered if block["type"] == "tool_result"] == [False, False]
+
+
+async def test_a_picture_of_endless_passes_is_answered_by_tools_and_mentions(program: Program) -> None:
+    # Decoding it would take minutes.
+    (program.work / "logo.jpg").write_bytes(endless_jpeg(200_000))
+    async with LoopbackServer(reply(call("Read", file_path="logo.jpg")), "It cannot be shown.") as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "describe @logo.jpg")
+        sent = [json.dumps(request.body, ensure_ascii=False) for request in server.requests]
+    assert (ended.code, ended.out.strip()) == (0, "It cannot be shown."), ended.err
+    assert [text.count("more than 100 passes") for text in sent] == [1, 2]
 
 
 @pytest.mark.parametrize("levels", [80, 600, 20_000])

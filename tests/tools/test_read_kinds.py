@@ -25,6 +25,7 @@ from agentcli.core.abort import AbortController, AbortReason
 from agentcli.core.messages import ImageBlock, TextBlock
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.documents import image, pdf, read
+from agentcli.tools.documents import notebook as notebook_reader
 from agentcli.tools.documents.pdf import PageRange, page_range
 from agentcli.tools.documents.read import Read
 from agentcli.tools.files import disk
@@ -32,6 +33,7 @@ from agentcli.tools.files import numbered_lines as read_text
 from agentcli.tools.files.disk import load_from_memory
 from agentcli.tools.search.glob import Glob
 from agentcli.tools.search.grep import Grep
+from tests.support.hostile_pictures import endless_jpeg
 from tests.support.tables import each_row
 from tests.tools.running import context_in, hits_of, run, text_of
 
@@ -140,6 +142,26 @@ async def test_a_picture_that_is_a_bomb_is_not_decoded(context: ToolContext, tmp
     data[16:24] = (60_000).to_bytes(4, "big") * 2
     (tmp_path / "a.png").write_bytes(data)
     assert "60000×60000 pixels" in text_of(await run(Read(), context, file_path="a.png"))
+
+
+async def test_a_jpeg_of_endless_passes_is_not_decoded(
+    context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "few.jpg").write_bytes(endless_jpeg(20))
+    assert shown(await run(Read(), context, file_path="few.jpg")).size == (1_500, 1_500)
+    (tmp_path / "many.jpg").write_bytes(endless_jpeg(1_000))
+    monkeypatch.setattr(Image, "open", None)
+    assert "more than 100 passes" in text_of(await run(Read(), context, file_path="many.jpg"))
+
+
+async def test_pictures_of_many_pixels_and_few_bytes_are_not_decoded(
+    context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffer = io.BytesIO()
+    Image.new("1", (8_000, 8_000)).save(buffer, "PNG")
+    (tmp_path / "a.png").write_bytes(buffer.getvalue())
+    monkeypatch.setattr(Image, "open", None)
+    assert "8000×8000 pixels" in text_of(await run(Read(), context, file_path="a.png"))
 
 
 async def test_without_pillow_a_picture_that_fits_is_still_shown(
@@ -338,6 +360,22 @@ async def test_a_long_notebook_is_read_in_parts(context: ToolContext, tmp_path: 
     assert "cell_4()" not in text
     assert "[Partial: cells 3–4 of 10. Continue with offset 5.]" in text
     assert "has 10 cells" in text_of(await run(Read(), context, file_path="a.ipynb", offset=99))
+
+
+async def test_no_more_pictures_of_a_notebook_are_decoded_than_may_be_shown(
+    context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[bytes] = []
+
+    def damaged(data: bytes) -> image.Unshowable:
+        decoded.append(data)
+        return image.Unshowable("damaged")
+
+    monkeypatch.setattr(notebook_reader, "fitted", damaged)
+    plot = {"output_type": "display_data", "data": {"image/png": base64.b64encode(picture()).decode()}}
+    (tmp_path / "a.ipynb").write_text(notebook(*[code("a", *[plot] * 50, id="a")] * 3))
+    assert "(a picture, not shown)" in text_of(await run(Read(), context, file_path="a.ipynb"))
+    assert len(decoded) == 5
 
 
 async def test_huge_outputs_and_many_pictures_are_capped(context: ToolContext, tmp_path: Path) -> None:

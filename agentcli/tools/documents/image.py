@@ -20,8 +20,12 @@ LARGEST_IMAGE = 5 * 1024 * 1024 * 3 // 4
 """The API accepts 5 MB of base64, which is this many bytes."""
 LONGEST_SIDE = 1_568
 _LONGEST_ACCEPTED = 8_000
-_MOST_PIXELS = 80_000_000
-"""Below Pillow's limit for decompression bombs; decoded that is 240 MB."""
+_MOST_PIXELS = 40_000_000
+"""Decoded that is 160 MB. Several images may be read at a time."""
+_MOST_JPEG_PIXELS = 80_000_000
+"""More, because JPEG is decoded at a smaller scale. Below Pillow's limit for decompression bombs."""
+_MOST_SCANS = 100
+"""Maximum passes of a progressive JPEG, which has about ten. Each costs time for all pixels, and hardly any bytes."""
 _SENDABLE = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -61,8 +65,11 @@ def fitted(data: bytes) -> Picture | Unshowable:
     size = _dimensions(data, kind)
     if kind is None or size is None:
         return Unshowable("it is damaged or cut off")
-    if size[0] * size[1] > _MOST_PIXELS:
+    most = _MOST_JPEG_PIXELS if kind == "image/jpeg" else _MOST_PIXELS
+    if size[0] * size[1] > most:
         return Unshowable(f"it has {size[0]}×{size[1]} pixels, which is too large to be decoded")
+    if kind == "image/jpeg" and data.count(b"\xff\xda") > _MOST_SCANS:
+        return Unshowable(f"it is a JPEG of more than {_MOST_SCANS} passes, which takes too long to be decoded")
     fits = max(size) <= LONGEST_SIDE and len(data) <= LARGEST_IMAGE and kind in _SENDABLE
     try:
         from PIL import Image, ImageOps
@@ -73,13 +80,16 @@ def fitted(data: bytes) -> Picture | Unshowable:
     try:
         with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP", "BMP")) as image:
             # The decoder may see a different size than the header check above.
-            if image.width * image.height > _MOST_PIXELS:
+            if image.width * image.height > most:
                 return Unshowable(f"it has {image.width}×{image.height} pixels, which is too large to be decoded")
             if not fits:
                 image.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))
             image.load()
             if fits:
                 return Picture(data, kind, *size)
+            if image.mode in ("RGB", "RGBA", "L", "CMYK"):
+                # Before it is turned or converted: a copy of all its pixels takes as much memory again.
+                image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
             return _smaller(ImageOps.exif_transpose(image), kind, size)
     except Exception as error:  # noqa: BLE001 - decoders fail in many ways, and all of them mean this
         return Unshowable(f"it is damaged or of an unknown kind: {type(error).__name__}")

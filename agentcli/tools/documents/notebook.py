@@ -21,6 +21,7 @@ from agentcli.tools.files.numbered_lines import MOST_CHARACTERS, Wanted, for_dis
 _MOST_OF_A_SOURCE = 20_000
 _MOST_OF_AN_OUTPUT = 4_000
 _MOST_PICTURES = 5
+"""Maximum pictures that are decoded."""
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -64,14 +65,15 @@ def show_notebook(notebook: Json, wanted: Wanted) -> ShownNotebook:
         text = f"{wanted.shown} has {counted(len(cells), 'cell')}; offset {wanted.offset} is past its end."
         return ShownNotebook(failure(text, summary="past the end"), whole=False)
     blocks: list[TextBlock | ImageBlock] = []
-    size, last, pictures, cut = 0, wanted.offset, 0, False
+    size, last, cut = 0, wanted.offset, False
+    # Pictures that turn out to be damaged count, too: decoding them takes as long.
+    tries = iter(range(_MOST_PICTURES))
     for index in range(wanted.offset - 1, min(len(cells), wanted.offset - 1 + wanted.limit)):
-        parts, long = _cell(cells[index], index, _MOST_PICTURES - pictures)
+        parts, long = _cell(cells[index], index, tries)
         length = sum(len(part.text) for part in parts if isinstance(part, TextBlock))
         if size and size + length > MOST_CHARACTERS:
             break
         size, last, cut = size + length, index + 1, cut or long
-        pictures += sum(isinstance(part, ImageBlock) for part in parts)
         blocks += parts
     partial = wanted.offset > 1 or last < len(cells)
     if partial:
@@ -95,7 +97,7 @@ def show_notebook(notebook: Json, wanted: Wanted) -> ShownNotebook:
     return ShownNotebook(output, whole=not partial and not cut)
 
 
-def _cell(cell: Json, index: int, pictures: int) -> tuple[list[TextBlock | ImageBlock], bool]:
+def _cell(cell: Json, index: int, tries: Iterator[int]) -> tuple[list[TextBlock | ImageBlock], bool]:
     kind = str(cell.get("cell_type") or "raw")
     ran = f' execution_count="{cell["execution_count"]}"' if isinstance(cell.get("execution_count"), int) else ""
     source = legible(source_of(cell.get("source")))
@@ -107,20 +109,17 @@ def _cell(cell: Json, index: int, pictures: int) -> tuple[list[TextBlock | Image
     for output in outputs if isinstance(outputs, list) else []:
         if not isinstance(output, dict):
             continue
-        for part in _output(output):
+        for part in _output(output, tries):
             if isinstance(part, str):
                 text += f"\n<output>\n{part}\n</output>"
-            elif pictures > 0:
-                pictures -= 1
+            else:
                 # The API refuses empty text.
                 parts += [TextBlock(text), part] if text.strip() else [part]
                 text = ""
-            else:
-                text += "\n<output>(a picture, not shown)</output>"
     return [*parts, *([TextBlock(text.lstrip("\n"))] if text.strip() else [])], long
 
 
-def _output(output: Json) -> Iterator[str | ImageBlock]:
+def _output(output: Json, tries: Iterator[int]) -> Iterator[str | ImageBlock]:
     match output.get("output_type"):
         case "stream":
             yield _clean(source_of(output.get("text")))
@@ -129,12 +128,15 @@ def _output(output: Json) -> Iterator[str | ImageBlock]:
             yield _clean(trace) or f"{output.get('ename')}: {output.get('evalue')}"
         case _:
             data = output.get("data")
-            yield from _rich_output(data if isinstance(data, dict) else {})
+            yield from _rich_output(data if isinstance(data, dict) else {}, tries)
 
 
-def _rich_output(data: dict[str, Any]) -> Iterator[str | ImageBlock]:
+def _rich_output(data: dict[str, Any], tries: Iterator[int]) -> Iterator[str | ImageBlock]:
     for kind in _PICTURES:
         if kind in data:
+            if next(tries, None) is None:
+                yield "(a picture, not shown)"
+                return
             block = _picture(source_of(data[kind]))
             if block is not None:
                 yield block
