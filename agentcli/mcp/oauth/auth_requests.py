@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urljoin
 
@@ -88,21 +88,23 @@ class AuthRequests:
             raise McpFailure(f"Sign-in was refused: {address.shown_host} is not encrypted (https).")
         if kind == _PUBLIC and most == _PUBLIC and await self._leads_inside(address):
             kind = _PRIVATE
-        if kind > most and not (kind == _PRIVATE and await self._leads_inside(server)):
+        # All addresses: a public server could list a private one as well, to be allowed to name such hosts.
+        if kind > most and not (kind == _PRIVATE and await self._leads_inside(server, all)):
             raise McpFailure(
                 f"Sign-in was refused: {server.shown_host} names {address.shown_host}, which is in a private network."
             )
         return address
 
-    async def _leads_inside(self, address: WebAddress) -> bool:
-        """Whether a host name resolves into a private network. A name that only a proxy can resolve does not."""
+    async def _leads_inside(self, address: WebAddress, judge: Callable[[Iterable[bool]], bool] = any) -> bool:
+        """Whether any or all addresses of a host are in a private network. A name that only a proxy can resolve has
+        none."""
         if host_address(address.host) is not None:
             return address.is_private
         try:
             found = await self._resolve(address.host, address.port)
         except (OSError, ValueError):
             return False
-        return any(map(is_private_address, found))
+        return bool(found) and judge(map(is_private_address, found))
 
     async def _send(
         self, method: str, url: str, headers: Mapping[str, str], *, reads_body: bool = True, **content: Any

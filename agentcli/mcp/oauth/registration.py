@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _SECRET_METHODS = ("client_secret_basic", "client_secret_post")
 _CREATED = (200, 201)
+_MAX_TIME = 10**12
+"""As a Unix time; a larger number may not fit into a float."""
 
 
 def configured_client(config: OAuthConfig, server: AuthorizationServer, redirect_uri: str) -> RegisteredClient | None:
@@ -74,9 +76,8 @@ async def register(
     if method not in ("none", *_SECRET_METHODS) or (method != "none" and not made.client_secret):
         raise McpFailure(f"{issuer} registered this program for {plain_line(method, 80)}, which it cannot use.")
     secret = (made.client_secret or "") if method != "none" else ""
-    return RegisteredClient(
-        made.client_id, secret, method, "dynamic", redirect_uri, float(made.client_secret_expires_at or 0)
-    )
+    expires_at = float(min(made.client_secret_expires_at or 0, _MAX_TIME))
+    return RegisteredClient(made.client_id, secret, method, "dynamic", redirect_uri, expires_at)
 
 
 def _secret_method(metadata: OAuthMetadata) -> str:

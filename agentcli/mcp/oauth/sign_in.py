@@ -99,9 +99,15 @@ class SignInFlow:
     # ------------------------------------------------------------------------------------------------------- steps
 
     async def _client(self, server: AuthorizationServer, redirect_uri: str, scope: str) -> RegisteredClient:
+        earlier = self._request.earlier
+        if self._request.config.oauth.client_secret and earlier is not None and earlier.issuer != server.issuer:
+            raise McpFailure(
+                f"Sign-in was refused: the server now names the authorization server {plain_line(server.issuer, 200)}, "
+                f"and your client secret is for {plain_line(earlier.issuer, 200)}. If that is right, sign out first."
+            )
         return (
             configured_client(self._request.config.oauth, server, redirect_uri)
-            or earlier_client(self._request.earlier, server.issuer, redirect_uri)
+            or earlier_client(earlier, server.issuer, redirect_uri)
             or await register(self._requests, server, redirect_uri, scope)
         )
 

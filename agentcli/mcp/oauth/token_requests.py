@@ -22,6 +22,8 @@ _IN_A_HEADER = re.compile(r"[\x21-\x7e]+")
 _MOST_TOKEN = 16 * 1024
 _MARGIN_SECONDS = 30.0
 """Tokens are renewed this much before they expire, or a tenth of their lifetime if that is less."""
+_MAX_LIFETIME = 10**9
+"""In seconds; a larger number may not fit into a float."""
 _REFUSED = (400, 401, 403)
 
 
@@ -79,7 +81,8 @@ async def _tokens(requests: AuthRequests, grant: TokenGrant, form: dict[str, str
         raise McpFailure(f"{_issuer(grant)} sent tokens that are not valid.")
     expires_at = 0.0
     if tokens.expires_in is not None:
-        expires_at = time.time() + tokens.expires_in - min(_MARGIN_SECONDS, max(tokens.expires_in, 0) / 10)
+        lifetime = max(0, min(tokens.expires_in, _MAX_LIFETIME))
+        expires_at = time.time() + lifetime - min(_MARGIN_SECONDS, lifetime / 10)
     return replace(
         grant,
         access_token=tokens.access_token,

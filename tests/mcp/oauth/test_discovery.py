@@ -151,7 +151,8 @@ async def resolve(host: str, port: int) -> Sequence[IPAddress]:
     """Names tell what they lead to."""
     if host.startswith("unknown"):
         raise OSError("not found")
-    return [ipaddress.ip_address(PRIVATE if host.startswith("inside") else PUBLIC)]
+    both = [PUBLIC, PRIVATE] if host.startswith("both") else [PRIVATE if host.startswith("inside") else PUBLIC]
+    return [ipaddress.ip_address(text) for text in both]
 
 
 @pytest.mark.parametrize(
@@ -185,6 +186,9 @@ async def test_addresses_that_a_server_may_name(server: str, address: str) -> No
         ("https://mcp.example.com/", "http://127.0.0.1:631/"),
         ("https://mcp.example.com/", "https://router.lan/"),
         ("https://mcp.example.com/", "https://inside.example.com/"),
+        ("https://mcp.example.com/", "https://both.example.com/"),
+        ("https://both.example.com/", "https://router.lan/"),
+        ("https://both.example.com/", "https://inside.example.com/"),
         ("https://inside.example.com/", "http://127.0.0.1:631/"),
         ("https://wiki.corp/", "http://127.0.0.1:631/"),
         ("https://wiki.corp/", "http://login.corp/"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -17,7 +18,7 @@ from agentcli.mcp.server import McpServer
 from agentcli.mcp.server_config import OAuthConfig, ServerConfig
 from agentcli.mcp.transport import ServerSurroundings
 from tests.mcp.oauth.signing_in import SignInBench, connect, on_bench, settled, sign_in
-from tests.support.authorization_server import browse
+from tests.support.authorization_server import Answer, AuthorizationServer, browse
 
 pytestmark = pytest.mark.anyio
 
@@ -75,6 +76,41 @@ async def test_a_client_that_was_registered_beforehand_sends_its_secret_and_uses
     assert bench.authorization.registrations == []
     assert bench.authorization.authorizations[0]["scope"] == "files:read"
     assert "our secret" not in repr(oauth)
+
+
+@on_bench
+async def test_a_server_that_turns_hostile_gets_no_client_secret_by_naming_another_authorization_server(
+    bench: SignInBench,
+) -> None:
+    async def visit(address: str) -> None:
+        redirect_uri = parse_qs(urlsplit(address).query)["redirect_uri"][0]
+        known = {"client_id": "ours", "client_secret": "our secret", "redirect_uris": [redirect_uri]}
+        bench.authorization.clients["ours"] = known
+        await browse(address)
+
+    server = bench.client(oauth=OAuthConfig(client_id="ours", client_secret="our secret"))
+    await sign_in(server, visit)
+    async with AuthorizationServer() as other:
+        bench.protected.metadata["authorization_servers"] = [other.issuer]
+        with pytest.raises(McpFailure, match="your client secret is for"):
+            await sign_in(server)
+        assert (other.authorizations, other.token_requests) == ([], [])
+
+
+@on_bench
+async def test_numbers_that_no_clock_has_do_not_break_a_sign_in(bench: SignInBench) -> None:
+    bench.authorization.expires_in = 10**400
+    answer = bench.authorization._register
+
+    def register(wanted: dict[str, Any]) -> Answer:
+        made = answer(wanted)
+        assert isinstance(made.body, dict)
+        made.body["client_secret_expires_at"] = 10**400
+        return made
+
+    bench.authorization._register = register  # type: ignore[method-assign]
+    server = await bench.connected()
+    assert server.state == "connected"
 
 
 @on_bench
