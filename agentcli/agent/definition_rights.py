@@ -18,5 +18,7 @@ def rights_notice(definition: CommandFile | SkillFile) -> str:
     """Why a file's permissions do not apply; "" if they do, or if it has none."""
     if not definition.allowed_tools or definition.origin.approved:
         return ""
-    problem = f"The allowed-tools of {definition.origin.label} do not apply: it changed since you trusted it."
-    return f"{problem} /trust or `agentcli trust` applies them."
+    problem = f"The allowed-tools of {definition.origin.label} do not apply"
+    if definition.origin.scope == "user":
+        return f"{problem}: it is a link to a file of the project."
+    return f"{problem}: it changed since you trusted it. /trust or `agentcli trust` applies them."

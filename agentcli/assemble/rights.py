@@ -16,7 +16,7 @@ from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import key_store
 from agentcli.assemble.plugins import may_have_plugins
 from agentcli.assemble.worktrees import current_worktree, moved_rule, project_worktrees_folder
-from agentcli.config.paths import own_parts, project_folder
+from agentcli.config.paths import linked_parts, own_parts, project_folder
 from agentcli.config.save import RuleKeeper
 from agentcli.config.settings import Layer
 from agentcli.core.errors import UsageError
@@ -78,8 +78,12 @@ class RightsBuilder:
         """Whether a settings file that may contain deny rules could not be read. Then every tool needs approval."""
         self._installation = installation_paths(env.working_dirs, env.home)
         state = env.trust_state
-        self._named = tuple(Path(real_path(state.root / part.name)) for part in state.parts if part.named)
-        """Files of the project that hooks and servers run outside of the sandbox."""
+        self._named = (
+            *(Path(real_path(state.root / part.name)) for part in state.parts if part.named),
+            *linked_parts(env.paths.config_dir, env.home, env.working_dirs),
+        )
+        """Files of the project that hooks and servers run outside of the sandbox, or that the user's own settings are
+        links to."""
         self._sandbox_problems: list[str] = []
         self.check_plugin_tools: Callable[[Iterable[str]], Iterable[str]] = lambda _names: ()
         """Takes the names of the plugins' tools and returns warnings about rules that match no tool; set by

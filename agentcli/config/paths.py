@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from agentcli.core.files.real_path import real_path
+from agentcli.core.files.real_path import is_below, real_path
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import repository_root
 
@@ -83,6 +84,18 @@ def own_parts(folder: Path, working_dirs: Iterable[Path]) -> tuple[Path, ...]:
         present = []
     names = dict.fromkeys((*STATE_PARTS, *STATE_FILES, *sorted(present)))
     return tuple(real / name for name in names if name not in inside)
+
+
+def linked_parts(config_dir: Path | None, home: Path | None, working_dirs: Iterable[Path]) -> list[Path]:
+    """Files and folders inside working directories that the user's own settings and plugins are links to."""
+    paths = [f"{home}/.claude/settings.json"] if home else []
+    if config_dir is not None:
+        paths += [f"{config_dir}/settings.json", f"{config_dir}/plugins"]
+        with contextlib.suppress(OSError):
+            paths += [entry.path for entry in os.scandir(f"{config_dir}/plugins")]
+    own, folders = [real_path(config_dir)] if config_dir else [], [*map(str, working_dirs)]
+    found = dict.fromkeys(real for path in paths if (real := real_path(path)) != path and os.path.exists(real))  # noqa: PTH110
+    return [Path(real) for real in found if is_below(real, folders) and real not in folders and not is_below(real, own)]
 
 
 def _absolute(text: str | None) -> Path | None:

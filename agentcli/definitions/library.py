@@ -157,24 +157,28 @@ class Library:
                 below = path.removeprefix(f"{folder.path}/")
                 yield _name("commands", below).lower(), f"{folder.label}/{below}"
 
-    def _is_inside(self, path: str) -> bool:
+    def _is_inside(self, real: str) -> bool:
         self._root = self._root or trust_root(self._places.cwd)
-        real = real_path(path)
         return is_below(real, (str(self._root),)) and not is_below(real, self._places.masked)
 
     def _one(self, kind: Kind, folder: DefinitionFolder, path: str, stamp: _Stamp) -> _Read:
         below = path.removeprefix(f"{folder.path}/")
         label = f"{folder.label}/{below}"
-        if folder.scope == "project" and not self._is_inside(path):
+        real, is_project = real_path(path), folder.scope == "project"
+        if is_project and not self._is_inside(real):
             problem = DefinitionProblem(
                 kind, label, 1, "Not read: it is a link to a file outside the project or to credentials."
             )
             return _Read(stamp, None, (problem,))
-        data = read_bounded(path, LARGEST_FILE)
+        # A command could replace the file by a link meanwhile.
+        data = read_bounded(real, LARGEST_FILE, links=not is_project)
         if isinstance(data, Unread):
             return _Read(stamp, None, (DefinitionProblem(kind, label, 1, f"Not read: {data.reason.value}."),))
-        digests = self._places.trusted_digests if folder.scope == "project" else None
+        digests = self._places.trusted_digests if is_project else None
         approved = digests is None or digests.get(os.path.normpath(path)) == content_digest(data)
+        if folder.scope == "user" and real != path and self._is_inside(real):
+            # A link into the project, where the model may edit it.
+            approved = False
         document = parse_document(data.decode("utf-8", errors="replace"))
         problems = [DefinitionProblem(kind, label, each.line, each.text) for each in document.problems]
         try:

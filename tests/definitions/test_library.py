@@ -140,3 +140,40 @@ def test_rights_of_a_changed_file_do_not_count_until_it_is_trusted_again(project
     found.refresh()
     assert not found.commands["x"].origin.approved
     assert found.commands["mine"].origin.approved
+
+
+def test_a_file_of_the_user_that_is_a_link_into_the_project_allows_nothing(project: Path) -> None:
+    text = "---\nallowed-tools: Bash\n---\nmine"
+    mine = project.parent / ".claude/commands"
+    for name, target in (("inside", project / "x.md"), ("outside", project.parent / "dotfiles/x.md")):
+        write(target, text)
+        mine.mkdir(parents=True, exist_ok=True)
+        (mine / f"{name}.md").symlink_to(target)
+    approved = {name: each.origin.approved for name, each in library(project).commands.items()}
+    assert approved == {"inside": False, "outside": True}
+
+
+@pytest.mark.parametrize("swapped", ["x.md", ".agentcli/commands"])
+def test_a_file_that_becomes_a_link_after_the_check_is_not_read(
+    project: Path, swapped: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = write(project.parent / "keys/x.md", "the key itself")
+    write(project / "x.md", "harmless")
+    (project / ".agentcli/commands").mkdir(parents=True)
+    (project / ".agentcli/commands/x.md").symlink_to(project / "x.md")
+    if swapped != "x.md":
+        (project / ".agentcli/commands/x.md").unlink()
+        write(project / ".agentcli/commands/x.md", "harmless")
+    check = Library._is_inside
+
+    def swapping(self: Library, real: str) -> bool:
+        found = check(self, real)
+        place = project / swapped
+        place.rename(project / "aside")
+        place.symlink_to(secret if swapped == "x.md" else secret.parent)
+        return found
+
+    monkeypatch.setattr(Library, "_is_inside", swapping)
+    found = library(project)
+    assert not found.commands
+    assert found.problems

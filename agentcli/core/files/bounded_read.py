@@ -12,6 +12,7 @@ import stat
 from enum import StrEnum
 from typing import BinaryIO, Literal
 
+from agentcli.core.files.link_free import open_without_links
 from agentcli.core.frozen import frozen
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -37,14 +38,19 @@ class Unread:
         return False
 
 
-def read_bounded(path: str | os.PathLike[str], most: int, *, beginning: bool = False) -> bytes | Unread:
-    """The content, if it has at most `most` bytes; with `beginning`, the first `most` bytes. Never raises."""
+def read_bounded(
+    path: str | os.PathLike[str], most: int, *, beginning: bool = False, links: bool = True
+) -> bytes | Unread:
+    """The content, if it has at most `most` bytes; with `beginning`, the first `most` bytes. Never raises. Without
+    `links`, no link on the way is followed."""
     try:
         # Non-blocking: opening a FIFO would wait for a writer.
-        descriptor = os.open(path, _FLAGS)
+        descriptor = os.open(path, _FLAGS) if links else open_without_links(os.fspath(path), _FLAGS)
     except (FileNotFoundError, NotADirectoryError):
         return Unread(Reason.MISSING)
     except OSError as error:
+        if error.errno == errno.EINVAL:  # of `open_without_links`
+            return Unread(Reason.NOT_A_FILE)
         return Unread(Reason.UNREADABLE, (error.strerror or "unknown error").lower())
     except ValueError:
         return Unread(Reason.MISSING, "no file can have this name")

@@ -96,9 +96,9 @@ def _write(text: str, refusals: Refusals) -> str | None:
     shown = plain_line(path, 200) if path else "a path"
     if path and any(Path(path).is_relative_to(part) for part in refusals.rules.installation):
         return (
-            f"{shown} is part of the installation that runs agentcli, or a hook or server runs it outside of the "
-            "sandbox, so commands cannot change it. Use another environment (python3 -m venv), use Edit, or ask the "
-            "user to run the command in their own terminal."
+            f"{shown} is part of the installation that runs agentcli, or of the user's own configuration of it, or a "
+            "hook or server runs it outside of the sandbox, so commands cannot change it. Use another environment "
+            "(python3 -m venv), use Edit, or ask the user to run the command in their own terminal."
         )
     if refusals.keeps_repository and lines[0].startswith(("fatal: ", "error: ")):
         return "git's own folder is read-only in a command that also runs other programs. Run git in its own command."
