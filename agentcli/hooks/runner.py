@@ -153,6 +153,8 @@ class HookRunner:
         place = self._place
         root = str(place.folder)
         environ = {**place.environ, "CLAUDE_PROJECT_DIR": root, "AGENTCLI_PROJECT_DIR": root}
+        # A cache beside a script of the project would be a file that the user has not trusted.
+        environ["PYTHONDONTWRITEBYTECODE"] = "1"
         text = json.dumps(data, ensure_ascii=True, default=str)
         return await run_command(rule.action, text.encode(), place.folder, environ, seconds)
 

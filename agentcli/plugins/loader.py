@@ -74,6 +74,9 @@ def load_file(source: PluginSource, data: bytes, loading: Loading) -> Outcome:
         module = ModuleType(name)
         module.__file__ = str(source.path)
         code = compile(data, str(source.path), "exec", dont_inherit=True)
+        if source.scope == "project":
+            # A cache of a module beside it would be a file that the user has not trusted.
+            sys.dont_write_bytecode = True
         before = sys.modules.get(name)
         # Dataclasses and pickles look up their module by name.
         sys.modules[name] = module

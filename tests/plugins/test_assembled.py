@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from agentcli.core import events as ev
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.permission import PermissionMode
 from agentcli.hooks.rules import EVENTS
+from agentcli.plugins.places import PluginPlaces, PluginSource
 from agentcli.plugins.plugin import HOOK_EVENTS
 from tests.support.assembled import Assembled
 from tests.support.fakes import only, result_of
@@ -491,6 +493,48 @@ async def test_a_changed_file_is_not_loaded_in_a_new_session(project: Path) -> N
     async with Assembled(project, ["Hi."], options={"trust": False}) as run:
         await run.run("go")
         assert not (project / "ran").exists()
+
+
+async def test_a_plugin_that_is_swapped_after_the_check_runs_as_it_was_checked(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = project_plugin(project)
+    trust(project)
+    check = PluginPlaces.is_trusted
+
+    def swapping(self: PluginPlaces, source: PluginSource, data: bytes, digests: Mapping[str, str] | None) -> bool:
+        found = check(self, source, data, digests)
+        path.unlink()
+        write(project / "evil.py", f"open({str(project / 'evil')!r}, 'w').close()\n")
+        path.symlink_to(project / "evil.py")
+        return found
+
+    monkeypatch.setattr(PluginPlaces, "is_trusted", swapping)
+    async with Assembled(project, ["Hi."], options={"trust": False}) as run:
+        await run.run("go")
+        assert (project / "ran").exists()
+        assert not (project / "evil").exists()
+
+
+async def test_a_module_beside_a_plugin_keeps_the_trust_until_a_cache_is_planted(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    path = project_plugin(project)
+    write(path.with_name("_words.py"), "WORDS = 1\n")
+    write(path, f"import sys\nsys.path.insert(0, {str(path.parent)!r})\nimport _words\n{path.read_text()}")
+    trust(project)
+    for ran in ("x", "xx"):
+        monkeypatch.delitem(sys.modules, "_words", raising=False)
+        async with Assembled(project, ["Hi."], options={"trust": False}) as run:
+            await run.run("go")
+        assert (project / "ran").read_text() == ran
+    (path.parent / "__pycache__").mkdir()
+    write(path.parent / f"__pycache__/_words.{sys.implementation.cache_tag}.pyc", "planted")
+    async with Assembled(project, ["Hi."], options={"trust": False}) as run:
+        await run.run("go")
+        assert (project / "ran").read_text() == "xx"
 
 
 async def test_the_setting_switches_plugins_off(project: Path) -> None:
