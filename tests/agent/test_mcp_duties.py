@@ -422,6 +422,48 @@ def test_a_reply_is_no_longer_than_the_budget_pays_for() -> None:
     run_virtual(main)
 
 
+@pytest.mark.parametrize(
+    "messages",
+    [
+        (PromptMessage("user", McpContent("text", text="ߞ ߋ" * 20_000)),),
+        (*HELLO.messages, *[PromptMessage("user", McpContent("image", mime_type="image/png", data="aaaa"))] * 25),
+    ],
+    ids=["rare letters", "images"],
+)
+def test_a_prompt_of_more_tokens_than_it_seems_is_asked_about_although_its_server_is_allowed(
+    messages: tuple[PromptMessage, ...],
+) -> None:
+    async def sample(duties: SessionDuties, _input: Json) -> list[SamplingReply]:
+        hostile = SamplingRequest("small", messages, "", 1)
+        return [await duties.sample(request) for request in (HELLO, HELLO, hostile)]
+
+    async def main() -> None:
+        asked = session("One", "Two", "Three", request=sample, budget=0.05)
+        async with asked.bench.engine:
+            events = await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
+        assert [len(question.display["messages"]) for question in only(events, ev.PermissionRequested)] == [
+            1,
+            len(messages),
+        ]
+
+    run_virtual(main)
+
+
+def test_requests_at_the_same_time_spend_no_more_than_the_budget() -> None:
+    big = reply("Long", usage={"input_tokens": 100, "output_tokens": 50})
+
+    async def sample(duties: SessionDuties, _input: Json) -> list[SamplingReply]:
+        return await asyncio.gather(*(duties.sample(HELLO) for _each in range(20)))
+
+    async def main() -> None:
+        asked = session(big, request=sample, budget=0.00003)
+        async with asked.bench.engine:
+            await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
+        assert [each.text for each in asked.tool.answers[0] if not each.refused] == ["Long"]
+
+    run_virtual(main)
+
+
 def test_a_model_without_a_price_is_asked_about_each_time() -> None:
     async def main() -> None:
         profile = Profile(model="own-model", small_model="own-model", system=("Be good.",))

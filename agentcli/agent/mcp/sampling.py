@@ -36,6 +36,9 @@ LONGEST_REQUEST = 400_000
 MOST_WAITING = 10
 """Maximum queued requests of one server; more are refused."""
 _IMAGE_TOKENS = 1_600
+_MAX_IMAGE_TOKENS = 5_000
+_MESSAGE_TOKENS = 8
+"""Tokens of a message besides its text."""
 _IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _GENERIC = frozenset({"claude", "anthropic", "model", "latest"})
 _STOP_REASONS = {"end_turn": "endTurn", "max_tokens": "maxTokens", "stop_sequence": "stopSequence"}
@@ -63,6 +66,8 @@ class _Plan:
     request: model.Request
     most_usd: float | None
     """Estimated maximum cost in dollars; None: the model's price is unknown."""
+    is_affordable: bool = False
+    """Whether the server's budget pays for it even if the estimate is wrong."""
 
 
 class ServerSampling:
@@ -114,10 +119,11 @@ class ServerSampling:
         name = _model_for(request.hints, self._host.profile())
         images = sum(message.content.kind == "image" for message in request.messages)
         texts = (request.system, *(message.content.text for message in request.messages))
-        tokens = round(sum(map(text_tokens, texts))) + images * _IMAGE_TOKENS
+        around = len(texts) * _MESSAGE_TOKENS
+        tokens = round(sum(map(text_tokens, texts))) + images * _IMAGE_TOKENS + around
         output = max(1, min(request.max_tokens, MOST_TOKENS))
         price = self._host.catalog.get(name).price
-        most = None
+        most, is_affordable = None, False
         if price is not None:
             left = self._budget - self._spent[request.server]
             at = price.at(tokens)
@@ -129,6 +135,9 @@ class ServerSampling:
                 raise _Refused(f"the sampling budget of this server ({money(self._budget)} per session) is spent")
             output = min(output, int(affordable))
             most = price.cost(Usage(cache_write_5m_tokens=tokens, output_tokens=output))
+            # No tokenizer makes more tokens than there are bytes.
+            size = sum(len(text.encode("utf-8", "replace")) for text in texts) + images * _MAX_IMAGE_TOKENS + around
+            is_affordable = price.cost(Usage(cache_write_5m_tokens=size, output_tokens=output)) <= left
         system = (clean_text(request.system),) if request.system.strip() else ()
         return _Plan(
             model.Request(
@@ -140,6 +149,7 @@ class ServerSampling:
                 purpose="sampling",
             ),
             most,
+            is_affordable,
         )
 
     def _note_spent(self, server: str) -> None:
@@ -150,10 +160,9 @@ class ServerSampling:
         self._questions.put(ev.NoticeRaised(text=text, level="warning", code="mcp"))
 
     async def _approve(self, request: SamplingRequest, plan: _Plan) -> None:
-        """Ask the user unless the server is allowed. Without a known price there is no budget, so every request is
-        asked about."""
+        """Ask the user unless the server is allowed and the reply cannot exceed its budget."""
         server = request.server
-        if server in self._allowed and plan.most_usd is not None:
+        if server in self._allowed and plan.is_affordable:
             return
         title = f"The MCP server {plain_line(server, 80)} requests a model reply"
         answer = await self._questions.ask(server, title, self._display(request, plan))
