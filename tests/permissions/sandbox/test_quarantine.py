@@ -7,6 +7,7 @@ import errno
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -283,6 +284,34 @@ def test_the_digest_of_a_folder_stops_at_a_limit_and_waits_for_no_pipe(tmp_path:
         (folder / str(number)).touch()
     item = Quarantine(tmp_path / "quarantine").take(folder, "true", "planted")
     assert len(item.digest) == 64
+
+
+@pytest.mark.parametrize("swapped", ["work", "work/.envrc"])
+def test_an_item_is_not_restored_through_a_link_that_appears_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapped: str
+) -> None:
+    kept = Quarantine(tmp_path / "quarantine")
+    planted, keys = tmp_path / "work/.envrc", tmp_path / "keys"
+    planted.parent.mkdir()
+    keys.mkdir()
+    planted.write_text("planted")
+    item = kept.take(planted, "sh plant.sh", "planted")
+    rename = os.rename
+
+    def swapping(source: Any, target: Any, **descriptors: int) -> None:
+        if Path(source).name == quarantine.CONTENT:
+            place = tmp_path / swapped
+            if not place.is_symlink():
+                if place.is_dir():
+                    rename(place, tmp_path / "aside")
+                place.symlink_to(keys)
+            raise OSError(errno.EXDEV, "cross-device")
+        rename(source, target, **descriptors)
+
+    monkeypatch.setattr(os, "rename", swapping)
+    kept.restore(item)
+    assert list(keys.iterdir()) == []
+    assert (tmp_path / ("aside" if swapped == "work" else "work") / ".envrc").read_text() == "planted"
 
 
 def test_an_item_too_large_to_copy_is_renamed_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

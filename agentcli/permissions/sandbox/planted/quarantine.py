@@ -133,7 +133,10 @@ class Quarantine:
                 except OSError as error:
                     if error.errno != errno.EXDEV:
                         raise
-                    shutil.move(content, path)
+                    # By descriptor, and renamed in one step: a path may become a link meanwhile.
+                    draft = f"{path.name}.{os.urandom(6).hex()}"
+                    shutil.move(content, f"/proc/self/fd/{parent}/{draft}")
+                    os.rename(draft, path.name, src_dir_fd=parent, dst_dir_fd=parent)
         self.remove(item)
 
     def remove(self, item: QuarantinedItem) -> None:
