@@ -16,7 +16,7 @@ ALLOWED = {
     "permissions/sandbox/linux/probe.py": "/proc/sys",
     "permissions/sandbox/linux/mounts.py": "/proc/net/unix, all of it: a socket that is left out could be reached",
     "doctor/machine.py": "/proc/sys",
-    "tools/shell/orphan_processes.py": "/proc of our own children, read in one piece",
+    "core/processes/orphan_processes.py": "/proc of our own children, read in one piece",
     "tools/files/replace.py": "opens a folder in order to sync it",
     "tools/search/grep.py": "uses the opener of core/files/link_free.py",
     "tools/files/numbered_lines.py": "uses the opener of core/files/link_free.py",

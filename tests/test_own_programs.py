@@ -105,12 +105,11 @@ def test_the_modules_that_run_programs_are_listed() -> None:
     assert callers == {
         "core/processes/browser.py",
         "hooks/command.py",
-        "mcp/transports/orphan_guard.py",
         "mcp/transports/stdio.py",
         "mcp/transport.py",
         "providers/credentials.py",
         "tools/process.py",
-        "tools/shell/orphan_processes.py",
+        "core/processes/orphan_processes.py",
         "tools/worker.py",
         "tui/status/command.py",
         "workspace/git.py",

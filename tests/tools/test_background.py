@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from agentcli.core.abort import AbortController
+from agentcli.core.processes.orphan_processes import find_marked, marked
 from agentcli.tools.base import ToolContext
 from agentcli.tools.process import Child
 from agentcli.tools.shell import background as shells_module
@@ -23,7 +24,6 @@ from agentcli.tools.shell.background import Shells
 from agentcli.tools.shell.bash import Bash
 from agentcli.tools.shell.bashoutput import BashOutput
 from agentcli.tools.shell.killshell import KillShell
-from agentcli.tools.shell.orphan_processes import find_marked, marked
 from tests.tools.running import context_in, run, text_of
 
 pytestmark = pytest.mark.anyio

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from agentcli.core.processes.orphan_processes import SESSION_VARIABLE
 from agentcli.core.processes.programs import clean_search_path, find_program
 from agentcli.core.text.secret_text import is_secret_name, proxy_without_credentials, without_url_credentials
 
@@ -37,6 +38,9 @@ def server_environment(
             cleaned = without_url_credentials(value)
             if cleaned is not None:
                 kept[name] = cleaned
+    if SESSION_VARIABLE in environ:
+        # An agent that started this one finds the server by its own mark.
+        kept[SESSION_VARIABLE] = environ[SESSION_VARIABLE]
     return {**kept, "PATH": clean_search_path(environ.get("PATH"), working_dirs), "TERM": "dumb", **given}
 
 

@@ -1,8 +1,8 @@
 """Transport for an MCP server that is a program: messages are lines on its stdin and stdout.
 
 No process of the program is left when the transport is closed, even if closing is cancelled: its stdin is closed, then
-its process group gets SIGTERM, then SIGKILL. If agentcli itself exits, the group is killed at once; if agentcli is
-killed, a second later.
+its process group gets SIGTERM, then SIGKILL, as do processes that left the group. If agentcli itself exits, all of them
+are killed at once; if agentcli is killed, a second later.
 
 Pipes are our own, not asyncio's, whose `Process.wait` would wait until all of them are closed, also by children of the
 program.
@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task, wait_uncancelled
 from agentcli.core.processes.descendants import kill_descendants
 from agentcli.core.processes.exit_cleanup import on_exit
+from agentcli.core.processes.orphan_processes import SESSION_VARIABLE, Watch, kill_marked, marked, new_mark
 from agentcli.core.processes.own_programs import kill_group, signal_group, start_program_async
 from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.limits import ServerLimits
 from agentcli.mcp.link import ServerLink
 from agentcli.mcp.replies.answers import AnswerReader, error_answer
-from agentcli.mcp.transports.orphan_guard import OrphanGuard
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -60,7 +60,8 @@ class StdioTransport:
     ) -> None:
         self._command = command
         self._cwd = cwd
-        self._environ = environ
+        self._mark = new_mark()
+        self._environ = marked(environ, SESSION_VARIABLE, self._mark)
         self._reader = reader
         self._link = link
         self._limits = limits
@@ -70,13 +71,13 @@ class StdioTransport:
         self._stdout = asyncio.StreamReader(_CHUNK)
         self._readers: list[asyncio.ReadTransport] = []
         self._forget: Callable[[], None] = lambda: None
-        self._guard = OrphanGuard(None)
+        self._orphan_watch = Watch()
 
     async def __aenter__(self) -> tuple[_Lines, _Input]:
         ours: list[int] = []
         theirs: list[int] = []
-        self._guard = await OrphanGuard.start()
         try:
+            await self._orphan_watch.start(self._mark)
             for is_input in (True, False, False):
                 read, write = os.pipe()
                 ours.append(write if is_input else read)
@@ -90,16 +91,15 @@ class StdioTransport:
                 stderr=theirs[2],
             )
         except BaseException:
-            self._guard.dismiss()
+            self._orphan_watch.dismiss()
             for number in ours:
                 os.close(number)
             raise
         finally:
             for number in theirs:
                 os.close(number)
-        pid = self._process.pid
-        self._guard.watch(pid)
-        self._forget = on_exit(lambda: kill_group(pid))
+        self._orphan_watch.add_group(self._process.pid)
+        self._forget = on_exit(self._kill)
         try:
             return await self._connect(ours)
         except BaseException:
@@ -210,15 +210,19 @@ class StdioTransport:
                     await in_thread(kill_descendants, self._process.pid)
         finally:
             # Also kills remaining children, and runs if this is cancelled because the event loop ends.
-            kill_group(self._process.pid)
+            self._kill()
             self._forget()
-            self._guard.dismiss()
+            self._orphan_watch.dismiss()
             await cancel_and_wait([draining, *self._tasks])
             for transport in self._readers:
                 transport.close()
             if self._stdin is not None and not self._stdin.is_closing():
                 self._stdin.abort()
             await self._has_exited(self._limits.grace_seconds)
+
+    def _kill(self) -> None:
+        kill_group(self._process.pid)
+        kill_marked(self._mark)
 
     async def _has_exited(self, seconds: float) -> bool:
         try:

@@ -15,12 +15,7 @@ from pathlib import Path
 
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.processes.launch import LIMITS_FROM_SECONDS, Launch, SandboxFinding
-from agentcli.core.processes.programs import find_program
-from agentcli.core.text.plaintext import plain_line
-from agentcli.tools.base import ToolContext
-from agentcli.tools.process import GRACE, Child, Pipe
-from agentcli.tools.shell.environment import child_environment, harmless_git
-from agentcli.tools.shell.orphan_processes import (
+from agentcli.core.processes.orphan_processes import (
     CALL_VARIABLE,
     SESSION_VARIABLE,
     end_marked,
@@ -29,6 +24,11 @@ from agentcli.tools.shell.orphan_processes import (
     new_mark,
     terminate_outside,
 )
+from agentcli.core.processes.programs import find_program
+from agentcli.core.text.plaintext import plain_line
+from agentcli.tools.base import ToolContext
+from agentcli.tools.process import GRACE, Child, Pipe
+from agentcli.tools.shell.environment import child_environment, harmless_git
 from agentcli.tools.shell.output import CollectedOutput
 from agentcli.tools.shell.spare_shell import ShellSetup, SpareShell
 

@@ -1,4 +1,5 @@
-"""Find processes that left their group (setsid, daemons) by a mark that they inherit in their environment.
+"""Find processes of commands and MCP servers that left their group (setsid, daemons) by a mark in their environment,
+which they inherit.
 
 Linux only, through /proc; elsewhere only the process group can be stopped. A process that clears its environment
 escapes this too: only a sandbox contains everything.
@@ -25,8 +26,10 @@ _ROUNDS = 5
 _WATCH = """\
 exec 3<&0 </dev/null >/dev/null 2>&1
 (
+group=
 trap '' HUP INT TERM
-read -r _ <&3
+while read -r line <&3; do [ "$line" != done ] || exit 0; group=$line; done
+[ -z "$group" ] || { sleep 1; kill -s KILL -- "-$group"; }
 for round in 1 2 3 4 5; do
   found=$(grep -lsF -- "$1" /proc/[0-9]*/environ)
   [ -n "$found" ] || exit 0
@@ -35,7 +38,8 @@ done
 ) &
 """
 """Shell script that waits for the end of its input, which comes when agentcli has ended, then kills all marked
-processes. It is not a child of agentcli, so that an exit which kills all children does not stop it."""
+processes, and before them the process group that it read, which gets a second to notice the end of its own input. It is
+not a child of agentcli, so that an exit which kills all children does not stop it."""
 
 
 def new_mark() -> str:
@@ -116,8 +120,8 @@ class Watch:
         self._descriptor: int | None = None
 
     async def start(self, mark: str) -> None:
-        """Start the watch. Does nothing without /proc or if a watch is running. Never raises."""
-        if self._descriptor is not None or not sys.platform.startswith("linux"):
+        """Start the watch. Does nothing if a watch is running or cannot be started."""
+        if self._descriptor is not None:
             return
         reading, self._descriptor = os.pipe()
         starting = start_task(_started(mark, reading), name="watch")
@@ -130,6 +134,20 @@ class Watch:
                 await wait_uncancelled([starting])
             finally:
                 os.close(reading)
+
+    def add_group(self, leader: int) -> None:
+        """Kill this process group, too; needed where there is no /proc."""
+        self._write(f"{leader}\n")
+
+    def dismiss(self) -> None:
+        """End the watch: no process is left."""
+        self._write("done\n")
+        self.close()
+
+    def _write(self, line: str) -> None:
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.write(self._descriptor, line.encode())
 
     def close(self) -> None:
         if self._descriptor is not None:
