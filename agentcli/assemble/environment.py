@@ -17,7 +17,7 @@ from agentcli.core.errors import UsageError
 from agentcli.core.files.real_path import real_path
 from agentcli.core.processes.programs import folders_named
 from agentcli.providers.models.catalog import Catalog
-from agentcli.session.paths import project_key
+from agentcli.session.paths import unique_project_key
 
 
 class Environment:
@@ -92,11 +92,7 @@ class Environment:
 
 def memory_folder(state_dir: Path, cwd: Path) -> Path:
     """The memory folder of a repository, or of a folder outside any repository."""
-    from hashlib import sha256
-
-    root = real_path(trust_root(cwd))
-    digest = sha256(os.fsencode(root)).hexdigest()[:8]
-    return Path(real_path(state_dir), "memory", f"{project_key(Path(root))}-{digest}")
+    return Path(real_path(state_dir), "memory", unique_project_key(trust_root(cwd)))
 
 
 def _folder(path: Path) -> Path:

@@ -10,7 +10,7 @@ from agentcli.config.trust import trust_root
 from agentcli.core.errors import UsageError
 from agentcli.core.files.real_path import real_path
 from agentcli.permissions.rules.rule import READING_TOOLS, WRITING_TOOLS, Rule
-from agentcli.session.paths import project_key
+from agentcli.session.paths import unique_project_key
 from agentcli.workspace.worktrees import Worktree, Worktrees, recorded_worktree
 
 
@@ -56,7 +56,7 @@ def project_worktrees_folder(env: Environment) -> tuple[Path, ...]:
 
 
 def worktrees_folder(state_dir: Path, root: Path) -> Path:
-    return Path(real_path(state_dir), "worktrees", project_key(root))
+    return Path(real_path(state_dir), "worktrees", unique_project_key(root))
 
 
 def current_worktree(env: Environment) -> Worktree | None:

@@ -40,6 +40,14 @@ def project_key(cwd: Path) -> str:
     return f"{key[:KEY_LIMIT]}-{digest[:8]}"
 
 
+def unique_project_key(root: Path) -> str:
+    """The folder name of a project that it shares with no other one, for files that another project must not reach."""
+    from hashlib import sha256
+
+    real = real_path(root)
+    return f"{project_key(root)}-{sha256(os.fsencode(real)).hexdigest()[:8]}"
+
+
 def sessions_dir(state_dir: Path) -> Path:
     return state_dir / "sessions"
 

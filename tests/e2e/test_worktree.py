@@ -43,6 +43,23 @@ async def test_work_happens_in_a_worktree_that_is_kept_only_with_changes(program
     assert "agentcli/fix" in git(program, "branch")
 
 
+async def test_projects_with_similar_paths_share_no_worktree_folder(program: Program) -> None:
+    parent = program.work
+    rules = reply(call("Bash", command="pwd"), call("Write", file_path="b.txt", content="two\n"))
+    async with LoopbackServer(rules, "Done.", rules, "Done.") as server:
+        program.talk_to(server.url)
+        for name in ("w/secret", "w-secret"):
+            program.work = parent / name
+            program.work.mkdir(parents=True)
+            git(program, "init", "-q")
+            git(program, "commit", "-q", "--allow-empty", "-m", "one")
+            flags = ("--trust", "--worktree=fix", "--permission-mode", "acceptEdits")
+            ended = await program.run("-p", *flags, "--", "go")
+            assert ended.code == 0, ended.err
+        folders = [request.body["messages"][-1]["content"][0]["content"] for request in server.requests[1::2]]
+    assert len({*map(str, folders)}) == 2, folders
+
+
 async def test_a_folder_without_a_repository_has_no_worktrees(program: Program) -> None:
     ended = await program.run("-p", "--worktree", "--trust", "--", "go")
     assert (ended.code, "git repository" in ended.err) == (2, True)
