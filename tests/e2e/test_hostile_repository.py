@@ -1,14 +1,16 @@
-"""The program in a folder made to block it: it answers, and its session can be resumed."""
+"""The program in a folder made to block it or to make it contact a host: it answers, and contacts none."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 
 import pytest
 
 from tests.e2e.program import Program
 from tests.support.hostile_pictures import endless_jpeg
+from tests.support.listener import Listener
 from tests.support.scripts import call, call_raw, reply
 from tests.support.server import LoopbackServer
 
@@ -83,3 +85,31 @@ async def test_a_session_with_input_nested_very_deeply_is_resumed(program: Progr
     assert (first.code, first.out.strip()) == (0, "Never mind."), first.err
     assert (again.code, again.out.strip()) == (0, "Here again."), again.err
     assert [message["role"] for message in last] == ["user", "assistant", "user", "assistant", "user"]
+
+
+async def test_read_only_commands_contact_no_host_that_the_repository_names(program: Program) -> None:
+    def git(*arguments: str) -> str:
+        command = ["git", "-c", "user.name=u", "-c", "user.email=u@example.org", *arguments]
+        return subprocess.run(command, cwd=program.work, check=True, capture_output=True, text=True).stdout.strip()
+
+    (program.work / "a.txt").write_text("one\n")
+    (program.work / "package.json").write_text(json.dumps({"name": "x", "dependencies": {"left-pad": "1.0.0"}}))
+    async with Listener() as host:
+        (program.work / ".npmrc").write_text(f"registry={host.url}/\nupdate-notifier=true\n")
+        git("init", "-q")
+        git("add", ".")
+        git("commit", "-qm", "one")
+        blob = git("rev-parse", "HEAD:a.txt")
+        (program.work / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+        git("remote", "add", "origin", f"{host.url}/x.git")
+        for key, value in (("extensions.partialClone", "origin"), ("remote.origin.promisor", "true")):
+            git("config", key, value)
+        git("config", "core.repositoryFormatVersion", "1")
+        commands = ("npm ls", "npm root", "git show HEAD", "git log -p -1", "echo end")
+        steps = [reply(call("Bash", command=command)) for command in commands]
+        async with LoopbackServer(*steps, "Done.") as server:
+            program.talk_to(server.url)
+            ended = await program.run("-p", "look", "--sandbox", "off", "--trust")
+            assert ended.out == "Done.\n"
+            assert "needs approval" in str(server.requests[1].body["messages"][-1]).lower()
+        assert host.requests == []

@@ -496,7 +496,7 @@ CDPATH=/; cd src
 PYTHONPATH=.; python3 --version
 NODE_OPTIONS=--require=./x; node --version
 http_proxy=x; ls
-npm_config_prefix=x; npm ls
+npm_config_prefix=x; npm --version
 PS4='$(rm x)'; set -x; ls
 PROMPT_COMMAND=x; ls
 SHELLOPTS=x; ls

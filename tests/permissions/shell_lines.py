@@ -345,9 +345,6 @@ node --version
 node -v
 git --version
 npm --version
-npm ls
-npm ls --depth=0
-npm list -g --depth=0
 pip list
 pip show requests
 pip freeze
@@ -803,7 +800,11 @@ npm
 npm test
 npm install
 npm run
-npm ls; npm install
+npm ls
+npm ls --depth=0
+npm list -g --depth=0
+npm root -g
+npm --version; npm install
 npm view x
 npm outdated
 npm exec x

@@ -35,7 +35,7 @@ def why(command: str, project: Path, search_path: str = "") -> str:
         ("tar -tf a.tar", "xz"),
         ("tar tf a.tar", "zstd"),
         ("zcat a.gz", "gzip"),
-        ("npm ls", "node"),
+        ("npm --version", "node"),
         ("find . -name '*.py' -exec wc -l {} +", "wc"),
     ],
 )

@@ -226,14 +226,8 @@ TELLS_ABOUT_ITSELF = frozenset(
 """Programs that only print a text with `--version` or `--help` alone."""
 
 SUB_COMMANDS: Mapping[str, Mapping[str, Flags]] = {
-    "npm": {
-        "--version": _NOTHING,
-        "-v": _NOTHING,
-        "ls": _flags("agl", long="all depth= global json long parseable prod dev omit= include="),
-        "list": _flags("agl", long="all depth= global json long parseable prod dev omit= include="),
-        "root": _flags("g", most=0),
-        "prefix": _flags("g", most=0),
-    },
+    # Every other command looks for a newer npm on the registry that a repository's .npmrc names.
+    "npm": {"--version": _NOTHING, "-v": _NOTHING},
     "pip": {
         "--version": _NOTHING,
         "list": _flags("", long="format= user local not-required exclude= editable", most=0),

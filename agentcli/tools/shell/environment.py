@@ -220,8 +220,9 @@ _HARMLESS_GIT = {
 
 
 def harmless_git() -> dict[str, str]:
-    """Variables that stop git from running hooks and helpers for a read-only command, also in submodules."""
-    found = {"GIT_CONFIG_COUNT": str(len(_HARMLESS_GIT))}
+    """Variables that stop git from running hooks and helpers, and from fetching missing objects of a partial clone, for
+    a read-only command, also in submodules."""
+    found = {"GIT_CONFIG_COUNT": str(len(_HARMLESS_GIT)), "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
     for number, (key, value) in enumerate(_HARMLESS_GIT.items()):
         found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return found
