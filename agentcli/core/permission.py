@@ -36,6 +36,9 @@ def mode_label(value: str) -> str:
     return _LABELS.get(value, value)
 
 
+TOOL_VERSION = "version:"
+"""Begins the target of an MCP tool's need, and the spec of a rule for it: the digest of its definition follows."""
+
 NeedKind = Literal["none", "read", "write", "execute", "fetch", "agent", "question", "other"]
 """`agent`: start the sub-agent of this name; each of its calls is decided separately. `question`: the call is itself a
 question to the user (AskUserQuestion, ExitPlanMode). It is asked in every mode except dontAsk, whatever the rules

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import field
+from hashlib import sha256
 from typing import Any, Literal
 
 from agentcli.core.frozen import frozen
@@ -33,6 +35,12 @@ class ToolOffer:
     def left_out(self) -> tuple[str, ...]:
         """Top-level keywords of its schema that the API refuses; they are not sent to the model."""
         return tuple(key for key in REFUSED_AT_TOP if key in self.input_schema)
+
+    @property
+    def version(self) -> str:
+        """Digest of what the user sees and the model obeys: a changed tool needs a new approval."""
+        defined = (self.name, self.title, self.description, self.input_schema, self.read_only, self.destructive)
+        return sha256(json.dumps(defined, sort_keys=True).encode()).hexdigest()[:16]
 
     def is_defined_as(self, other: ToolOffer) -> bool:
         """Whether both look the same to the model."""

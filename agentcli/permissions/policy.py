@@ -17,7 +17,7 @@ from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Approval, Grant
 from agentcli.core.messages import Json
-from agentcli.core.permission import Decision, Need, PartFinding, PermissionMode
+from agentcli.core.permission import TOOL_VERSION, Decision, Need, PartFinding, PermissionMode
 from agentcli.core.processes.shell import has_control_characters, shown_command
 from agentcli.core.text.plaintext import plain_line
 from agentcli.permissions import auto_mode
@@ -302,6 +302,10 @@ class Policy(LatePolicy):
                 if contained is None or contained.behavior == "ask":
                     return contained or self._asked_about(need.target, call)
                 continue
+            if need.kind == "other" and need.target.startswith(TOOL_VERSION):
+                allowed = next((rule for rule in self.allow if rule.names(call.tool_name)), None)
+                if allowed is not None:
+                    return _asked(f"its server has changed it since it was allowed by {origin(allowed)}")
             return _question(need, call, concealed=self.concealed(call.resolve(need.target)) is not None)
         if any(need.kind == "agent" for need in call.needs):
             return Decision("allow", "allowed because each call of the agent is decided on its own")

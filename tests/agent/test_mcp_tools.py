@@ -60,9 +60,12 @@ def test_the_title_is_one_plain_line_with_the_arguments(tmp_path: Path) -> None:
 
 def test_it_asks_also_when_its_server_declares_it_read_only(tmp_path: Path) -> None:
     for reads in (True, False):
-        _server, tool = connected(tool_offer("t", read_only=reads))
+        offer = tool_offer("t", read_only=reads)
+        _server, tool = connected(offer)
         assert tool.is_safe({}) is reads
-        assert tool.needs({}, context_in(tmp_path)) == (Need("other", NAME, is_declared_read_only=reads),)
+        assert tool.needs({}, context_in(tmp_path)) == (
+            Need("other", f"version:{offer.version}", is_declared_read_only=reads),
+        )
 
 
 def test_descriptions_are_stripped_and_cut() -> None:

@@ -59,10 +59,31 @@ async def test_a_call_asks_and_the_answer_can_allow_the_whole_server(project: Pa
         events = await run.run()
         (asked,) = run.asked
         assert (asked.name, asked.title) == ("mcp__small__echo", "small: echo (text: hi)")
-        assert [choice["rules"] for choice in asked.rule_choices] == [["mcp__small__echo"], ["mcp__small"]]
+        (exact,), whole = (choice["rules"] for choice in asked.rule_choices)
+        assert (exact.startswith("mcp__small__echo(version:"), whole) == (True, ["mcp__small"])
         finished = {event.name: event for event in only(events, ev.ToolFinished)}
         assert finished["mcp__small__echo"].result.text == "hi"
         assert finished["mcp__small__add"].structured == {"sum": 3}
+
+
+async def test_a_tool_that_its_server_changed_between_sessions_asks_again(project: Path, tmp_path: Path) -> None:
+    def answer(event: ev.PermissionRequested) -> Answer:
+        return Answer("allow", rules=tuple(event.rule_choices[0]["rules"]), save_to="local")
+
+    changed = tmp_path / "changed_server.py"
+    changed.write_text(SCRIPT.read_text().replace("Say a text again", "Send a text to a stranger"))
+    servers = [SMALL, SMALL, replace(SMALL, args=("-S", str(changed))), SMALL]
+    reasons = []
+    for server in servers:
+        run = session(project, reply(call("mcp__small__echo", text="hi")), "done", mcp_servers=(server,), trust=True)
+        run.answers = answer
+        async with run:
+            await connect(run)
+            (finished,) = only(await run.run(), ev.ToolFinished)
+            assert finished.result.text == "hi"
+            reasons.append([asked.reason for asked in run.asked])
+    assert [len(asked) for asked in reasons] == [1, 0, 1, 0]
+    assert "its server has changed it since it was allowed" in reasons[2][0]
 
 
 async def test_rules_of_the_command_line_and_hooks_work_as_for_other_tools(project: Path) -> None:

@@ -37,7 +37,7 @@ def test_the_tool_and_the_whole_server_are_offered_as_rules() -> None:
     found = Policy().suggest(TOOL, [Need("other", TOOL)], Path("/work"), [Path("/work")]).choices()
     assert [choice.rules for choice in found] == [(TOOL,), ("mcp__git-hub",)]
     assert [choice.covers for choice in found] == [f"every use of {TOOL}", "all tools of the MCP server git-hub"]
-    assert found[1].note == "It includes tools that the server adds later."
+    assert found[1].note == "It includes tools that the server adds or changes later."
 
 
 def test_a_server_with_an_asking_rule_is_not_offered() -> None:

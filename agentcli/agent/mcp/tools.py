@@ -10,7 +10,7 @@ from agentcli.agent.mcp.results import MOST_TOKENS, ResultLimits, output_of
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.messages import Json
-from agentcli.core.permission import Need
+from agentcli.core.permission import TOOL_VERSION, Need
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.offers import REFUSED_AT_TOP, CallProgress, ToolOffer
@@ -64,8 +64,10 @@ class McpTool:
         return self.offer.read_only
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
-        # The server's claim to be read-only is not a permission.
-        return (Need("other", self.name, is_declared_read_only=self.offer.read_only),)
+        # The server's claim to be read-only is not a permission. It may have changed the tool since the model saw it.
+        offers = (one for one in self.server.offers.tools if one.name == self.offer.name)
+        version = next(offers, self.offer).version
+        return (Need("other", f"{TOOL_VERSION}{version}", is_declared_read_only=self.offer.read_only),)
 
     def preview(self, input: Json, context: ToolContext) -> Json:
         """The server, the tool and the server's claims about it, for the permission question."""

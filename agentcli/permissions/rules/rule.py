@@ -16,7 +16,7 @@ from typing import Literal
 
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
-from agentcli.core.permission import Need
+from agentcli.core.permission import TOOL_VERSION, Need
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import spell_hidden
 from agentcli.permissions.paths import PathPattern
@@ -125,7 +125,7 @@ def parse_rule(text: str, source: str = "", root: Path | None = None, scope: Rul
         )
     spec = rest[:-1].strip() if opened else None
     spec = None if spec is None or spec in ("", "*") else _unquoted(spec)
-    if spec is not None and name.startswith(_MCP):
+    if spec is not None and name.startswith(_MCP) and not spec.startswith(TOOL_VERSION):
         raise UsageError(f"Rules for MCP tools match whole tools: {text!r}. Write {name} without parentheses.")
     if spec is not None and spec.startswith("!") and name in READING_TOOLS | WRITING_TOOLS:
         raise UsageError(

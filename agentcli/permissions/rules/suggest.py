@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
-from agentcli.core.permission import Need, RuleChoice
+from agentcli.core.permission import TOOL_VERSION, Need, RuleChoice
 from agentcli.core.text.globs import escape_glob
 from agentcli.permissions.call import PermissionCall
 from agentcli.permissions.command_grant import written_paths
@@ -56,7 +56,9 @@ class Suggestions:
     def choices(self) -> list[RuleChoice]:
         """Rules that an "always" answer can save: prefixes of known programs, then the exact call, then wider ones."""
         exact, wider = self.exact(), self._verified(self._rules(known_prefix))
-        found = [RuleChoice(tuple(exact), self._exactly())] if exact else []
+        versioned = any(need.target.startswith(TOOL_VERSION) for need in self.given)
+        note = "A tool that its server changes asks again." if versioned else ""
+        found = [RuleChoice(tuple(exact), self._exactly(), note)] if exact else []
         if wider and wider != exact:
             found.insert(0, RuleChoice(tuple(wider), self._any_arguments(wider), _RUNS_CODE))
             everywhere = self._however_started(wider)
@@ -72,7 +74,7 @@ class Suggestions:
         if prefix != "mcp" or not tool:
             return None
         rules = self._verified([f"mcp__{server}"])
-        note = "It includes tools that the server adds later."
+        note = "It includes tools that the server adds or changes later."
         return RuleChoice(tuple(rules), f"all tools of the MCP server {server}", note) if rules else None
 
     def _with_credentials(self, exact: list[str]) -> RuleChoice | None:
@@ -179,8 +181,8 @@ def for_need(tool_name: str, need: Need) -> list[str]:
         if not host:
             return [tool_name]
         return [rule_text(tool_name, f"{'private' if is_private_host(host) else 'domain'}:{host}")]
-    # For these tools every name is a separate permission.
-    named = tool_name in ("Task", "Skill") and need.target
+    # For these tools every name is a separate permission, and for MCP tools every version.
+    named = need.target and (tool_name in ("Task", "Skill") or need.target.startswith(TOOL_VERSION))
     return [rule_text(tool_name, need.target) if named else tool_name]
 
 

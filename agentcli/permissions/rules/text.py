@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from agentcli.core.errors import UsageError
+from agentcli.core.permission import TOOL_VERSION
 from agentcli.core.processes.shell import shown_command
 from agentcli.permissions.rules.rule import READING_TOOLS, WRITING_TOOLS, Rule, parse_rule
 
@@ -79,6 +80,8 @@ def _covered(rule: Rule) -> str:
         return f"fetching from {spec.removeprefix('domain:')} and its subdomains"
     if spec.startswith("private:"):
         return f"fetching from {spec.removeprefix('private:')} in your own network"
+    if spec.startswith(TOOL_VERSION):
+        return f"every use of {tool} until its server changes it"
     return f"{tool} calls that match {spec}"
 
 
