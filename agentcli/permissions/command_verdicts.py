@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -179,20 +181,34 @@ class CommandJudge:
             return None
         # `Bash(python3)` would run any program that is piped into it.
         needs_wildcard = runs_input(part.inner)
-        texts = (*part.rule_texts, *self._spellings(part))
+        spellings = ((part.rule_texts, (*part.command.words, *part.inner)), (self._spellings(part), part.inner[1:]))
         for rule in self.policy.allow:
             if not rule.names(self.call.tool_name) or (needs_wildcard and not is_wild(rule)):
                 continue
-            if any(rule.matches_command(text, extended=extended) for text, extended in texts):
-                return rule
+            for texts, words in spellings:
+                matches = any(rule.matches_command(text, extended=extended) for text, extended in texts)
+                if matches and not self._names_other_files(rule.named_words(words), part):
+                    return rule
         return None
 
+    def _names_other_files(self, words: Iterable[str], part: CommandPart) -> bool:
+        """Whether words that a rule names are other files where the part runs than in the session's folder, for which
+        the rule was made: `sh build.sh` does not cover `cd vendor && sh build.sh`."""
+        start, resolve = str(self.call.start), self.call.resolve
+        elsewhere = [folder for folder in part.folders or ("",) if not folder or resolve(folder) != resolve(start)]
+        names = {name for word in words for name in (word, word.partition("=")[2]) if name} if elsewhere else ()
+        for folder, name in product(elsewhere, names):
+            ours, theirs = (resolve(os.path.join(base, name)) for base in (start, folder or "/"))  # noqa: PTH118
+            if ours != theirs and (os.path.isfile(ours) or os.path.isfile(theirs)):  # noqa: PTH113
+                return True
+        return False
+
     def _spellings(self, part: CommandPart) -> list[tuple[str, bool]]:
-        """Other spellings of a project's program for rule matching: relative to the working directory, and absolute.
+        """Other spellings of a project's program for rule matching: relative to the session's folder, and absolute.
 
         `./.venv/bin/python` and, after `cd tests`, `../.venv/bin/python` are `.venv/bin/python`.
         """
-        program, start = part.inner[0], str(self.call.cwd)
+        program, start = part.inner[0], str(self.call.start)
         if "/" not in program or not part.folders:
             return []
         given = [os.path.join(folder, program) for folder in part.folders]  # noqa: PTH118

@@ -32,7 +32,7 @@ GOALS: Mapping[PermissionMode, float | None] = {
 _TOOLS = {"read": "Read", "grep": "Grep", "glob": "Glob", "edit": "Edit", "write": "Write", "$": "Bash"}
 _ACTS = re.compile(
     r"(?:^|[;&|(]\s*|\bdo |\bthen |=\S+ |timeout \d+ |time )"
-    r"(?:pytest|python3? (?!--version)|npm (?!ls)|npx |make |cargo (?!--version)|node -e|go (?!version)|ruff |mypy "
+    r"(?:pytest|python3? (?!--version)|npm |npx |make |cargo (?!--version)|node -e|go (?!version)|ruff |mypy "
     r"|git (?:add|commit|mv|apply (?!--check)|checkout|tag v|push|rebase|clean -f|fetch)|rm |mkdir |cp |sed -i|chmod "
     r"|\./|docker |gh |pip (?!--version)|curl |sqlite3 |tee )",
     re.MULTILINE,

@@ -53,3 +53,38 @@ async def test_read_only_compounds_run_and_others_are_refused(program: Program) 
     )
     assert (program.work / "src" / "app.py").exists()
     assert not (program.work / "made").exists()
+
+
+async def test_a_rule_for_a_script_does_not_cover_one_of_the_same_name_elsewhere(program: Program) -> None:
+    for folder in (program.work, program.work / "vendor"):
+        folder.mkdir(exist_ok=True)
+        for name in ("build.sh", "my build.sh"):
+            (folder / name).write_text(f"touch {folder}/made\n", encoding="utf-8")
+        (folder / "run.sh").write_text(f"#!/bin/sh\ntouch {folder}/made\n", encoding="utf-8")
+        (folder / "run.sh").chmod(0o755)
+    refused = [
+        "cd vendor && sh build.sh",
+        "(cd vendor; sh build.sh)",
+        "cd vendor && sh 'my build.sh'",
+        "cd vendor && ./run.sh --fast",
+        "cd vendor",
+        # The folder of the command before is kept.
+        "sh build.sh",
+        "./run.sh",
+    ]
+    run = ["sh build.sh", "cd vendor && cd .. && ./run.sh", "cd vendor && ../run.sh", "make --version"]
+    replies = [reply(call("Bash", command=command)) for command in (*run, "cd ..", *refused)]
+    rules = ["Bash(sh build.sh)", "Bash(sh 'my build.sh')", "Bash(./run.sh *)", "Bash(make *)"]
+    async with LoopbackServer(*replies, reply(say("done"))) as server:
+        program.talk_to(server.url)
+        ended = await program.run(
+            "-p", "build", "--output-format", "stream-json", "--verbose", "--allowedTools", ",".join(rules)
+        )
+        assert ended.code == 0
+        results = [request.body["messages"][-1]["content"][-1] for request in server.requests[1:]]
+    failed = [
+        command for command, block in zip((*run, "cd ..", *refused), results, strict=True) if block.get("is_error")
+    ]
+    assert failed == [command for command in refused if command != "cd vendor"], json.dumps(results)
+    assert (program.work / "made").exists()
+    assert not (program.work / "vendor" / "made").exists()

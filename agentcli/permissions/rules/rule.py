@@ -10,7 +10,7 @@ the matchers have a strict and a loose form. `policy` makes the decisions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -84,6 +84,14 @@ class Rule:
             return False
         pattern = _command_pattern(self.spec)
         return _matches_words(pattern, text) and (not extended or pattern.endswith(" *"))
+
+    def named_words(self, words: Sequence[str]) -> list[str]:
+        """The words of a command that the spec itself names: all but those that stand for a `*` between blanks."""
+        spec = _command_pattern(self.spec or "")
+        if "*" not in spec or any(quote in spec for quote in "'\"\\"):
+            return list(words)
+        patterns = [pattern for pattern in spec.split() if pattern != "*"]
+        return [word for word in words if any(_wildcard(pattern, word, 0) for pattern in patterns)]
 
     def matches_somewhere(self, command: str) -> bool:
         """Loose: whether the spec matches anywhere in the command."""
