@@ -14,7 +14,7 @@ from agentcli.core.files.real_path import real_path
 from agentcli.core.messages import Message
 from agentcli.definitions.folders import DefinitionPlaces
 from agentcli.definitions.library import Library
-from agentcli.permissions.sandbox.secrets import EMPTY, UNREADABLE
+from agentcli.permissions.sandbox.secrets import EMPTY, closed_at_home
 from agentcli.tools.skill import NAME as SKILL
 
 
@@ -68,6 +68,7 @@ class SessionSkills:
 def definition_places(env: Environment) -> DefinitionPlaces:
     options, sources = env.options, env.options.setting_sources
     state = env.trust_state
+    home = None if env.home is None else real_path(env.home)
     uses_user = sources is None or "user" in sources
     uses_project = sources is None or "project" in sources
     return DefinitionPlaces(
@@ -76,5 +77,5 @@ def definition_places(env: Environment) -> DefinitionPlaces:
         home=env.home if uses_user else None,
         trusted=uses_project and (options.trust or state.usable),
         trusted_digests=None if options.trust else state.digests(),
-        masked=() if env.home is None else tuple(f"{real_path(env.home)}/{name}" for name in (*UNREADABLE, *EMPTY)),
+        masked=() if home is None else (*closed_at_home(home), *(f"{home}/{name}" for name in EMPTY)),
     )

@@ -28,7 +28,7 @@ from agentcli.core.processes.launch import Launcher
 from agentcli.permissions.command_grant import USER_ONLY, USER_ONLY_ADVICE, known_credentials
 from agentcli.permissions.late_policy import LatePolicy
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, RuleScope, parse_rule, parse_rules
-from agentcli.permissions.sandbox.secrets import EMPTY, UNREADABLE
+from agentcli.permissions.sandbox.secrets import EMPTY, closed_at_home
 from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import BUILTIN_NAMES, Registry, builtin_tools
 from agentcli.tools.shell.environment import PassedVariables, child_environment
@@ -227,12 +227,19 @@ class RightsBuilder:
             return ()
         home = real_path(self._env.home)
         opened = {str(path) for path in self._sandbox_paths("allowRead")}
-        return tuple(path for name in (*UNREADABLE, *EMPTY) if (path := f"{home}/{name}") not in opened)
+        found = (*closed_at_home(home), *(f"{home}/{name}" for name in EMPTY))
+        return tuple(path for path in found if path not in opened)
 
     def _sandbox_paths(self, name: str) -> tuple[Path, ...]:
         home = Path(real_path(self._env.home)) if self._env.home else None
         given = self._env.settings.texts(f"sandbox.{name}")
         return tuple(Path(os.path.normpath(self._env.cwd / _at_home(text, home))) for text in given)
+
+    def _program_folders(self) -> tuple[Path, ...]:
+        """Folders of PATH inside closed entries of the home folder, such as `~/.fly/bin`."""
+        home, path = self._env.home, self._env.environ.get("PATH", "")
+        entries = path.split(os.pathsep) if home is not None else []
+        return tuple(Path(entry) for entry in entries if entry.startswith(f"{home}/.") and entry.endswith("/bin"))
 
     def _own_folders(self) -> tuple[Path, ...]:
         folders = (self._env.paths.config_dir, self._env.paths.state_dir)
@@ -304,7 +311,7 @@ class RightsBuilder:
             home=home,
             network=self._env.settings.boolean("sandbox.network"),
             allow_write=self._sandbox_paths("allowWrite"),
-            allow_read=self._sandbox_paths("allowRead"),
+            allow_read=(*self._sandbox_paths("allowRead"), *self._program_folders()),
             deny_read=self._sandbox_paths("denyRead"),
             own_folders=self._own_folders(),
             readable=readable,

@@ -23,9 +23,12 @@ async def test_no_tool_shows_credentials_unasked_in_a_session_in_the_home_folder
     program.work = program.home
     (program.home / ".ssh").mkdir()
     (program.home / ".ssh" / "id_rsa").write_text(f"{SECRET}\n", encoding="utf-8")
+    (program.home / ".from-next-year").mkdir()
+    (program.home / ".from-next-year" / "token").write_text(f"{SECRET}\n", encoding="utf-8")
     (program.home / "notes.txt").write_text("the-key is elsewhere\n", encoding="utf-8")
     calls = [
         call("Read", file_path=str(program.home / ".ssh" / "id_rsa")),
+        call("Read", file_path=str(program.home / ".from-next-year" / "token")),
         call("Grep", pattern="the-key", output_mode="content"),
         call("Glob", pattern="**/id_*"),
         call("Bash", command="cat .ssh/id_rsa", description="Look"),
@@ -40,6 +43,29 @@ async def test_no_tool_shows_credentials_unasked_in_a_session_in_the_home_folder
     assert "id_rsa:1" not in sent
     assert "the-key is elsewhere" in sent
     assert not (program.home / ".ssh" / "authorized_keys").exists()
+
+
+async def test_a_command_reads_no_entry_of_the_home_folder_that_is_not_known_to_be_harmless(program: Program) -> None:
+    if not (ability := probe(os.environ, (), None)).works:
+        pytest.skip(f"no sandbox here: {ability.problem}")
+    names = (".jupyter/x.json", ".config/code-server/config.yaml", ".vnc/passwd", ".android/adbkey", ".xonsh_history")
+    for name in names:
+        (program.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (program.home / name).write_text(SECRET, encoding="utf-8")
+    for name in (".cargo/bin/tool", ".own-tool/bin/tool"):
+        (program.home / name).parent.mkdir(parents=True)
+        (program.home / name).write_text("#!/bin/sh\necho it works\n", encoding="utf-8")
+        (program.home / name).chmod(0o755)
+    (program.home / ".own-tool" / "token").write_text(SECRET, encoding="utf-8")
+    program.environ["PATH"] += f":{program.home}/.own-tool/bin"
+    commands = ["grep -rs . ~; cat ~/.own-tool/token ~/.xonsh_history; ls", "tool && ~/.cargo/bin/tool"]
+    calls = [reply(call("Bash", command=command, description="Look")) for command in commands]
+    async with LoopbackServer(*calls, reply(say("done"))) as server:
+        program.talk_to(server.url)
+        await program.run("-p", "look", "--allowedTools", "Bash", "--sandbox", "on")
+        sent = json.dumps(server.requests[-1].body)
+    assert SECRET not in sent
+    assert "it works\\nit works" in sent
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ class Suggestions:
             if self.policy.rules_covering(need, call) is not None:
                 continue
             if need.kind != "execute":
-                rules += for_need(call.tool_name, need)
+                rules += for_need(call.tool_name, need, call.home)
                 continue
             for part in self._open_parts(need.target):
                 rules += self._part_rules(part, prefix)
@@ -167,13 +167,14 @@ class Suggestions:
         for redirection in part.command.redirections:
             if redirection.kind == "write" and isinstance(judge.redirection_rule(redirection.target, part), str):
                 for folder in part.folders:
-                    rules += for_need("Edit", Need("write", os.path.normpath(Path(folder, redirection.target))))
+                    need = Need("write", os.path.normpath(Path(folder, redirection.target)))
+                    rules += for_need("Edit", need, self.call.home)
         return rules
 
 
-def for_need(tool_name: str, need: Need) -> list[str]:
+def for_need(tool_name: str, need: Need, home: Path | None) -> list[str]:
     if need.kind in ("read", "write"):
-        if holds_credentials(need.target):
+        if home is not None and holds_credentials(need.target, str(home)):
             return []
         return [rule_text("Read" if need.kind == "read" else "Edit", f"/{escape_glob(need.target)}")]
     if need.kind == "fetch":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 
@@ -19,11 +19,23 @@ from agentcli.permissions.paths import Resolved
 from agentcli.permissions.sandbox.filtered_files import FILTERS, Filter
 from agentcli.permissions.sandbox.limits import ResourceLimits
 from agentcli.permissions.sandbox.network.upstream import Upstream
-from agentcli.permissions.sandbox.secrets import EMPTY, FILTERED_ONLY, SYSTEM, UNREADABLE
+from agentcli.permissions.sandbox.secrets import EMPTY, FILTERED_ONLY, SYSTEM, closed_at_home
 
-_BELOW_HOME = (*UNREADABLE, *EMPTY, *FILTERED_ONLY)
-_LISTED_FROM = 8
-"""A folder is listed once if at least this many names in it have to be checked."""
+_SYSTEM_FOLDERS = (
+    "/usr",
+    "/etc",
+    "/opt",
+    "/nix",
+    "/gnu",
+    "/var",
+    "/bin",
+    "/lib",
+    "/snap",
+    "/run",
+    "/dev",
+    "/proc",
+    "/sys",
+)
 home_names = ListedNames()
 """Cached listings of the home folder and of folders in it."""
 PathFinder = Callable[[], Iterable[Path]]
@@ -150,13 +162,24 @@ def _find_existing(rules: SandboxRules, resolved: Resolved) -> _Found:
     refused = existing((*rules.own_folders, *rules.deny_read, *(SYSTEM if os.geteuid() == 0 else ())))
     emptied: Existing = ()
     if rules.home is not None:
-        present = _present(str(rules.home))
-        refused += tuple((text, resolved[text]) for place, text in present if place < len(UNREADABLE))
-        emptied = tuple((text, resolved[text]) for place, text in present if place >= len(UNREADABLE))
+        refused += tuple(_closed(str(rules.home), resolved))
+        emptied = existing(f"{rules.home}/{name}" for name in (*EMPTY, *FILTERED_ONLY))
     own = [resolved[str(folder)] for folder in rules.own_folders]
     # A link may lead to another masked path, which stays masked.
     readable = tuple(one for one in existing(rules.readable) if is_below(one[1], own))
-    return _Found(refused, emptied, existing(rules.denied_files()), readable, existing(rules.allow_read))
+    opened = existing((*rules.allow_read, *rules.installation))
+    return _Found(refused, emptied, existing(rules.denied_files()), readable, opened)
+
+
+def _closed(home: str, resolved: Resolved) -> Iterator[tuple[str, str]]:
+    for path in closed_at_home(home):
+        real = resolved[path] if os.path.islink(path) else path  # noqa: PTH114
+        if real != path:
+            # A link to what is judged by its own name, or to a part of the system, closes nothing.
+            inner = real.removeprefix(f"{resolved[home]}/")
+            if is_below(home, (real,)) or (inner[0] == "." if inner != real else is_below(real, _SYSTEM_FOLDERS)):
+                continue
+        yield path, real
 
 
 @functools.lru_cache(maxsize=8)
@@ -176,48 +199,11 @@ def _masks(found: _Found, working_dirs: tuple[Path, ...], deny_read: tuple[Path,
     )
 
 
-def _present(home: str) -> list[tuple[int, str]]:
-    """Existing paths of `_BELOW_HOME` with their index there, in its order; dangling links excluded.
-
-    If two of them are the same file, the last one decides. Most are missing: `Path` objects would cost a millisecond,
-    exceptions half of one, and names known to be missing are not checked.
-    """
-    found: list[tuple[int, str]] = []
-    at_home = home_names.of(home)
-    for folder, paths in _by_folder(home).items():
-        listed = at_home
-        if folder != home:
-            name = folder.rpartition("/")[2].lower()
-            if (at_home is not None and name not in at_home) or not os.access(folder, os.F_OK):
-                continue
-            listed = home_names.of(folder) if len(paths) >= _LISTED_FROM else None
-        there = paths if listed is None else [each for each in paths if each[2] in listed]
-        found += [each[:2] for each in there if os.access(each[1], os.F_OK)]
-    return sorted(found)
-
-
 def learn_names(rules: SandboxRules) -> None:
-    """List the folders that would contain most of the masked paths and needed caches, so that fewer paths have to be
-    checked before a command. Blocking."""
+    """List the folder that would contain most needed caches, so that fewer paths have to be checked before a command.
+    Blocking."""
     if rules.home is not None:
-        below = _by_folder(str(rules.home)).items()
-        home_names.learn(folder for folder, paths in below if len(paths) >= _LISTED_FROM)
-        home_names.learn([str(rules.home / ".cache")])
-
-
-@functools.lru_cache(maxsize=8)
-def _by_folder(home: str) -> dict[str, list[tuple[int, str, str]]]:
-    """Group the paths of `_BELOW_HOME` by folder: the home folder, or the first folder below it.
-
-    Each entry has its index, the path, and its first name in that folder in lower case.
-    """
-    base = home.rstrip("/")
-    found: dict[str, list[tuple[int, str, str]]] = {}
-    for place, name in enumerate(_BELOW_HOME):
-        folder, slash, rest = name.partition("/")
-        inner = (rest if slash else name).partition("/")[0].lower()
-        found.setdefault(f"{base}/{folder}" if slash else home, []).append((place, f"{base}/{name}", inner))
-    return found
+        home_names.learn([str(rules.home), str(rules.home / ".cache")])
 
 
 def _maskable(paths: Existing, working_dirs: Iterable[Path], always: set[str], opened: Existing) -> tuple[Path, ...]:

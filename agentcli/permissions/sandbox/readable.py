@@ -14,7 +14,7 @@ _OWN_IN_THE_SANDBOX = tuple(map(Path, ("/dev", "/proc", "/run", "/var/run", "/tm
 def commands_can_read(rules: SandboxRules, real: str) -> bool:
     """Whether a sandboxed command can read a resolved path, including everything in a folder."""
     path = Path(real)
-    if holds_credentials(real):
+    if rules.home is not None and holds_credentials(real, str(rules.home)):
         return False
     masks = find_masks(rules)
     # agentcli's own folders count even before they exist.

@@ -18,7 +18,7 @@ from agentcli.permissions.sandbox.caches import cache_environment
 from agentcli.permissions.sandbox.explain import Refusals, explain, names_missing_network, worth_explaining
 from agentcli.permissions.sandbox.plan import SandboxRules, TrialFolders, find_masks
 from agentcli.permissions.sandbox.planted.protected import FILES, FOLDERS, HOME_FILES, uses_git
-from agentcli.permissions.sandbox.secrets import EMPTY, UNREADABLE, VARIABLES
+from agentcli.permissions.sandbox.secrets import CLOSED, EMPTY, VARIABLES, closed_at_home
 from agentcli.permissions.sandbox.session_folder import SessionFolder
 
 PROGRAM = "/usr/bin/sandbox-exec"
@@ -117,7 +117,7 @@ def profile(rules: SandboxRules, temporary: Path, *, git: bool = False, reads_on
         lines.append(_rule("deny", "file-write*", rules.installation))
     secrets = [*rules.own_folders, *rules.deny_read, *rules.denied_files()]
     if rules.home is not None:
-        secrets += [rules.home / name for name in (*UNREADABLE, *EMPTY)]
+        secrets += [*map(Path, closed_at_home(str(rules.home))), *(rules.home / name for name in (*CLOSED, *EMPTY))]
     opened = (*rules.allow_read, *rules.readable)
     hidden = [
         path

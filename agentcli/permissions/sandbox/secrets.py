@@ -1,75 +1,156 @@
-"""Paths of the user's secrets, which a sandboxed command must not be able to read.
+"""Paths of the home folder that commands may read, and the user's secrets, which they must not be able to read.
 
-Names only, no file access. Paths are relative to the home folder unless they begin with a slash.
+Entries of the home folder that begin with a dot are closed unless they are known to hold no secrets; all others are the
+user's own folders and stay open. Paths are relative to the home folder unless they begin with a slash.
 """
 
 from __future__ import annotations
 
-UNREADABLE: tuple[str, ...] = (
-    # Clouds and hosting
-    *(".aws", ".azure", ".oci", ".aliyun", ".config/gcloud", ".config/doctl", ".config/hcloud"),
-    *(".config/linode-cli", ".linode-cli", ".config/scw", ".config/vultr-cli.yaml", ".ovh.conf"),
-    *(".config/exoscale", ".config/civo", ".civo.json", ".bluemix", ".fly", ".config/heroku"),
-    *(".local/share/heroku", ".config/netlify", ".netlify", ".vercel", ".config/vercel"),
-    *(".local/share/com.vercel.cli", ".wrangler", ".config/.wrangler", ".cloudflared", ".cloudflare"),
-    *(".config/railway", ".railway", ".config/render", ".render", ".supabase", ".config/supabase"),
-    *(".config/firebase", ".config/configstore", ".config/stripe", ".config/shopify", ".config/planetscale"),
-    *(".config/neonctl", ".config/turso", ".snowflake", ".snowsql", ".config/snowflake", ".databricks"),
-    *(".dbt/profiles.yml", ".config/gspread", ".config/twilio-cli", ".twilio-cli", ".config/ngrok", ".ngrok2"),
-    *(".config/algolia", ".config/contentful", ".expo", ".config/flyctl"),
-    # Infrastructure
-    *(".kube", ".minikube/certs", ".minikube/profiles", ".minikube/ca.key"),
-    *(".config/helm/registry", ".config/helm/registry.json"),
-    *(".helm/repository", ".argocd", ".config/argocd", ".config/k9s", ".pulumi"),
-    *(".terraform.d/credentials.tfrc.json", ".config/infracost", ".vault-token", ".config/consul"),
-    *(".nomad-token", ".ansible/vault_pass", ".ansible_vault_pass", ".vault_pass", ".vault_pass.txt", ".chef"),
-    *(".puppetlabs", ".tsh", ".step", ".config/wireguard", ".config/tailscale", ".config/openvpn"),
-    *(".config/rclone", ".mc", ".config/containers/auth.json", ".docker/run", ".docker/desktop"),
-    *(".docker/contexts", ".docker/.token_seed", ".docker/scout", ".colima", ".lima"),
-    *(".local/share/containers/storage/secrets", ".orbstack"),
-    # Code hosting and issue trackers
-    *(".config/gh", ".config/hub", ".config/glab-cli", ".config/tea", ".config/git/credentials"),
-    *(".git-credentials", ".config/git-credential-manager", ".gcm", ".circleci", ".travis", ".config/travis"),
-    *(".buildkite", ".jira.d", ".config/jira", ".config/.jira", ".config/acli", ".config/sentry", ".sentryclirc"),
-    *(".config/linear", ".gitlab-runner", ".config/act", ".subversion/auth"),
-    # Package registries
-    *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".local/share/gem/credentials"),
-    *(".m2/settings-security.xml", ".hex/hex.config"),
-    *(".config/hex", ".config/pypoetry/auth.toml", ".config/rubygems", ".pub-cache/credentials.json"),
-    *(".config/dart/pub-credentials.json", ".ivy2/.credentials", ".sbt/.credentials", ".config/JFrog", ".jfrog"),
-    *(".conan2/credentials.json", ".config/cachix", ".config/nix/netrc", ".anaconda/navigator", ".continuum"),
-    *(".config/anaconda", ".local/share/uv/credentials"),
-    # Databases and mail
-    *(".pgpass", ".my.cnf", ".mylogin.cnf", ".config/pgcli", ".config/mycli", ".mongorc.js", ".mongodb"),
-    *(".config/psql", ".redisclirc", ".msmtprc", ".config/msmtp", ".mbsyncrc", ".offlineimaprc", ".fetchmailrc"),
-    *(".config/neomutt", ".mutt", ".config/aerc"),
-    # File transfer
-    *(".config/filezilla", ".filezilla", ".lftp", ".local/share/lftp", ".config/lftp", ".ncftp"),
-    # Models and agents
-    *(".cache/huggingface/token", ".cache/huggingface/stored_tokens", ".huggingface", ".kaggle"),
-    *(".config/kaggle", ".config/wandb", ".config/openai", ".openai", ".config/replicate", ".modal.toml"),
-    *(".config/ngc", ".ngc", ".claude/.credentials.json", ".claude.json", ".codex/auth.json", ".gemini"),
-    *(".local/share/opencode/auth.json", ".config/github-copilot", ".aider", ".config/goose", ".config/llm"),
-    *(".cody", ".config/io.datasette.llm", ".continue/config.json", ".config/amp", ".ollama/id_ed25519"),
-    # Keys and password managers
-    *(".ssh", ".gnupg", ".password-store", ".config/op", ".config/1Password", ".1password", ".config/Bitwarden"),
-    *(".config/keybase", ".config/keepassxc", ".config/sops", ".config/age", ".age", ".config/cosign"),
-    *(".sigstore", ".config/gopass", ".local/share/gopass", ".local/share/keyrings", ".local/share/kwalletd"),
-    *(".local/share/pki", ".pki", ".lastpass", ".config/lpass", ".local/share/lpass", ".local/share/bitwarden"),
-    *(".local/share/mkcert", ".config/doppler", ".doppler", ".config/infisical", ".infisical", ".config/chamber"),
-    # Browsers, chats, editors
-    *(".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware"),
-    *(".config/microsoft-edge", ".config/vivaldi", ".config/opera", ".config/Signal", ".config/Slack"),
-    *(".config/discord", ".config/Element", ".config/teams", ".config/zoom", ".config/Code", ".config/Cursor"),
-    *(".config/VSCodium", ".config/JetBrains", ".local/share/TelegramDesktop", ".bitcoin", ".ethereum"),
-    *(".electrum", ".config/solana", ".config/Exodus", "Library/Keychains"),
-    *("Library/Application Support/Google/Chrome", "Library/Application Support/Firefox", "Library/Cookies"),
-    # Histories and display access
-    *(".bash_history", ".zsh_history", ".psql_history", ".mysql_history", ".python_history"),
-    *(".node_repl_history", ".sqlite_history", ".rediscli_history", ".mongosh", ".local/share/fish/fish_history"),
-    *(".local/share/atuin", ".lesshst", ".Xauthority", ".ICEauthority"),
+import os
+from collections.abc import Iterator
+
+READABLE: tuple[str, ...] = (
+    # Languages and their packages
+    *(".pyenv", ".virtualenvs", ".venv", ".venvs", ".conda", ".mamba", ".micromamba", ".pixi", ".rye", ".ipython"),
+    *(
+        ".cargo",
+        ".rustup",
+        ".npm",
+        ".npm-global",
+        ".nvm",
+        ".fnm",
+        ".volta",
+        ".n",
+        ".yarn",
+        ".pnpm-store",
+        ".bun",
+        ".deno",
+    ),
+    *(
+        ".node-gyp",
+        ".node_modules",
+        ".nodenv",
+        ".corepack",
+        ".rbenv",
+        ".rvm",
+        ".gem",
+        ".bundle",
+        ".cocoapods",
+        ".phpenv",
+    ),
+    *(
+        ".m2",
+        ".gradle",
+        ".sdkman",
+        ".jenv",
+        ".jdks",
+        ".konan",
+        ".ivy2",
+        ".sbt",
+        ".coursier",
+        ".lein",
+        ".nuget",
+        ".dotnet",
+    ),
+    *(".goenv", ".gvm", ".ghcup", ".cabal", ".stack", ".elan", ".opam", ".mix", ".hex", ".juliaup"),
+    *(".julia", ".swiftpm", ".swiftly", ".pub-cache", ".dart-tool", ".flutter", ".zvm", ".luarocks", ".cpan", ".cpanm"),
+    *(".perl5", ".plenv", ".R", ".conan", ".conan2", ".vcpkg", ".ccache", ".platformio", ".emscripten_cache"),
+    # Managers of versions and programs
+    *(".asdf", ".proto", ".nix-profile", ".nix-defexpr", ".nix-channels", ".guix-profile", ".linuxbrew", ".local/bin"),
+    *(
+        ".local/lib",
+        ".local/lib64",
+        ".local/include",
+        ".local/opt",
+        ".local/pipx",
+        ".local/share/pipx",
+        ".local/share/uv",
+    ),
+    *(".local/share/pnpm", ".local/share/mise", ".local/share/rtx", ".local/share/fnm", ".local/share/nvm"),
+    *(
+        ".local/share/virtualenvs",
+        ".local/share/pypoetry",
+        ".local/share/hatch",
+        ".local/share/rustup",
+        ".local/share/gem",
+    ),
+    *(
+        ".local/share/cargo",
+        ".local/share/go",
+        ".local/share/coursier",
+        ".local/share/aquaproj-aqua",
+        ".local/share/man",
+    ),
+    *(".local/share/bash-completion", ".local/share/zsh", ".local/share/fonts", ".local/share/applications"),
+    *(".local/share/icons", ".local/share/mime", ".local/share/jupyter/kernels", ".local/share/nix"),
+    *(".docker/cli-plugins", ".terraform.d/plugins", ".terraform.d/plugin-cache"),
+    # Settings without secrets
+    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc", ".zshenv"),
+    *(".zprofile", ".zlogin", ".oh-my-zsh", ".inputrc", ".hushlogin", ".dircolors", ".vimrc", ".vim", ".tmux.conf"),
+    *(
+        ".screenrc",
+        ".editorconfig",
+        ".clang-format",
+        ".clang-tidy",
+        ".prettierrc",
+        ".eslintrc.json",
+        ".flake8",
+        ".pylintrc",
+    ),
+    *(".gemrc", ".irbrc", ".ripgreprc", ".ignore", ".fdignore", ".gitignore", ".gitignore_global", ".gitattributes"),
+    *(".gitmessage", ".config/git", ".config/mise", ".config/fish", ".config/nvim", ".config/ripgrep", ".config/bat"),
+    *(
+        ".config/starship.toml",
+        ".config/ruff",
+        ".config/black",
+        ".config/flake8",
+        ".config/pycodestyle",
+        ".config/mypy",
+    ),
+    *(
+        ".config/yamllint",
+        ".config/pudb",
+        ".config/matplotlib",
+        ".config/fontconfig",
+        ".config/nixpkgs",
+        ".config/dprint",
+    ),
+    *(
+        ".config/user-dirs.dirs",
+        ".config/htop",
+        ".config/go",
+        ".config/pypoetry/config.toml",
+        ".config/cargo-generate.toml",
+    ),
+    *(
+        ".matplotlib",
+        ".fonts",
+        ".fontconfig",
+        ".terminfo",
+        ".tool-versions",
+        ".python-version",
+        ".node-version",
+        ".nvmrc",
+    ),
+    *(".ruby-version", ".java-version", ".default-python-packages", ".default-npm-packages", ".default-gems"),
+    # Caches
+    *(".cache", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".eslintcache", ".parcel-cache", ".sonar/cache"),
+    # A repository in the home folder, and what agents share
+    *(".git", ".github", ".gitlab-ci.yml", ".gitmodules", ".pre-commit-config.yaml", ".husky", ".devcontainer"),
+    *(".agentcli", ".agents", ".mcp.json", ".claude/skills", ".claude/commands", ".claude/agents", ".claude/CLAUDE.md"),
 )
-"""Files and folders that commands cannot open."""
+"""Entries that commands may read, without `CLOSED`."""
+
+CLOSED: tuple[str, ...] = (
+    *(".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".local/share/gem/credentials"),
+    *(".local/share/cargo/credentials", ".local/share/cargo/credentials.toml", ".local/share/uv/credentials"),
+    *(".m2/settings-security.xml", ".hex/hex.config", ".pub-cache/credentials.json", ".ivy2/.credentials"),
+    *(".sbt/.credentials", ".conan2/credentials.json", ".config/git/credentials", ".config/fish/fish_variables"),
+    *(".ipython/profile_default/history.sqlite", ".ipython/profile_default/security", ".vim/.netrwhist"),
+    *(".cache/huggingface/token", ".cache/huggingface/stored_tokens", "Library/Keychains", "Library/Cookies"),
+    *("Library/Application Support/Google/Chrome", "Library/Application Support/Firefox"),
+)
+"""Secrets inside readable folders."""
 
 EMPTY: tuple[str, ...] = (
     *(".m2/settings.xml", ".nuget/NuGet/NuGet.Config", ".config/NuGet/NuGet.Config"),
@@ -85,6 +166,19 @@ secrets if `filtered_files` knows the format."""
 FILTERED_ONLY: tuple[str, ...] = (".gitconfig", ".config/git/config", ".cargo/config.toml", ".cargo/config")
 """Mostly settings, which every command may see; secrets in them are removed where the sandbox supports it."""
 
+_NAMED = frozenset((*EMPTY, *FILTERED_ONLY))
+_READABLE = frozenset(READABLE)
+_PARENTS = (
+    frozenset(
+        "/".join(parts[:length])
+        for name in (*READABLE, *_NAMED)
+        for parts in (name.split("/"),)
+        for length in range(1, len(parts))
+    )
+    - _READABLE
+)
+"""Folders of which only some entries are readable."""
+
 SYSTEM: tuple[str, ...] = ("/etc/shadow", "/etc/shadow-", "/etc/ssh")
 """Readable only by root, the usual user in many containers."""
 
@@ -95,6 +189,31 @@ VARIABLES: tuple[str, ...] = (
 """Variables that give access to helpers outside the sandbox, which could act for a command."""
 
 
-def holds_credentials(path: str) -> bool:
-    """Whether a path in any home folder is a known place of credentials, which no hint suggests to open."""
-    return any(f"/{name}/" in f"{path}/" for name in (*UNREADABLE, *EMPTY))
+def closed_at_home(home: str) -> Iterator[str]:
+    """Existing paths in a home folder that commands cannot open. Links are not resolved."""
+    yield from (path for name in CLOSED if os.access(path := f"{home}/{name}", os.F_OK))
+    pending = [""]
+    while pending:
+        prefix = pending.pop()
+        try:
+            names = os.listdir(f"{home}/{prefix}")  # noqa: PTH208 - before every command
+        except OSError:
+            continue
+        for name in names:
+            inner = f"{prefix}{name}"
+            if inner in _PARENTS:
+                pending.append(f"{inner}/")
+            elif inner[0] == "." and inner not in _READABLE and inner not in _NAMED:
+                yield f"{home}/{inner}"
+
+
+def holds_credentials(path: str, home: str) -> bool:
+    """Whether a path, which need not exist, is closed to commands, or shown to them without secrets."""
+    inner = path.removeprefix(f"{home}/")
+    if inner == path:
+        return False
+    parts = inner.split("/")
+    above = {"/".join(parts[:length]) for length in range(1, len(parts) + 1)}
+    if not above.isdisjoint((*CLOSED, *EMPTY)):
+        return True
+    return inner[0] == "." and inner not in _PARENTS and above.isdisjoint((*_READABLE, *FILTERED_ONLY))

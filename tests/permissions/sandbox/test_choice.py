@@ -216,11 +216,13 @@ def test_the_profile_of_a_read_only_command_opens_neither_the_project_nor_the_ne
         assert ("(deny network*)" not in text) is is_open
 
 
-def test_the_profile_hides_secrets_last() -> None:
-    text = profile(macos(denied_files=lambda: (Path("/Users/me/app/.env"),)), Path("/t"))
+def test_the_profile_hides_secrets_last(tmp_path: Path) -> None:
+    (tmp_path / ".ssh").mkdir()
+    text = profile(macos(denied_files=lambda: (tmp_path / "app/.env",), home=tmp_path), Path("/t"))
     hidden = next(line for line in text.splitlines() if line.startswith("(deny file-read*"))
-    for path in (".ssh", "Library/Keychains", ".config/agentcli", "app/.env", ".netrc"):
-        assert f'(subpath "/Users/me/{path}")' in hidden
+    for path in (".ssh", "Library/Keychains", "app/.env", ".netrc"):
+        assert f'(subpath "{tmp_path}/{path}")' in hidden
+    assert '(subpath "/Users/me/.config/agentcli")' in hidden
     assert text.index(hidden) > text.index('/.mcp.json"')
 
 

@@ -89,7 +89,8 @@ async def test_a_command_in_a_spare_needs_no_thread_and_no_program(
         output = await session.run("true")
     assert not output.is_error
     assert (found["threads"], found["work in threads"], found["programs"]) == (0, 0, 0)
-    assert found["listed folders"] == 0
+    # The home folder and those of its folders of which only some entries are readable.
+    assert found["listed folders"] <= 4
     assert found["looks"] <= 150
 
 

@@ -1,10 +1,10 @@
-"""Known locations of secrets cannot be read from inside the sandbox."""
+"""Secrets in the home folder cannot be read from inside the sandbox, known to agentcli or not; toolchains can."""
 
 from __future__ import annotations
 
 import pytest
 
-from agentcli.permissions.sandbox.secrets import EMPTY, UNREADABLE
+from agentcli.permissions.sandbox.secrets import CLOSED, EMPTY, FILTERED_ONLY, READABLE
 from tests.permissions.sandbox.box import SECRET, Box
 
 pytestmark = pytest.mark.anyio
@@ -55,6 +55,37 @@ async def test_no_known_secret_can_be_read(box: Box) -> None:
     assert await box.text(f"cat {box.home}/.cache/huggingface/model") == "readable"
 
 
+UNKNOWN = (
+    *(".jupyter/jupyter_server_config.json", ".config/code-server/config.yaml", ".vnc/passwd", ".config/borg/keys/x"),
+    *(
+        ".local/share/DBeaverData/workspace6/x",
+        ".android/adbkey",
+        ".cursor/auth.json",
+        ".bash_history",
+        ".xonsh_history",
+    ),
+    *(".local/share/jupyter/runtime/x.json", ".local/state/x/token", ".from-next-year/token", ".token", ".claude/x"),
+)
+TOOLS = (
+    ".cargo/bin/x",
+    ".pyenv/versions/x",
+    ".local/bin/x",
+    ".local/share/uv/python/x",
+    ".bashrc",
+    ".config/git/ignore",
+)
+
+
+async def test_what_is_not_known_to_be_harmless_is_closed_and_toolchains_are_open(box: Box) -> None:
+    for name, text in (*((name, SECRET) for name in UNKNOWN), *((name, "tool") for name in (*TOOLS, "notes/a.txt"))):
+        (box.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (box.home / name).write_text(text)
+    (box.home / ".to-notes").symlink_to(box.home / ".cargo")
+    assert SECRET not in await box.text(f"grep -rs . {box.home} 2>&1; cat {box.home}/.token 2>&1; true")
+    shown = await box.text("; ".join(f"cat {box.home}/{name}; echo" for name in (*TOOLS, "notes/a.txt")))
+    assert shown.split() == ["tool"] * (len(TOOLS) + 1)
+
+
 def test_no_place_is_named_twice() -> None:
-    names = (*UNREADABLE, *EMPTY)
+    names = (*READABLE, *CLOSED, *EMPTY, *FILTERED_ONLY)
     assert len(set(names)) == len(names)

@@ -143,11 +143,14 @@ class Mounts:
         for path in masks.refused:
             if not _is_visible(path, visible):
                 continue
-            if any(is_below(str(opened), (str(path),)) for opened in reopened) and path.is_dir():
-                # Traversable but not listable, so that reopened paths inside can be reached.
-                made += ["--perms", "0111", "--tmpfs", str(path)]
-            else:
-                made += ["--ro-bind", str(self._files.no_folder) if path.is_dir() else _REFUSING_FILE, str(path)]
+            if not path.is_dir():
+                made += ["--ro-bind", _REFUSING_FILE, str(path)]
+                continue
+            # Traversable but not listable, so that reopened paths inside can be reached. A bind mount would take ten
+            # times as long, and a home folder may have a hundred of these.
+            leads_on = any(is_below(str(opened), (str(path),)) for opened in reopened)
+            made += ["--perms", "0111" if leads_on else "0000", "--tmpfs", str(path)]
+            made += [] if leads_on else ["--remount-ro", str(path)]
         refused = [*map(str, masks.refused)]
         for path in () if self._command.network else _listening_sockets():
             # A program outside acts for whoever connects, also through a read-only mount.
