@@ -77,5 +77,5 @@ def definition_places(env: Environment) -> DefinitionPlaces:
         home=env.home if uses_user else None,
         trusted=uses_project and (options.trust or state.usable),
         trusted_digests=None if options.trust else state.digests(),
-        masked=() if home is None else (*closed_at_home(home), *(f"{home}/{name}" for name in EMPTY)),
+        masked=() if home is None else (*closed_at_home(home, env.working_dirs), *(f"{home}/{name}" for name in EMPTY)),
     )

@@ -227,7 +227,7 @@ class RightsBuilder:
             return ()
         home = real_path(self._env.home)
         opened = {str(path) for path in self._sandbox_paths("allowRead")}
-        found = (*closed_at_home(home), *(f"{home}/{name}" for name in EMPTY))
+        found = (*closed_at_home(home, self._env.working_dirs), *(f"{home}/{name}" for name in EMPTY))
         return tuple(path for path in found if path not in opened)
 
     def _sandbox_paths(self, name: str) -> tuple[Path, ...]:

@@ -7,7 +7,8 @@ user's own folders and stay open. Paths are relative to the home folder unless t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 READABLE: tuple[str, ...] = (
     # Languages and their packages
@@ -137,6 +138,8 @@ READABLE: tuple[str, ...] = (
     *(".cache", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".eslintcache", ".parcel-cache", ".sonar/cache"),
     # A repository in the home folder, and what agents share
     *(".git", ".github", ".gitlab-ci.yml", ".gitmodules", ".pre-commit-config.yaml", ".husky", ".devcontainer"),
+    # Folders of agentcli, which further rules close in part
+    *(".config/agentcli", ".local/state/agentcli", ".local/share/agentcli"),
     *(".agentcli", ".agents", ".mcp.json", ".claude/skills", ".claude/commands", ".claude/agents", ".claude/CLAUDE.md"),
 )
 """Entries that commands may read, without `CLOSED`."""
@@ -189,8 +192,10 @@ VARIABLES: tuple[str, ...] = (
 """Variables that give access to helpers outside the sandbox, which could act for a command."""
 
 
-def closed_at_home(home: str) -> Iterator[str]:
-    """Existing paths in a home folder that commands cannot open. Links are not resolved."""
+def closed_at_home(home: str, working_dirs: Iterable[Path] = ()) -> Iterator[str]:
+    """Existing paths in a home folder that commands cannot open, without those that contain a working directory, where
+    the user chose to work. Links are not resolved."""
+    worked_in = tuple(f"{folder}/" for folder in working_dirs)
     yield from (path for name in CLOSED if os.access(path := f"{home}/{name}", os.F_OK))
     pending = [""]
     while pending:
@@ -204,7 +209,9 @@ def closed_at_home(home: str) -> Iterator[str]:
             if inner in _PARENTS:
                 pending.append(f"{inner}/")
             elif inner[0] == "." and inner not in _READABLE and inner not in _NAMED:
-                yield f"{home}/{inner}"
+                path = f"{home}/{inner}"
+                if not any(folder.startswith(f"{path}/") for folder in worked_in):
+                    yield path
 
 
 def holds_credentials(path: str, home: str) -> bool:

@@ -15,6 +15,7 @@ from agentcli.permissions.paths import is_protected
 from agentcli.permissions.sandbox.explain import Refusals, explain, explain_missing, worth_explaining
 from agentcli.permissions.sandbox.plan import SandboxRules, find_masks
 from agentcli.permissions.sandbox.planted.protected import FILES, FOLDERS, protection, uses_git
+from agentcli.permissions.sandbox.secrets import closed_at_home
 from tests.support.tables import each_row
 
 # --------------------------------------------------------------------------------------------------------- secrets
@@ -36,7 +37,7 @@ def rules_at(home: Path) -> SandboxRules:
 def test_only_existing_files_are_covered(home: Path) -> None:
     masks = find_masks(rules_at(home))
     refused = {str(path.relative_to(home)) for path in masks.refused if path.is_relative_to(home)}
-    assert refused == {".ssh", ".aws", ".config/gh", ".local/state"}
+    assert refused == {".ssh", ".aws", ".config/gh", ".local/state/agentcli"}
     assert masks.emptied == (home / ".netrc",)
 
 
@@ -70,6 +71,13 @@ def test_a_link_to_a_toolchain_or_to_the_system_closes_neither(home: Path) -> No
         (home / name).symlink_to(target)
     refused = {str(path) for path in find_masks(rules_at(home)).refused}
     assert refused.isdisjoint({str(home / ".pyenv"), "/usr", "/", str(home)})
+
+
+def test_a_project_in_a_closed_folder_is_open(home: Path) -> None:
+    project = home / ".dotfiles" / "project"
+    project.mkdir(parents=True)
+    assert str(home / ".dotfiles") in closed_at_home(str(home))
+    assert str(home / ".dotfiles") not in closed_at_home(str(home), [project])
 
 
 def test_a_secret_that_is_new_is_covered(home: Path) -> None:
