@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from agentcli.config.files import MOST_PROBLEMS, SettingsDocument, SettingsProblem, parse_document, read_document, short
 from agentcli.config.paths import Paths, project_folder
@@ -31,6 +31,8 @@ _MOST_TEXTS = 1_000
 _MOST_TEXT = 65_536
 """Maximum entries (`_MOST_TEXTS`) and total characters of one list setting."""
 SOURCES = ("user", "project", "local")
+SettingScope = Literal["user", "local"]
+"""Settings files that the program writes to."""
 
 
 class Layer(StrEnum):

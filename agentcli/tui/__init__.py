@@ -12,8 +12,7 @@ From the keys to the engine and back:
 Packages:
   blocks/     items -> lines, one file per kind               transcript/  one line-API widget for all of them
   prompt/     the prompt box: editor, completion menu         status/      status line, its data, activity line
-  sheets/     toolkit of dialogs, pickers and pages           dialogs/     questions to the user
-  pickers/    lists to choose from                            pages/       pages to read and search
+  screens/    dialogs, lists and pages, and their toolkit
   startup/    preferences, opening sessions, the tour         theme/       theme files, shades, the palette
   terminal/   keys in, bytes out, the instant prompt
 """

@@ -33,7 +33,7 @@ from agentcli.tui.direct_keys import DirectKeys
 from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Add, WelcomeItem
 from agentcli.tui.prompt.box import PromptBox, PromptParts
-from agentcli.tui.sheets.sheet import QuitWanted, Sheet
+from agentcli.tui.screens.sheet import QuitWanted, Sheet
 from agentcli.tui.startup.model_connection import ModelConnection
 from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.startup.session_opener import SessionOpener

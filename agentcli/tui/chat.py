@@ -33,8 +33,8 @@ from agentcli.tui.model import Activity, Facts, Operation
 from agentcli.tui.modes import MODE_WORDS
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
+from agentcli.tui.screens.dialog import Dialog
 from agentcli.tui.session import TuiSession
-from agentcli.tui.sheets.dialog import Dialog
 from agentcli.tui.status.activity import ActivityLine
 from agentcli.tui.status.branch import branch_of
 from agentcli.tui.status.line import StatusLine
@@ -182,8 +182,8 @@ class ChatScreen(Screen[None]):
         self._host.work_ended(result, time.monotonic() - self._sent_at)
 
     def ask(self, event: Question, waiting: int) -> None:
-        from agentcli.tui.dialogs.by_kind import dialog_for
-        from agentcli.tui.sheets.editable import EditableDialog
+        from agentcli.tui.screens.dialog_for import dialog_for
+        from agentcli.tui.screens.editable import EditableDialog
 
         engine = self.session.engine
         dialog = dialog_for(event, waiting, engine.root if engine is not None else None)
@@ -212,7 +212,7 @@ class ChatScreen(Screen[None]):
         self.apply(self.session.presenter.note(event.problem, "warning"))
 
     def show_waiting(self, count: int) -> None:
-        from agentcli.tui.dialogs.permission import PermissionDialog
+        from agentcli.tui.screens.permission import PermissionDialog
 
         if self._dialog is not None and isinstance(self._dialog[1], PermissionDialog):
             self._dialog[1].show_waiting(count)

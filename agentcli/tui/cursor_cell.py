@@ -13,7 +13,7 @@ from textual.geometry import Offset
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
-from agentcli.tui.sheets.sheet import Sheet
+from agentcli.tui.screens.sheet import Sheet
 
 
 def cursor_cell(screen: Screen[Any]) -> Offset | None:

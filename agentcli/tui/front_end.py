@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agentcli.assemble import Options
     from agentcli.commands.hooks import HookRow
     from agentcli.config.settings import SettingRow as Setting
+    from agentcli.config.settings import SettingScope
     from agentcli.config.trust import TrustState
     from agentcli.mcp.server import McpServer
     from agentcli.mcp.servers import McpServers
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from agentcli.session.find import SessionInfo
     from agentcli.tui.app import AgentApp
     from agentcli.tui.chat import ChatScreen
-    from agentcli.tui.startup.preferences import SettingScope
     from agentcli.workspace.base import DiffScope
 
 
@@ -65,8 +65,8 @@ class AppFrontEnd(FrontEnd):
         return await self._pages[kind](*data)
 
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
-        from agentcli.tui.sheets.picker import Picker
-        from agentcli.tui.sheets.rows import Row
+        from agentcli.tui.screens.picker import Picker
+        from agentcli.tui.screens.rows import Row
 
         rows = [Row(choice.value, choice.label, choice.detail) for choice in choices]
         picked: str | None = await self._app.ask_on_screen(Picker(title, rows))
@@ -107,7 +107,7 @@ class AppFrontEnd(FrontEnd):
         return await self._app.model_connection.forget_key(await self.options())
 
     async def review_trust(self, state: TrustState) -> bool:
-        from agentcli.tui.dialogs.trust import TrustReview
+        from agentcli.tui.screens.trust import TrustReview
 
         dialog = TrustReview(state)
         dialog.typed = lambda: self._chat.prompt.last_typed
@@ -129,7 +129,7 @@ class AppFrontEnd(FrontEnd):
         self._app.leave()
 
     async def _model(self, engine: Engine) -> Any:
-        from agentcli.tui.pickers.model import ModelPicker
+        from agentcli.tui.screens.model import ModelPicker
 
         def price(model: str) -> ChangePrice:
             return engine.context.price_of_change(replace(engine.profile, model=model))
@@ -138,7 +138,7 @@ class AppFrontEnd(FrontEnd):
         return await self._app.ask_on_screen(picker)
 
     async def _effort(self, engine: Engine) -> Any:
-        from agentcli.tui.pickers.model import EffortPicker
+        from agentcli.tui.screens.model import EffortPicker
 
         def price(level: str) -> ChangePrice:
             effort = cast("Effort | None", None if level == "auto" else level)
@@ -149,20 +149,20 @@ class AppFrontEnd(FrontEnd):
         return await self._app.ask_on_screen(picker)
 
     async def _mode(self, engine: Engine) -> Any:
-        from agentcli.tui.pickers.mode import ModePicker
+        from agentcli.tui.screens.mode import ModePicker
 
         return await self._app.ask_on_screen(ModePicker(engine.permissions.mode))
 
     async def _permissions(self, engine: Engine, entries: Sequence[RuleEntry]) -> Any:
         """Return the arguments for `/permissions` that make the change chosen by the user."""
-        from agentcli.tui.pages.permissions import PermissionsPage
+        from agentcli.tui.screens.permission_rules import PermissionsPage
 
         page = PermissionsPage(entries, engine.permissions.mode.label)
         return await self._app.ask_on_screen(page)
 
     async def _context(self, engine: Engine) -> None:
         from agentcli.commands.context import server_lines
-        from agentcli.tui.pages.context import ContextPage
+        from agentcli.tui.screens.context import ContextPage
 
         outlook = engine.context.outlook()
         items = await asyncio.to_thread(engine.context.items)
@@ -174,7 +174,7 @@ class AppFrontEnd(FrontEnd):
 
     async def _cost(self, engine: Engine) -> None:
         from agentcli.commands.cost import before, details, lost, saved
-        from agentcli.tui.pages.cost import CostNotes, CostPage
+        from agentcli.tui.screens.cost import CostNotes, CostPage
 
         outlook = engine.context.outlook()
         about = CostNotes(
@@ -185,13 +185,13 @@ class AppFrontEnd(FrontEnd):
 
     async def _diff(self, engine: Engine, scope: DiffScope) -> None:
         from agentcli.commands.diff import load_changes
-        from agentcli.tui.pages.diff import DiffPage
+        from agentcli.tui.screens.diff import DiffPage
 
         page = DiffPage(lambda wanted: load_changes(engine, wanted), self.copy, scope)
         await self._app.ask_on_screen(page)
 
     async def _tasks(self, engine: Engine) -> str | None:
-        from agentcli.tui.pages.tasks import TasksPage
+        from agentcli.tui.screens.tasks import TasksPage
 
         def output(task_id: str) -> list[str]:
             return plain_text(engine.background.output(task_id)).splitlines()[-200:]
@@ -211,12 +211,12 @@ class AppFrontEnd(FrontEnd):
         return picked[1] if picked is not None else None
 
     async def _hooks(self, rows: Sequence[HookRow]) -> None:
-        from agentcli.tui.pages.hooks import HooksPage
+        from agentcli.tui.screens.hooks import HooksPage
 
         await self._app.ask_on_screen(HooksPage(rows))
 
     async def _mcp(self, servers: McpServers, server: McpServer | None = None) -> None:
-        from agentcli.tui.pages.mcp import McpPage, ServerPage
+        from agentcli.tui.screens.mcp import McpPage, ServerPage
 
         page = McpPage(servers) if server is None else ServerPage(server, servers)
         await self._app.ask_on_screen(page)
@@ -225,7 +225,7 @@ class AppFrontEnd(FrontEnd):
         from agentcli.commands.help import READ_ON, manual_lines
         from agentcli.commands.registry import rows
         from agentcli.tui.keys import help_rows
-        from agentcli.tui.pages.help import HelpPage
+        from agentcli.tui.screens.help import HelpPage
 
         keymap = self._app.preferences.keymap or {}
         known = rows(self._chat.session.engine)
@@ -240,7 +240,7 @@ class AppFrontEnd(FrontEnd):
         return await self._app.ask_on_screen(page)
 
     async def _theme(self) -> Any:
-        from agentcli.tui.pickers.theme import ThemePicker
+        from agentcli.tui.screens.theme import ThemePicker
 
         problems: list[str] = []
         themes = await asyncio.to_thread(self._app.themes.active.all, problems.append)
@@ -253,13 +253,13 @@ class AppFrontEnd(FrontEnd):
         return await self._app.ask_on_screen(picker)
 
     async def _settings(self, rows: list[Setting]) -> Any:
-        from agentcli.tui.pages.settings import SettingsPage
+        from agentcli.tui.screens.settings import SettingsPage
 
         return await self._app.ask_on_screen(SettingsPage(rows, self._app.preferences.settings_files))
 
     async def _resume(self, load: Callable[[], list[SessionInfo]]) -> SessionInfo | None:
-        from agentcli.tui.pickers.session import SessionPicker
         from agentcli.tui.resume import last_lines_of
+        from agentcli.tui.screens.session import SessionPicker
 
         picked: SessionInfo | None = await self._app.ask_on_screen(SessionPicker(load, last_lines_of))
         if picked is None and self._app.opener.picks_session:

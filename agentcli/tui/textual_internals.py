@@ -54,7 +54,7 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
         "_wrap_offsets _line_index_to_offsets _width": "only the edited lines are wrapped again, if they need it",
         "_offset_to_line_info": "long words with wide emoji have more rows than Textual makes of them",
     },
-    "sheets.sheet": {
+    "screens.sheet": {
         "_screen_resized": "a screen is not laid out again for the size that it has",
     },
     "terminal.driver": {

@@ -16,7 +16,7 @@ from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.commands.registry import COMMANDS, completions, find
 from agentcli.core.events import NoticeRaised
 from agentcli.core.permission import PermissionMode
-from agentcli.tui.pages.settings import SettingChange
+from agentcli.tui.screens.settings import SettingChange
 from tests.support.fakes import collect
 from tests.support.scripts import provider_on, transport_for
 

@@ -9,7 +9,7 @@ from agentcli.cli.trust import shown
 from agentcli.config.trust import TrustedContent, TrustState
 from agentcli.config.trust_effects import TrustEffects, effects_of
 from agentcli.plain.questions.by_kind import ask_about_trust
-from agentcli.tui.dialogs.trust import TrustDialog
+from agentcli.tui.screens.trust import TrustDialog
 from tests.plain.asked import Paper
 
 SERVERS = r"""{"mcpServers": {

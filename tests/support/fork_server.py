@@ -484,7 +484,7 @@ def _share_key_bindings() -> None:
 
 def _shorten_pause() -> None:
     """Before other modules import it."""
-    from agentcli.tui.sheets import typing_guard
+    from agentcli.tui.screens import typing_guard
 
     typing_guard.PAUSE = TYPING_PAUSE
 

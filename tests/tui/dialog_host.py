@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
-from agentcli.tui.sheets.dialog import Dialog
+from agentcli.tui.screens.dialog import Dialog
 from tests.support.shared_app import HostScreen, SharedApp
 
 AnyDialog = TypeVar("AnyDialog", bound=Dialog[Any])

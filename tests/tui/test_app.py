@@ -21,9 +21,9 @@ from agentcli.core.permission import PermissionMode
 from agentcli.doctor.finding import Finding
 from agentcli.tui import resume
 from agentcli.tui.app import AgentApp
-from agentcli.tui.dialogs.hunks import HunkReview
-from agentcli.tui.dialogs.permission import PermissionDialog
 from agentcli.tui.model import Item, PromptItem
+from agentcli.tui.screens.hunks import HunkReview
+from agentcli.tui.screens.permission import PermissionDialog
 from agentcli.tui.start import Start
 from agentcli.tui.startup.preferences import load_preferences
 from tests.support.scripts import call, pause, provider_on, reply, say, think, transport_for

@@ -14,8 +14,8 @@ from textual.widgets import TextArea
 from agentcli.core.events import CompactionProposed
 from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
-from agentcli.tui.dialogs.compact_preview import CompactPreview
 from agentcli.tui.prompt import external
+from agentcli.tui.screens.compact_preview import CompactPreview
 from tests.support.compacting import LONG
 from tests.tui import test_app, test_session
 from tests.tui.dialog_host import Clock, Host, calm, look, play, press, replies, shown, timed

@@ -13,8 +13,8 @@ from agentcli.agent.profile import Bounds
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
-from agentcli.tui.dialogs.confirm import ConfirmDialog
-from agentcli.tui.pickers.model import ModelPicker
+from agentcli.tui.screens.confirm import ConfirmDialog
+from agentcli.tui.screens.model import ModelPicker
 from tests.support.fakes import MODEL, FakeTool
 from tests.support.scripts import call, pause, reply
 from tests.tui import test_app

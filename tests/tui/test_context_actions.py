@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from agentcli.agent.context.pins import PINNED, SYSTEM, DropEffect, RestoreEffect
 from agentcli.agent.context.report import ContextItem
 from agentcli.tui.app import AgentApp
-from agentcli.tui.pages.context import ContextPage
+from agentcli.tui.screens.context import ContextPage
 from tests.support.scripts import reply
 from tests.tui import test_app
 from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, after_each, look, play, press

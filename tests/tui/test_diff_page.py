@@ -11,7 +11,7 @@ from agentcli.commands.diff import Changes, _changes
 from agentcli.core.permission import PermissionMode
 from agentcli.tui.app import AgentApp
 from agentcli.tui.blocks.diff.layout import DiffLayout, DiffLook, FileView
-from agentcli.tui.pages.diff import DiffPage
+from agentcli.tui.screens.diff import DiffPage
 from agentcli.tui.theme.palette import Palette
 from agentcli.workspace.base import DiffScope, FileChange, FolderDiff, WorkspaceDiff
 from tests.support.scripts import call, reply

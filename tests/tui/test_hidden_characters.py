@@ -10,7 +10,7 @@ import pytest
 
 from agentcli.core.processes.shell import shown_command
 from agentcli.tui.blocks.glyphs import clean, glyphs
-from agentcli.tui.dialogs.subject import diff_lines, paragraph
+from agentcli.tui.screens.subject import diff_lines, paragraph
 from agentcli.tui.theme.palette import Palette
 
 IGNORABLE = (

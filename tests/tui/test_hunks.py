@@ -16,8 +16,8 @@ from textual.pilot import Pilot
 from agentcli.core.permission import Answer
 from agentcli.tools.files.diff import diff_display
 from agentcli.tools.files.edit_apply import Applied, Replacement, apply
-from agentcli.tui.dialogs.change_hunks import diff_of, has_several, lines_of, merge, narrowed, split, texts_of, verdict
-from agentcli.tui.dialogs.hunks import HunkReview
+from agentcli.tui.screens.change_hunks import diff_of, has_several, lines_of, merge, narrowed, split, texts_of, verdict
+from agentcli.tui.screens.hunks import HunkReview
 from tests.tui.dialog_host import Host, asked, look, play, press, replies, settled, shown
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "é", "", "  x"]), max_size=14)
@@ -464,7 +464,7 @@ def test_the_current_hunk_stays_visible_when_the_terminal_gets_smaller() -> None
 
 
 def test_a_very_long_change_can_be_reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentcli.tui.sheets.dialog.LONG", 8_000)
+    monkeypatch.setattr("agentcli.tui.screens.dialog.LONG", 8_000)
     old = "".join(f"line {number} {'x' * 40}\n" for number in range(150))
     (tmp_path / "a").write_text(old)
     new = old.replace("x", "y").replace("line 140 y", "line 140 x")

@@ -18,16 +18,16 @@ from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.login.welcome import Welcome
 from agentcli.tui.app import AgentApp
 from agentcli.tui.chat import TWICE_SECONDS
-from agentcli.tui.dialogs.hunks import HunkReview
-from agentcli.tui.dialogs.trust import TrustDialog
-from agentcli.tui.dialogs.welcome import WelcomeDialog
-from agentcli.tui.pages.permissions import RuleEditor
-from agentcli.tui.pages.settings import SettingsPage, ValuePicker
-from agentcli.tui.sheets.dialog import Dialog
-from agentcli.tui.sheets.editable import EditableDialog
-from agentcli.tui.sheets.page import Page
-from agentcli.tui.sheets.picker import ListSheet, Picker
-from agentcli.tui.sheets.sheet import Sheet
+from agentcli.tui.screens.dialog import Dialog
+from agentcli.tui.screens.editable import EditableDialog
+from agentcli.tui.screens.hunks import HunkReview
+from agentcli.tui.screens.page import Page
+from agentcli.tui.screens.permission_rules import RuleEditor
+from agentcli.tui.screens.picker import ListSheet, Picker
+from agentcli.tui.screens.settings import SettingsPage, ValuePicker
+from agentcli.tui.screens.sheet import Sheet
+from agentcli.tui.screens.trust import TrustDialog
+from agentcli.tui.screens.welcome import WelcomeDialog
 from tests.tui.dialog_host import asked
 from tests.tui.test_app import EDIT, Desk, shown, until
 from tests.tui.test_compact_preview import PROPOSED

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from agentcli.mcp.offers import ToolOffer
 from agentcli.mcp.servers import McpServers
-from agentcli.tui.pages.mcp import LogPage, McpPage, ServerPage
+from agentcli.tui.screens.mcp import LogPage, McpPage, ServerPage
 from tests.support.mcp_offers import OFFERS, fake, servers_with
 from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, after_each, look, play, press, through_all_sizes
 

@@ -30,20 +30,20 @@ from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.app import AgentApp
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.keys import SCREEN_KEYS, app_bindings, help_rows, screen_bindings
-from agentcli.tui.pages.agent import AgentPage
-from agentcli.tui.pages.context import ContextPage, shared_out
-from agentcli.tui.pages.cost import CostNotes, CostPage
-from agentcli.tui.pages.help import HelpPage
-from agentcli.tui.pages.hooks import HooksPage
-from agentcli.tui.pages.settings import SettingChange, SettingScope, SettingsPage
-from agentcli.tui.pages.tasks import TasksPage
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.prompt.keys import PROMPT_KEYS, key_table
-from agentcli.tui.sheets.page import TextPage
-from agentcli.tui.sheets.runs import safe
-from agentcli.tui.sheets.scroller import rows_of
-from agentcli.tui.sheets.sheet import Sheet
+from agentcli.tui.screens.agent import AgentPage
+from agentcli.tui.screens.context import ContextPage, shared_out
+from agentcli.tui.screens.cost import CostNotes, CostPage
+from agentcli.tui.screens.help import HelpPage
+from agentcli.tui.screens.hooks import HooksPage
+from agentcli.tui.screens.page import TextPage
+from agentcli.tui.screens.scroller import rows_of
+from agentcli.tui.screens.settings import SettingChange, SettingScope, SettingsPage
+from agentcli.tui.screens.sheet import Sheet
+from agentcli.tui.screens.tasks import TasksPage
+from agentcli.tui.screens.text import safe
 from agentcli.tui.theme.palette import Palette
 from tests.support.agent_events import agent_end, agent_work
 from tests.tui.sheet_host import PAUSE, UNANSWERED, Host, after_each, answer, look, play, press, through_all_sizes

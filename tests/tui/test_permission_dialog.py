@@ -15,10 +15,10 @@ from textual.selection import Selection
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer, PartFinding, PermissionMode
-from agentcli.tui.dialogs.hunks import HunkReview
-from agentcli.tui.dialogs.permission import PermissionDialog
-from agentcli.tui.sheets.runs import Runs, more_row
-from agentcli.tui.sheets.scroller import LineScroller
+from agentcli.tui.screens.hunks import HunkReview
+from agentcli.tui.screens.permission import PermissionDialog
+from agentcli.tui.screens.scroller import LineScroller
+from agentcli.tui.screens.text import Runs, more_row
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import OPEN, Clock, Host, asked, calm, look, play, press, replies, settled, shown, timed
 
@@ -409,7 +409,7 @@ def test_a_truncated_diff_is_followed_by_the_complete_new_text() -> None:
 
 
 def test_a_very_long_text_is_laid_out_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("sheets.dialog", "dialogs.permission"):
+    for module in ("screens.dialog", "screens.permission"):
         monkeypatch.setattr(f"agentcli.tui.{module}.LONG", 4_000)
     event = asked("mcp__x__y", {"text": "\n".join(f"row {number}" for number in range(600))})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentcli.agent.live_permissions import RuleEntry
-from agentcli.tui.pages.permissions import PermissionsPage
+from agentcli.tui.screens.permission_rules import PermissionsPage
 from tests.tui.sheet_host import PAUSE, UNANSWERED, after_each, answer, look, play, through_all_sizes
 
 USER = "/home/me/.config/agentcli/settings.json"

@@ -11,11 +11,11 @@ from rich.style import Style
 from textual import events
 from textual.pilot import Pilot
 
-from agentcli.tui.sheets.line_edit import LineEdit
-from agentcli.tui.sheets.picker import Picker
-from agentcli.tui.sheets.row_list import RowList
-from agentcli.tui.sheets.rows import Row, RowSearch, entries_of, find
-from agentcli.tui.sheets.runs import (
+from agentcli.tui.screens.line_edit import LineEdit
+from agentcli.tui.screens.picker import Picker
+from agentcli.tui.screens.row_list import RowList
+from agentcli.tui.screens.rows import Row, RowSearch, entries_of, find
+from agentcli.tui.screens.text import (
     cut,
     cut_runs,
     keys_row,

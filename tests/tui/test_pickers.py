@@ -17,12 +17,12 @@ from agentcli.agent.context.report import ChangePrice
 from agentcli.core.permission import PermissionMode
 from agentcli.providers.models.catalog import Catalog
 from agentcli.session.find import SessionInfo
-from agentcli.tui.pickers.mode import ModePicker
-from agentcli.tui.pickers.model import EffortPicker, ModelPicker, said_of_change
-from agentcli.tui.pickers.session import SessionPicker, session_rows
-from agentcli.tui.pickers.theme import ThemePicker
-from agentcli.tui.sheets.picker import Picker
-from agentcli.tui.sheets.rows import Row
+from agentcli.tui.screens.mode import ModePicker
+from agentcli.tui.screens.model import EffortPicker, ModelPicker, said_of_change
+from agentcli.tui.screens.picker import Picker
+from agentcli.tui.screens.rows import Row
+from agentcli.tui.screens.session import SessionPicker, session_rows
+from agentcli.tui.screens.theme import ThemePicker
 from agentcli.tui.theme.palette import Palette
 from tests.tui.sheet_host import UNANSWERED, Host, after_each, answer, look, play, press, through_all_sizes
 

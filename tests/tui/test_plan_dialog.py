@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 from textual.widgets import TextArea
 
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.tui.dialogs.plan import PlanDialog
 from agentcli.tui.prompt import external
+from agentcli.tui.screens.plan import PlanDialog
 from tests.tui.dialog_host import Host, asked, calm, look, play, press, replies, shown
 
 PLAN = "# Steps\n\nFirst look, then leap.\n"

@@ -11,7 +11,7 @@ from agentcli.core.abort import AbortController
 from agentcli.core.permission import Answer
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.planning.askuserquestion import AskUserQuestion
-from agentcli.tui.dialogs.questions import QuestionsDialog
+from agentcli.tui.screens.questions import QuestionsDialog
 from tests.tui.dialog_host import OPEN, Host, asked, calm, look, play, press, replies, settled, shown
 
 DATABASE = {

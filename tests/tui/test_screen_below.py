@@ -16,9 +16,9 @@ from textual.pilot import Pilot
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from agentcli.tui.sheets.page import TextPage
-from agentcli.tui.sheets.scroller import Scroller
-from agentcli.tui.sheets.sheet import Sheet, StyledRows
+from agentcli.tui.screens.page import TextPage
+from agentcli.tui.screens.scroller import Scroller
+from agentcli.tui.screens.sheet import Sheet, StyledRows
 from tests.tui.sheet_host import Host, play
 
 

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from agentcli.agent.mcp.server_questions import CANCELLED
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
-from agentcli.tui.dialogs.server_form import ServerFormDialog
+from agentcli.tui.screens.server_form import ServerFormDialog
 from tests.tui.dialog_host import OPEN, Host, asked, calm, look, looks, play, press, replies, settled, shown
 
 NAME: Json = {"type": "string", "title": "Name", "description": "As in your passport"}

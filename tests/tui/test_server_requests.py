@@ -8,8 +8,8 @@ import pytest
 
 from agentcli.agent.mcp.server_questions import CANCELLED
 from agentcli.core.permission import Answer
-from agentcli.tui.dialogs.server_requests import SamplingDialog, ServerAddressDialog
-from agentcli.tui.sheets.dialog import RequestDialog
+from agentcli.tui.screens.dialog import RequestDialog
+from agentcli.tui.screens.server_requests import SamplingDialog, ServerAddressDialog
 from tests.tui.dialog_host import OPEN, asked, calm, look, replies
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from textual.pilot import Pilot
 
-from agentcli.tui.sheets.page import TextPage
+from agentcli.tui.screens.page import TextPage
 from tests.tui.sheet_host import Host, look, play
 
 

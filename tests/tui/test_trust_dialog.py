@@ -8,7 +8,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState, TrustStore
-from agentcli.tui.dialogs.trust import TrustDialog, TrustReview
+from agentcli.tui.screens.trust import TrustDialog, TrustReview
 from tests.tui.dialog_host import Host, calm, look, play, press, replies, shown
 
 HOOKS = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "./check.sh --all"}]}]}}

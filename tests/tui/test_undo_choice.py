@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
-from agentcli.tui.dialogs.confirm import UndoChoice
+from agentcli.tui.screens.confirm import UndoChoice
 from tests.tui.dialog_host import calm, look, replies
 
 CLASH = {"line": 2, "now": "mine\x1b[2J\n", "other": "two\nthree\n"}

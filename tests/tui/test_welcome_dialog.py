@@ -13,8 +13,8 @@ from agentcli.assemble.login import EndpointAddress
 from agentcli.interactive.login.welcome import CheckKey, KeepKey, TryServer, UseServer, Welcome, Work
 from agentcli.providers.check import KeyCheck
 from agentcli.providers.models.local import LocalServer
-from agentcli.tui.dialogs.welcome import WelcomeDialog
-from agentcli.tui.sheets.sheet import EntryLine
+from agentcli.tui.screens.sheet import EntryLine
+from agentcli.tui.screens.welcome import WelcomeDialog
 from tests.tui.dialog_host import OPEN, Host, calm, look, play, press, replies, settled, shown
 
 KEY = "sk-ant-dialog-0123456789"

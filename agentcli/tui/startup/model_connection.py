@@ -50,7 +50,7 @@ class ModelConnection(ModelAccess):
             self._is_open, self._sent = False, None
 
     async def _asked(self, connecting: WelcomeActions, key: str, *, is_automatic: bool) -> Welcome | None:
-        from agentcli.tui.dialogs.welcome import WelcomeDialog
+        from agentcli.tui.screens.welcome import WelcomeDialog
 
         app, chat = self._app, self._app.chat
         waiting = self._sent is not None

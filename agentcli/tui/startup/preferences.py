@@ -6,10 +6,10 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from agentcli.config.paths import Paths, project_folder
-from agentcli.config.settings import SettingsRequest, load_settings
+from agentcli.config.settings import SettingScope, SettingsRequest, load_settings
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.processes.own_programs import user_environment
@@ -19,7 +19,6 @@ from agentcli.tui.status.data import shown_path
 if TYPE_CHECKING:
     from agentcli.tui.status.command import StatusCommand
 
-SettingScope = Literal["user", "local"]
 _LIVE = {
     "theme": "theme",
     "statusLine": "status_line",

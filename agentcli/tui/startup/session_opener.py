@@ -98,7 +98,7 @@ class SessionOpener:
     async def _is_trust_settled(self, options: Options) -> bool:
         """Ask whether to trust the settings of the folder, if that is open. False: the user wants to quit."""
         from agentcli.config.trust import TrustStore
-        from agentcli.tui.dialogs.trust import TrustDialog
+        from agentcli.tui.screens.trust import TrustDialog
 
         if options.trust:
             return True

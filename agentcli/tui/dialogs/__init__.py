@@ -1,1 +1,0 @@
-"""Dialogs for questions. Each takes plain data, returns one value and has no side effects."""

@@ -1,1 +1,0 @@
-"""Lists to choose from: model, effort, mode, session, theme."""

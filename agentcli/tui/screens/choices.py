@@ -1,0 +1,102 @@
+"""One option of a dialog, and how it is painted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+from rich.style import Style
+
+from agentcli.core.frozen import frozen
+from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.screens.text import Runs, joined, runs_of, width_of
+from agentcli.tui.theme.palette import Palette
+
+
+@frozen
+class SheetChoice:
+    name: str
+    label: str
+    key: str = ""
+    """Letter that selects it, besides its number."""
+    short: str = ""
+    """Label for small screens; "": the same label."""
+    detail: str = ""
+    turn: str = ""
+    """Current value of the option that Tab changes, e.g. where a rule is saved."""
+    turn_more: str = ""
+    mark: str = ""
+    """Text before the label, e.g. `[x]`."""
+    locked: bool = False
+    """Cannot be chosen before the whole body has been on the screen."""
+    problem: str = ""
+    """Error in its value, shown after the label."""
+    numbered: bool = True
+    """Whether its number is shown."""
+    refused: str = ""
+    """Why it cannot be chosen; "" if it can."""
+
+
+def folded_row(
+    choices: Sequence[SheetChoice], current: int, width: int, palette: Palette, *, digits: bool, locked: bool
+) -> Runs:
+    """The choices in one row, each after the letter or with `digits` the number that selects it: the current one, yes
+    and no, and as many others as fit. Clickable like `choice_rows`; a click on the rest has `more` as meta data."""
+
+    def cell(number: int) -> Runs:
+        choice = choices[number]
+        style = palette.faint if choice.locked else palette.text
+        if number == current:
+            style = style if choice.locked else palette.accent + palette.strong
+        label = f"{number + 1 if digits or not choice.key else choice.key} {choice.short or choice.label}"
+        return [("❯ ", palette.accent)] * (number == current) + [(label, style + Style(meta={"choice": number}))]
+
+    def row(numbers: Iterable[int]) -> Runs:
+        shown = sorted(numbers)
+        cells = [cell(number) for number in shown]
+        if rest := len(choices) - len(shown):
+            arrows = "…" if locked else "↑↓"
+            cells.append([(f"{arrows} {rest} more", palette.muted + Style(meta={"more": True}))])
+        return [(" ", palette.muted), *joined(cells, (" · ", palette.faint))]
+
+    shown = {current}
+    by_rank = sorted(range(len(choices)), key=lambda number: (choices[number].key not in ("y", "n"), number))
+    for number in by_rank:
+        if width_of(row(shown | {number})) <= width:
+            shown.add(number)
+    return row(shown)
+
+
+def choice_rows(
+    choice: SheetChoice, number: int, width: int, palette: Palette, *, current: bool, compact: bool
+) -> list[Runs]:
+    """Rows of a choice, all clickable (the style's meta data has `choice` = `number`)."""
+    style = (
+        palette.faint
+        if choice.refused or choice.locked
+        else palette.accent + palette.strong
+        if current
+        else palette.text
+    )
+    label = (choice.short or choice.label) if compact else choice.label
+    if choice.refused:
+        label = f"{label}: {choice.refused}"
+    runs: list[Run] = [(label, style)]
+    if choice.problem:
+        runs += [("  ", style), (f"✗ {choice.problem}", palette.error)]
+    for text in (choice.turn_more, choice.turn):
+        if text:
+            # No-break spaces keep the option in one piece.
+            turn = f"‹ {text} ›".replace(" ", "\u00a0")
+            runs += [("  ", style), (turn, palette.accent if current else palette.muted)]
+    first: list[Run] = [
+        (" ❯ " if current else "   ", palette.accent),
+        (f"{number + 1} " if choice.numbered else "", palette.faint if choice.refused else palette.muted),
+        (f"{choice.mark} " if choice.mark else "", style),
+    ]
+    lines = wrap(runs, width, first)
+    if choice.detail and not compact:
+        indent = " " * (sum(cell_len(text) for text, _style in first) + (0 if choice.numbered else 2))
+        lines += wrap([(choice.detail, palette.muted)], width, [(indent, Style.null())])
+    meta = Style(meta={"choice": number})
+    return [runs_of(line.strip.extend_cell_length(width).apply_style(meta)) for line in lines]

@@ -1,0 +1,333 @@
+"""The `/context` page: the model's context window as a map, by kind and item by item.
+
+The map is a row of cells; each kind has a letter and a colour, so that it also works without colours. The last part of
+the window is reserved: there the conversation is compacted automatically. Items can be pinned, dropped (after showing
+the price) and restored; dropped items are at the end of the list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.style import Style
+
+from agentcli.agent.context.pins import DropEffect, RestoreEffect
+from agentcli.agent.context.report import ContextItem
+from agentcli.core.frozen import frozen
+from agentcli.core.text.format import percent, token_count
+from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
+from agentcli.tui.screens.page import TextPage
+from agentcli.tui.screens.picker import ListSheet
+from agentcli.tui.screens.rows import Row
+from agentcli.tui.screens.sheet import Keys
+from agentcli.tui.screens.text import Runs, cut_runs, padded, width_of, wrapped
+
+if TYPE_CHECKING:
+    from agentcli.agent.context.control import ContextControl
+
+
+@frozen
+class _Kind:
+    letter: str
+    name: str
+    hue: str
+    """Name of a code style of the palette; these are easy to distinguish."""
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "system": _Kind("S", "system prompt", "function"),
+    "tools": _Kind("T", "tools", "type"),
+    "memory": _Kind("M", "memory", "builtin"),
+    "summary": _Kind("Y", "summary", "heading"),
+    "attachments": _Kind("H", "attachments", "attribute"),
+    "skills": _Kind("L", "skills", "operator"),
+    "mcp": _Kind("X", "MCP servers", "decorator"),
+    "prompts": _Kind("P", "prompts", "string"),
+    "answers": _Kind("A", "answers", "keyword"),
+    "thinking": _Kind("K", "thinking", "comment"),
+    "calls": _Kind("C", "tool calls", "tag"),
+    "results": _Kind("R", "tool results", "number"),
+    "other": _Kind("?", "other", "name"),
+}
+PINNED_SIGN = "◆"
+_ALWAYS = ("system", "tools", "memory")
+"""Kinds that are part of every request."""
+_FREE, _RESERVE = "free", "reserve"
+_LEGEND_WIDTH = 33
+_LEAST_ROWS = 4
+_MOST_NOTES = 6
+_LONGEST_TEXT = 400_000
+
+
+class ContextPage(ListSheet[str, None]):
+    """`compact_at`: token count of auto-compaction; 0: never. Without a `control` the page is read-only. `notes`: lines
+    below the kinds, as far as there is room."""
+
+    letters = True
+    share = 0.9
+    empty = "The context is empty: nothing has been sent yet."
+
+    def __init__(
+        self,
+        items: Sequence[ContextItem],
+        window: int,
+        compact_at: int = 0,
+        *,
+        dropped: Sequence[ContextItem] = (),
+        control: ContextControl | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self._notes = list(notes)
+        self._items = list(items)
+        self._dropped = list(dropped)
+        self._window = max(1, window)
+        self._compact_at = compact_at if 0 < compact_at < window else 0
+        self._by_size = True
+        self._control = control
+        self._asked: tuple[str, DropEffect] | None = None
+        """Item whose drop awaits confirmation, and the effect of the drop."""
+        super().__init__("Context", self._rows())
+
+    def _rows(self) -> list[Row[str]]:
+        items = sorted(self._items, key=lambda item: -item.tokens) if self._by_size else self._items
+        rows = [Row(item.id, item.label, self._detail(item), _mark(item)) for item in items]
+        for item in self._dropped:
+            left_out = f"dropped, {token_count(item.tokens)} tokens"
+            rows.append(Row(item.id, item.label, "", _mark(item), "Dropped from the context", left_out))
+        return rows
+
+    def asides(self) -> Sequence[str]:
+        return [f"{count} items" for count in super().asides()]
+
+    def _detail(self, item: ContextItem) -> str:
+        if item.category in _ALWAYS:
+            age = "always"
+        else:
+            age = "this prompt" if item.age <= 0 else f"{counted(item.age, 'prompt')} ago"
+        cached = {True: "cached", False: "not cached", None: ""}[item.cached]
+        # Pinned items have a sign; a word would cost every row its last column on a screen of usual width.
+        share = percent(item.tokens, self._window, decimals=1)
+        return f"{token_count(item.tokens):>6}  {share:>5}  {age:>14}  {cached}".rstrip()
+
+    def press(self, key: str, character: str | None) -> bool:
+        if self._asked is not None and key == "escape":
+            self._asked = None
+            self.settle()
+            return True
+        return super().press(key, character)
+
+    def letter(self, key: str) -> bool:
+        if key == "s":
+            self._by_size = not self._by_size
+            self.set_rows(self._rows())
+            self.listing.move_to(0)
+        elif key in ("p", "d", "u") and self._control is not None and self.row is not None:
+            control, item = self._control, self.row.value
+            if key == "d":
+                self._ask(control, item)
+            elif key == "u":
+                self._reload(control.restore(item), "Restored")
+            else:
+                self._reload((control.unpin if item in control.pins else control.pin)(item) or "")
+        else:
+            return False
+        return True
+
+    def keys(self) -> Keys:
+        if self._asked is not None:
+            return [("Esc", "keep it"), ("Enter", "drop it")]
+        if self.searching:
+            return [("↑↓", "move"), ("Esc", "end search")]
+        order = ("s", "in order" if self._by_size else "by size")
+        return [("/", "search"), order, ("↑↓", "move"), *self._own_keys(), ("Esc", "close")]
+
+    def _own_keys(self) -> Keys:
+        item = self._item
+        if self._control is None or item is None:
+            return []
+        if item in self._dropped:
+            return [("Enter", "show"), ("u", "restore")]
+        if item.category in _ALWAYS:
+            return [("Enter", "show")]
+        return [("Enter", "show"), ("p", "unpin" if item.pinned else "pin"), ("d", "drop")]
+
+    @property
+    def _item(self) -> ContextItem | None:
+        row = self.row
+        return next((one for one in (*self._items, *self._dropped) if row is not None and one.id == row.value), None)
+
+    def enter(self) -> None:
+        if self._asked is not None and self._control is not None:
+            item, _price = self._asked
+            self._asked = None
+            self._reload(self._control.drop(item), "Dropped")
+        elif self._control is not None and (shown := self._item) is not None:
+            text = self._control.item_text(shown.id)
+            note = f"\n… {counted(len(text) - _LONGEST_TEXT, 'more character')}" if len(text) > _LONGEST_TEXT else ""
+            self.open(TextPage(shown.label, [text[:_LONGEST_TEXT] + note]))
+
+    def _ask(self, control: ContextControl, item: str) -> None:
+        price = control.price_of_drop(item)
+        if isinstance(price, str):
+            self.say(price)
+        else:
+            self._asked = (item, price)
+            self.settle()
+
+    def moved(self, row: Row[str] | None) -> None:
+        if self._asked is not None and (row is None or row.value != self._asked[0]):
+            self._asked = None
+
+    @property
+    def asks(self) -> bool:
+        return self._asked is not None
+
+    def about(self, row: Row[str] | None, width: int) -> list[Runs]:
+        if self._asked is None:
+            return []
+        price = self._asked[1]
+        also = f" {price.also}" if price.also else ""
+        return wrapped([(f"Drop it{also}? That {price.text}.", self.palette.warning)], width, 3)
+
+    def _reload(self, done: DropEffect | RestoreEffect | str, what: str = "") -> None:
+        """Reload the items, in a thread because counting takes long, and show what was done or why it was not."""
+        good = not isinstance(done, str)
+        said = done if isinstance(done, str) else f"{what}: {done.text}."
+
+        async def reload() -> None:
+            assert self._control is not None
+            items = await asyncio.to_thread(self._control.items)
+            dropped = await asyncio.to_thread(self._control.dropped_items)
+            if self.is_open:
+                self._items, self._dropped = items, dropped
+                self.set_rows(self._rows())
+                if said:
+                    self.say(said, good=good)
+
+        self.work(reload, "reload")
+
+    def head(self, width: int, room: int) -> list[Runs]:
+        sums = self._sums()
+        most = room - _LEAST_ROWS
+        rows = [cut_runs(self._summary(), width)]
+        across = min(width, 100)
+        high = 1 if room < 12 else 2
+        rows += self._map(sums, across, high)
+        if self.asks and room < 12:
+            return rows  # The space is for the question and its price.
+        legend = self._legend(sums, across, max(0, most - len(rows)))
+        rows += legend
+        fitting = self._notes[: max(0, min(_MOST_NOTES, most - len(rows) - 1))]
+        rows += [cut_runs([(plain_line(note), self.palette.muted)], width) for note in fitting]
+        return [*rows, *([[]] if len(rows) < most - 1 else [])]
+
+    def _sums(self) -> dict[str, int]:
+        sums = dict.fromkeys(_KINDS, 0)
+        for item in self._items:
+            sums[_kind(item)] += max(0, item.tokens)
+        used = sum(sums.values())
+        limit = self._compact_at or self._window
+        sums[_FREE] = max(0, limit - used)
+        sums[_RESERVE] = max(0, self._window - max(limit, used))
+        return {name: count for name, count in sums.items() if count}
+
+    def _summary(self) -> Runs:
+        palette = self.palette
+        used = sum(max(0, item.tokens) for item in self._items)
+        style = palette.warning if self._compact_at and used >= self._compact_at else palette.text
+        said: Runs = [
+            ("Next request: ", palette.muted),
+            (token_count(used), style + Style(bold=True)),
+            (f" of {token_count(self._window)} tokens, {percent(used, self._window)}", style),
+        ]
+        if used > self._window:
+            said.append((" · ! exceeds the context window", palette.error))
+        elif self._compact_at:
+            share = percent(self._compact_at, self._window)
+            said.append((f" · auto-compacts at {token_count(self._compact_at)}, {share}", palette.muted))
+        return said
+
+    def _map(self, sums: Mapping[str, int], across: int, high: int) -> list[Runs]:
+        counts = shared_out(list(sums.values()), across * high)
+        names = [name for name, count in zip(sums, counts, strict=True) for _cell in range(count)]
+        rows: list[Runs] = []
+        for start in range(0, across * high, across):
+            row: Runs = []
+            for place, name in enumerate(names[start : start + across]):
+                first = place == 0 or names[start + place - 1] != name
+                row.append(self._cell(name, first))
+            rows.append(row)
+        return rows
+
+    def _cell(self, name: str, first: bool) -> tuple[str, Style]:
+        """With colours, only the first cell of a kind shows its letter."""
+        palette = self.palette
+        if name == _FREE:
+            return "·", palette.faint
+        if name == _RESERVE:
+            return "░", palette.muted
+        kind = _KINDS[name]
+        if not palette.colours:
+            return kind.letter, palette.text
+        return (kind.letter if first else " "), self._hue(kind) + Style(reverse=True)
+
+    def _hue(self, kind: _Kind) -> Style:
+        style = self.palette.syntax.get(kind.hue, self.palette.text)
+        return Style(color=style.color) if style.color is not None else self.palette.text
+
+    def _legend(self, sums: Mapping[str, int], width: int, rows: int) -> list[Runs]:
+        """The legend in columns; only the largest kinds if space is short."""
+        columns = max(1, width // _LEGEND_WIDTH)
+        shown = list(sums)
+        if len(shown) > columns * rows:
+            largest = sorted(shown, key=lambda name: -sums[name])[: columns * rows]
+            shown = [name for name in shown if name in largest]
+        entries = [self._entry(name, sums[name]) for name in shown]
+        high = -(-len(entries) // columns)
+        legend: list[Runs] = []
+        for number in range(high):
+            row: Runs = []
+            for entry in entries[number::high]:
+                row += [*entry, (" " * max(0, _LEGEND_WIDTH - width_of(entry)), Style.null())]
+            legend.append(row)
+        return legend
+
+    def _entry(self, name: str, count: int) -> Runs:
+        palette = self.palette
+        sign, style = self._cell(name, first=True)
+        label = {_FREE: "free", _RESERVE: "kept free"}.get(name) or _KINDS[name].name
+        return [
+            (sign, style),
+            (" " + padded(label, 14), palette.text),
+            (f"{token_count(count):>7}", palette.text),
+            (f"{percent(count, self._window):>5}", palette.muted),
+        ]
+
+
+def _mark(item: ContextItem) -> str:
+    letter = _KINDS[_kind(item)].letter
+    return f"{letter}{PINNED_SIGN}" if item.pinned else letter
+
+
+def _kind(item: ContextItem) -> str:
+    return item.category if item.category in _KINDS else "other"
+
+
+def shared_out(amounts: Sequence[int], cells: int) -> list[int]:
+    """Distribute all cells by share; every non-zero amount gets at least one if there are enough."""
+    total = sum(amounts)
+    if not total or cells < len(amounts):
+        given = max(0, min(cells, len(amounts)))
+        return [1] * given + [0] * (len(amounts) - given)
+    exact = [amount * cells / total for amount in amounts]
+    counts = [max(1, int(share)) for share in exact]
+    while sum(counts) > cells:
+        largest = max(range(len(counts)), key=lambda place: counts[place] - exact[place] + (counts[place] > 1) * cells)
+        counts[largest] -= 1
+    while sum(counts) < cells:
+        neediest = max(range(len(counts)), key=lambda place: exact[place] - counts[place])
+        counts[neediest] += 1
+    return counts

@@ -1,0 +1,580 @@
+"""Base class of dialogs: a question in the rule, a scrolling body, and choices that stay visible.
+
+A subclass defines body and choices and closes with its answer. Nothing here has effects beyond the screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+from rich.style import Style
+from textual import events, work
+from textual.app import ComposeResult
+from textual.geometry import Offset
+
+from agentcli.core.events import PermissionRequested
+from agentcli.core.permission import Answer
+from agentcli.tui.blocks.base import BlockLine
+from agentcli.tui.blocks.wrap import wrap
+from agentcli.tui.screens.choices import SheetChoice, choice_rows, folded_row
+from agentcli.tui.screens.scroller import LineScroller
+from agentcli.tui.screens.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, StyledRows, is_exit
+from agentcli.tui.screens.text import Runs, draft_rows, more_row, one_line, rule, runs_of
+from agentcli.tui.screens.typing_guard import TypingGuard
+from agentcli.tui.textual_internals import forward
+from agentcli.tui.theme.palette import Palette
+
+T = TypeVar("T")
+
+_SMALL = 3
+"""Rows that the body needs before the row of keys is shown."""
+_TALL = 30
+"""Rows of a screen on which choices are never folded."""
+LONG = 80_000
+"""Characters of plain text that are laid out without delaying a key; longer text is laid out in a thread."""
+PAINTED = 5
+"""Layout cost per character of a diff or Markdown, in characters of plain text."""
+_LONGEST_ENTRY = 100_000
+_TYPING_KEYS = frozenset({"enter", "shift+enter", "ctrl+j", "backspace", "delete", "space"})
+
+
+class Dialog(Sheet[T], Generic[T]):
+    """A dialog. Keys held back by its guard are forwarded to the focused widget of the screen below."""
+
+    share = 1.0
+    guarded = True
+    """Whether keys are held back while the user is typing in the prompt."""
+    first = 0
+    """Index of the choice selected when the dialog opens."""
+    marks_choice = True
+    """Whether the arrow keys move between the choices."""
+    folds = False
+    """Whether the choices are one row while a long body is read on a small screen."""
+    body_varies = False
+    """Whether the body contains more when the choices are compact."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock: Callable[[], float] = time.monotonic
+        self.typed: Callable[[], float] = lambda: -math.inf
+        """Time of the last key in the prompt, on `clock`."""
+        self.guard = TypingGuard(self._now)
+        self._after_digit = TypingGuard(self._now)
+        """Delays Enter after a digit: both may be the end of a sentence with a number."""
+        self.index = 0
+        self.compact = False
+        """Little room: labels are short, and their details have to be in the body."""
+        self.asking = ""
+        """Purpose of the open entry line; "" if it is closed."""
+        self.covers: Callable[[int], object] = lambda _rows: None
+        """Called with the number of rows that the dialog covers, whenever it changes."""
+        self.draft: Callable[[], str] = lambda: ""
+        """Unfinished text of the prompt, shown below the dialog. While there is some, letters continue it, digits only
+        select a choice, and only Enter answers."""
+        self._folded = False
+        self._is_choosing = False
+        """The user moves between the choices, so they are not folded."""
+        self._finding = False
+        self._sought = ""
+        self._version = 0
+        self._laid_out: dict[tuple[int, bool], tuple[int, list[BlockLine]]] = {}
+        """Body lines by width and compactness, with the version they were made for."""
+        self._laying_out: set[tuple[int, bool]] = set()
+        self._first_choice = 0
+        self._says_more = False
+        self._read: object = object()
+        """Content whose last line has been on the screen. A jump to the end counts: the user decided to skip."""
+        self._insists = False
+        """An answer was refused because the body had not been read: emphasise the hint."""
+        self._lines_are_final = True
+        """Whether the shown lines are the whole current body, not a placeholder or an older version."""
+
+    # ---------------------------------------------------------------------------------- for subclasses to override
+
+    @property
+    @abstractmethod
+    def question(self) -> str:
+        """The question in a few words."""
+
+    @abstractmethod
+    def body(self, width: int) -> list[BlockLine]:
+        """Full subject of the question. Called again for a new width or after `update`; may run in a thread."""
+
+    @abstractmethod
+    def choices(self) -> Sequence[SheetChoice]: ...
+
+    @abstractmethod
+    def choose(self, name: str) -> None:
+        """Handle a choice."""
+
+    def keys(self) -> Keys:
+        return [("↑↓ or a number", "choose"), ("Enter", "confirm"), ("Esc", "stop")]
+
+    def locked_keys(self) -> Keys:
+        return [("PgDn Space ↓", "scroll"), ("n", "deny"), ("End", "go to the end"), ("Esc", "stop")]
+
+    @property
+    def size_of_body(self) -> int:
+        """Approximate layout cost in characters of plain text; a diff or Markdown costs `PAINTED` times as much."""
+        return 0
+
+    @property
+    def gated(self) -> bool:
+        """Whether choices are locked until the whole body has been on the screen (shown by `SheetChoice.locked`)."""
+        return False
+
+    @property
+    def content_key(self) -> object:
+        """Value that changes when the body contains something new that has to be read."""
+        return None
+
+    @property
+    def locked(self) -> bool:
+        return self.gated and self._read != self.content_key
+
+    def extra_head(self, width: int) -> list[Runs]:
+        """Rows between the question and the body."""
+        return []
+
+    def own_widgets(self) -> ComposeResult:
+        """Widgets that temporarily replace body and choices."""
+        return ()
+
+    def occupied(self, rows: int) -> bool:
+        """Whether one of the dialog's own widgets replaces body and choices now; it gets `rows` rows."""
+        return False
+
+    @property
+    def typing(self) -> bool:
+        return bool(self.asking) or self._finding
+
+    def pressed(self, key: str, character: str | None) -> bool:
+        """Handle a key specific to this dialog; return whether it was handled."""
+        return False
+
+    def turned(self, name: str, step: int) -> None:
+        """Called for Tab on a choice with a `turn` option."""
+
+    def turned_more(self, name: str, step: int) -> None:
+        """Called for an arrow key on a choice with a `turn_more` option."""
+
+    def highlighted(self, name: str) -> None:
+        """Called when the selection has moved to this choice."""
+
+    def clicked(self, meta: dict[str, object]) -> None:
+        """Called for a click on a row of `extra_head`, with the style's meta data."""
+
+    def entered(self, text: str) -> None:
+        """Called for Enter in the entry line opened by `ask`."""
+
+    def left(self, text: str) -> None:
+        """Called when the entry line was closed without sending; `text` is its content."""
+
+    # -------------------------------------------------------------------------------------- for subclasses to call
+
+    @property
+    def scroller(self) -> LineScroller:
+        return self.query_one(LineScroller)
+
+    def update(self) -> None:
+        self._version += 1
+        self.settle()
+
+    def ask(self, what: str, text: str = "", placeholder: str = "") -> None:
+        """Open an entry line in place of the choices."""
+        self.asking = what
+        self._open_entry(" ", text, placeholder)
+
+    def stop_asking(self) -> None:
+        text = self.entry.line.text
+        if self._finding:
+            self._sought = text
+            self.scroller.find("")
+        elif self.asking:
+            self.left(text)
+        self._finding, self.asking = False, ""
+        self.entry.line.clear()
+        self.entry.display = False
+        self.settle()
+
+    def _open_entry(self, sign: str, text: str, placeholder: str) -> None:
+        entry = self.entry
+        entry.sign, entry.placeholder = sign, placeholder
+        entry.line.clear()
+        entry.line.insert(text)
+        entry.display = True
+        self.settle()
+
+    # --------------------------------------------------------------------------------------------------------- drawing
+
+    def parts(self) -> ComposeResult:
+        yield StyledRows(id="head")
+        yield from self.own_widgets()
+        yield LineScroller(self.palette, id="body")
+        yield StyledRows(id="foot")
+        entry = EntryLine(" ", "", _LONGEST_ENTRY)
+        entry.display = False
+        yield entry
+
+    def last_parts(self) -> ComposeResult:
+        yield StyledRows(id="draft")
+
+    def on_mount(self) -> None:  # Textual also calls `Sheet.on_mount`, after this one
+        if self.guarded:
+            self.guard.begin(self.typed(), bool(self.draft()))
+        self.index = self._next(self.first - 1, 1)
+
+    def lay_out(self, width: int, room: int) -> None:
+        """Allocate the rows: first the question and the choices, then the body, then the keys."""
+        height = self.area.height
+        head, foot, keys = (self.query_one(f"#{name}", StyledRows) for name in ("head", "foot", "keys"))
+        extra = self.extra_head(width)
+        head.show(extra, len(extra))
+        draft = draft_rows(self.draft(), width, self.palette) if height > 2 * _SMALL else []
+        self.query_one("#draft", StyledRows).show(draft, len(draft))
+        height -= len(draft)
+        fixed = 1 + len(extra) + self.entry.display
+        keys.display = True
+        if self.occupied(max(1, height - 2 - len(extra))):
+            self.scroller.show([], 0)
+            foot.show([], 0)
+            return
+        lines, rows, room = self._fitted(width, height - fixed - 1)
+        keys.display = room >= min(len(lines), _SMALL) or self.typing or bool(self.notice)
+        room += not keys.display
+        least = min(len(lines), 1)
+        if room < least:
+            rows = self._fitting(rows, max(1, len(rows) - least + room))
+            room = max(0, height - fixed - len(rows) - keys.display)
+        self._says_more = len(lines) > room > 1
+        room = max(0, room - self._says_more)
+        self.scroller.show(lines, min(len(lines), room))
+        if self._note_reading():
+            rows = self._fitting(self._foot(width), len(rows))
+        if self._says_more:
+            rows = [self._more(), *rows]
+        elif len(lines) < room:
+            rows = [[], *rows]
+        foot.show(rows, len(rows))
+        self.covers(fixed + min(len(lines), room) + len(rows) + keys.display + len(draft))
+
+    @property
+    def body_width(self) -> int:
+        return max(1, self.area.width - 2 * MARGIN - 1)
+
+    def _fitted(self, width: int, height: int) -> tuple[list[BlockLine], list[Runs], int]:
+        """Return the body, the rows below it and the room for the body. The choices are compact if the body would get
+        too little, and folded if a body that has to be scrolled would get all but one of their rows."""
+        can_fold = self.folds and not (self._is_choosing or self.typing) and self.area.height < _TALL
+        for self.compact, self._folded in ((False, False), (True, can_fold)):
+            rows = self._foot(width)
+            lines = self._lines(self.body_width)
+            wanted = len(lines) if can_fold else max(2 * _SMALL, self.area.height // 3)
+            if height - len(rows) >= min(len(lines), wanted):
+                break
+        return lines, rows, height - len(rows)
+
+    def set_palette(self, palette: Palette) -> None:
+        self._version += 1
+        super().set_palette(palette)
+
+    def paint(self) -> None:
+        super().paint()
+        self.scroller.palette = self.palette
+        if self.typing:
+            self.entry.repaint(self.palette)
+
+    @property
+    def marked_cell(self) -> Offset:
+        foot = self.query_one("#foot", StyledRows)
+        for y, row in enumerate(foot.rows if self.marks_choice else ()):
+            if any(style.meta.get("choice") == self.index for _text, style in row):
+                return foot.region.offset + Offset(MARGIN, y)
+        return super().marked_cell
+
+    def rule(self, width: int) -> Runs:
+        if self.locked and not self._says_more and self.scroller.overflows and self._lines_are_final:
+            return self._more()
+        asides = map(one_line, (self.scroller.found, *self.asides()))
+        return rule(one_line(self.question), asides, width, self.palette, self.palette.accent)
+
+    def _lines(self, width: int) -> list[BlockLine]:
+        key = (width, self.compact and self.body_varies)
+        version, lines = self._laid_out.get(key, (-1, []))
+        self._lines_are_final = version == self._version or self.size_of_body <= LONG
+        if version == self._version:
+            return lines
+        if self.size_of_body <= LONG:
+            lines = self.body(width)
+            self._laid_out[key] = (self._version, lines)
+            return lines
+        if key not in self._laying_out:
+            self._laying_out.add(key)
+            self._lay_out(key)
+        return lines or wrap([("Laying out a long text …", self.palette.muted)], width)
+
+    @work(group="layout")
+    async def _lay_out(self, key: tuple[int, bool]) -> None:
+        version = -1
+        while version != self._version:
+            version = self._version
+            self._laid_out[key] = (version, await asyncio.to_thread(self.body, key[0]))
+        self._laying_out.discard(key)
+        self.settle()
+
+    def _note_reading(self) -> bool:
+        """Record that the end of the body is visible. Return whether this unlocked the choices."""
+        was_locked = self.locked
+        # Fewer columns show hardly a letter.
+        can_be_read = self._lines_are_final and self.area.width > 2 * MARGIN + 4 and self.scroller.shown > 0
+        if was_locked and can_be_read and not self.scroller.hidden[1]:
+            self._read, self._insists = self.content_key, False
+        return was_locked and not self.locked
+
+    def _more(self) -> Runs:
+        above, below = self.scroller.hidden
+        return more_row(above, below, self.area.width, self.palette, locked=self.locked, insists=self._insists)
+
+    def on_scroller_scrolled(self) -> None:
+        foot = self.query_one("#foot", StyledRows)
+        if self._note_reading() or (self.locked and not self._says_more):
+            self.settle()
+        elif self._says_more and foot.rows:
+            foot.show([self._more(), *foot.rows[1:]])
+
+    def _foot(self, width: int) -> list[Runs]:
+        if self.asking:
+            lines = wrap([(self.asking, self.palette.strong)], max(1, width - MARGIN), [(" " * MARGIN, Style.null())])
+            return [runs_of(line.strip) for line in lines]
+        if self._finding:
+            return []
+        if self._folded:
+            choices, digits = self.choices(), bool(self.draft())
+            return [folded_row(choices, self.index, width, self.palette, digits=digits, locked=self.locked)]
+        return [row for number in range(len(self.choices())) for row in self._choice(number, width)]
+
+    def _choice(self, number: int, width: int) -> list[Runs]:
+        choice, current = self.choices()[number], self.marks_choice and number == self.index
+        return choice_rows(choice, number, max(1, width - MARGIN), self.palette, current=current, compact=self.compact)
+
+    def _fitting(self, foot: list[Runs], rows: int) -> list[Runs]:
+        """Cut the rows of the choices to `rows`, keeping the current choice visible."""
+        if self._folded:
+            return foot[:rows]
+        before = sum(len(self._choice(number, self.area.width)) for number in range(self.index))
+        self._first_choice = max(min(self._first_choice, before, len(foot) - rows), before - rows + 1, 0)
+        return foot[self._first_choice : self._first_choice + rows]
+
+    @property
+    def notice(self) -> str:
+        return super().notice or ("(paused while you type)" if self.guard.holding else "")
+
+    def shown_keys(self) -> Keys:
+        if self._finding:
+            return [("↑", "previous"), ("Enter or ↓", "next"), ("Esc", "end search")]
+        if self.asking:
+            return [("Enter", "send"), ("Esc", "back")]
+        keys = self.locked_keys() if self.locked else self.keys()
+        if self.draft():
+            keys = [(name.replace(" Space", ""), word) for name, word in keys if len(name) > 1 or not name.isalpha()]
+            return [*keys[:-2], ("letters", "go to your prompt"), *keys[-2:]]
+        return [("/", "find"), *keys] if self.scroller.overflows and not self.typing else keys
+
+    # ------------------------------------------------------------------------------------------------------------ keys
+
+    def press(self, key: str, character: str | None) -> bool:
+        if key == "escape":
+            self.stop_asking() if self.asking or self._finding else self.back()
+            return True
+        if self.asking or self._finding:
+            return self._type(key, character)
+        if self.typing:
+            return self.pressed(key, character)
+        if (character or key in _TYPING_KEYS) and self.guard.holds():
+            if self.guard.takes(character):
+                self._hold_back(key, character)
+            else:
+                self.show_notice("Too early for an answer: press the key again", "Press the key again")
+            return True
+        if character and self.draft():
+            return self._type_into_prompt(key, character)
+        if key == "enter" and self._after_digit.holds():
+            self.show_notice("Press Enter again to confirm")
+            return True
+        return (
+            self._scrolls(key)
+            or self.pressed(key, character)
+            or self._begin_search(key, character)
+            or self._chooses(key, character)
+            or (character is not None and character.isalpha() and self._type_into_prompt(key, character))
+        )
+
+    def _type(self, key: str, character: str | None) -> bool:
+        text = self.entry.line.text
+        if self._finding and key in ("up", "down", "shift+enter"):
+            self._step(1 if key == "down" else -1)
+        elif key in ("pageup", "pagedown"):
+            return self._scrolls(key)
+        elif key == "enter" and not self._finding:
+            self.entered(text)
+        elif key == "enter" and is_exit(text, bool(self.scroller.matches)):
+            self.post_message(QuitWanted())
+        elif key == "enter":
+            self._step(1)
+        elif self.entry.line.press(key, character):
+            self._typed()
+        else:
+            return self.pressed(key, character)
+        return True
+
+    def _typed(self) -> None:
+        if self._finding:
+            self.scroller.find(self.entry.line.text)
+        self.paint()
+
+    def _begin_search(self, key: str, character: str | None) -> bool:
+        if key != "ctrl+f" and character != "/":
+            return False
+        self._finding = True
+        self._open_entry("/", self._sought, "search")
+        self._typed()
+        return True
+
+    def _step(self, step: int) -> None:
+        self.scroller.step(step)
+        self.paint()
+
+    def _type_into_prompt(self, key: str, character: str) -> bool:
+        """Handle a character while the prompt has text, or a letter that selects nothing, which begins one: a digit
+        selects a choice; anything else, and an Enter right after it, goes to the prompt."""
+        if character.isdecimal() and 0 < int(character) <= len(self.choices()):
+            self._mark(int(character) - 1)
+        else:
+            self.guard.hold()
+            self._hold_back(key, character)
+            answer = "↑↓ and Enter answer"
+            self.show_notice(f"Added to your prompt below: {answer}", f"To your prompt · {answer}")
+        return True
+
+    def _mark(self, number: int) -> None:
+        if self.choices()[number].refused or self.choices()[number].locked:
+            self._take(number)
+            return
+        self._highlight(number)
+        self._after_digit.hold()
+        marked = f"{number + 1} is marked"
+        why = "not chosen, because your prompt has text"
+        self.show_notice(f"{marked}, {why}: Enter confirms", f"{marked}: Enter confirms")
+
+    def on_paste(self, event: events.Paste) -> None:
+        if self.asking or self._finding:
+            event.stop()
+            self.entry.line.insert(event.text)
+            self._typed()
+        elif not self.typing:
+            # Nothing here accepts a paste, so it was meant for the prompt.
+            event.stop()
+            self._forward(events.Paste(event.text))
+
+    def _now(self) -> float:
+        return self.clock()
+
+    def _hold_back(self, key: str, character: str | None) -> None:
+        self._forward(events.Key(key, character))
+        self.settle()
+        self.set_timer(self.guard.pause + 0.05, self.settle)
+
+    def _forward(self, event: events.Key | events.Paste) -> None:
+        stack = self.app.screen_stack
+        below = (stack[stack.index(self) - 1] if self in stack else stack[-1]).focused
+        if below is not None:
+            forward(below, event)
+
+    def _scrolls(self, key: str) -> bool:
+        arrows = {"shift+up": "up", "shift+down": "down", "ctrl+up": "up", "ctrl+down": "down"}
+        if self.locked and self.marks_choice and not self.typing:
+            arrows |= {"space": "pagedown", "down": "down"} | ({"up": "up"} if self.scroller.hidden[0] else {})
+        key = arrows.get(key, "" if key in ("up", "down") else key)
+        if not self.scroller.press(key):
+            return False
+        was_choosing, self._is_choosing = self._is_choosing, False
+        if self._note_reading() or was_choosing:
+            # Unlock immediately: the next key may be the answer.
+            self.settle()
+        return True
+
+    def _chooses(self, key: str, character: str | None) -> bool:
+        choices = self.choices()
+        if key in ("up", "down", "tab", "right", "shift+tab", "left"):
+            self._is_choosing = True
+        if key in ("up", "down"):
+            self._highlight(self._next(self.index, 1 if key == "down" else -1))
+            return True
+        if key in ("tab", "right", "shift+tab", "left"):
+            arrows = key in ("right", "left")
+            for choice in (choices[self.index], *choices):
+                if choice.turn_more if arrows else choice.turn:
+                    turn = self.turned_more if arrows else self.turned
+                    turn(choice.name, 1 if key in ("tab", "right") else -1)
+                    break
+            return True
+        if key == "enter":
+            self._take(self.index)
+            return True
+        for number, choice in enumerate(choices):
+            if character and character in (str(number + 1), choice.key):
+                self._take(number)
+                return True
+        return False
+
+    def _take(self, number: int) -> None:
+        choices = self.choices()
+        if number >= len(choices):
+            return
+        if why := choices[number].refused:
+            self.show_notice(f"{number + 1} cannot be chosen: {why}", f"{number + 1} cannot be chosen")
+        elif choices[number].locked:
+            # Do not highlight it: that may scroll to the end, and pressing the key again would allow.
+            self._insists = True
+            self.settle()
+        else:
+            self._highlight(number)
+            self.choose(choices[number].name)
+
+    def _highlight(self, number: int) -> None:
+        self.index = number
+        self.settle()
+        if not self.locked:
+            self.highlighted(self.choices()[number].name)
+
+    def _next(self, start: int, step: int) -> int:
+        choices = self.choices()
+        numbers: Iterable[int] = ((start + step * count) % len(choices) for count in range(1, len(choices) + 1))
+        return next((number for number in numbers if not choices[number].refused), 0)
+
+    def on_styled_rows_clicked(self, message: StyledRows.Clicked) -> None:
+        number = message.meta.get("choice")
+        if isinstance(number, int):
+            self._take(number)
+        elif message.meta.get("more"):
+            self._is_choosing = True
+            self.settle()
+        else:
+            self.clicked(message.meta)
+
+
+class RequestDialog(Dialog[Answer | None]):
+    """A dialog for a request of the engine: the title is the question, the display the content."""
+
+    def __init__(self, event: PermissionRequested) -> None:
+        super().__init__()
+        self.event = event
+
+    @property
+    def question(self) -> str:
+        return self.event.title

@@ -1,0 +1,339 @@
+"""Form requested by an MCP server: one row per field, which is typed (line or editor), picked from a list, or toggled.
+
+All text in it comes from the server and is untrusted. Closing the form cancels the request, but not the running work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentcli.agent.mcp.server_questions import CANCELLED
+from agentcli.core.events import PermissionRequested
+from agentcli.core.permission import Answer
+from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.plural import counted
+from agentcli.mcp.input_form import FieldValue, FormField, ValueRefused, parse_form
+from agentcli.tui.blocks.base import BlockLine
+from agentcli.tui.screens.choices import SheetChoice
+from agentcli.tui.screens.editable import EDITING_KEYS, EditableDialog
+from agentcli.tui.screens.picker import ListSheet, Picker
+from agentcli.tui.screens.rows import Row
+from agentcli.tui.screens.sheet import Keys
+from agentcli.tui.screens.subject import BLANK, paragraph
+from agentcli.tui.screens.text import Runs, one_line
+
+_NEW_LINE = ("ctrl+j", "shift+enter", "alt+enter")
+_LEAST_ROWS = 4
+_TYPED = ("text", "integer", "number")
+
+
+class ServerFormDialog(EditableDialog):
+    declined = CANCELLED
+
+    def __init__(self, event: PermissionRequested) -> None:
+        super().__init__("")
+        self.event = event
+        self._form = parse_form(event.display["schema"])
+        self._server = plain_line(str(event.display.get("server", "")), 80)
+        self._message = plain_text(str(event.display.get("message", "")))
+        self._texts: dict[str, str] = {}
+        """Typed text of text and number fields, including invalid text."""
+        self._picked: dict[str, FieldValue] = {}
+        self._problems: dict[str, str] = {}
+        self._rows: list[SheetChoice] = []
+        """Rows as painted; empty if they have to be built again."""
+        for field in self._form.fields:
+            value = self._form.defaults().get(field.name)
+            if field.kind in _TYPED:
+                self._texts[field.name] = "" if value is None else plain_text(str(value))
+            elif field.kind == "boolean":
+                self._picked[field.name] = value is True
+            elif value is not None:
+                self._picked[field.name] = value
+
+    # --------------------------------------------------------------------------------------------------------- drawing
+
+    @property
+    def question(self) -> str:
+        return self.event.title
+
+    def asides(self) -> Sequence[str]:
+        return ()
+
+    @property
+    def size_of_body(self) -> int:
+        return len(self._message)
+
+    def keys(self) -> Keys:
+        if self.editing:
+            return EDITING_KEYS
+        field = self._field
+        does = "confirm" if field is None else "switch" if field.kind == "boolean" else "edit"
+        turn = [("←→", "change")] if field is not None and field.kind == "choice" else []
+        return [*turn, ("Tab", "next"), ("Enter", does), ("Esc", "cancel")]
+
+    def shown_keys(self) -> Keys:
+        if self.asking:
+            is_text = self._field is not None and self._field.kind == "text"
+            return [*([("Ctrl+J", "new line")] if is_text else []), ("Enter", "next"), ("Esc", "back")]
+        return super().shown_keys()
+
+    def body(self, width: int) -> list[BlockLine]:
+        palette = self.palette
+        lines = paragraph(self._message, width, palette.text) if self._message else []
+        text = f"Answers go to the MCP server {self._server}. Enter no passwords or keys."
+        lines += [*([BLANK] if lines else []), *paragraph(text, width, palette.muted)]
+        for field in self._form.fields:
+            if field.asks_for_secret:
+                text = f"“{_label(field)}” seems to ask for a secret. A server must not do that with a form."
+                lines += paragraph(text, width, palette.warning)
+        return lines
+
+    def choices(self) -> Sequence[SheetChoice]:
+        if not self._rows:
+            fields = [self._row(number, field) for number, field in enumerate(self._form.fields)]
+            send = SheetChoice("accept", "Accept: send the answers", short="Accept", numbered=False)
+            self._rows = [*fields, send, SheetChoice("decline", "Decline", numbered=False)]
+        return self._rows
+
+    def _foot(self, width: int) -> list[Runs]:
+        """Show only some of many fields, so that the message keeps its room."""
+        rows, most = super()._foot(width), max(_LEAST_ROWS, self.area.height - 6)
+        return rows if self.asking or not self.compact or len(rows) <= most else self._fitting(rows, most)
+
+    def _row(self, number: int, field: FormField) -> SheetChoice:
+        label, mark = f"{_label(field)}{'*' if field.required else ''}", ""
+        if field.kind == "boolean":
+            mark = "[x]" if self._picked.get(field.name) else "[ ]"
+        else:
+            label = f"{label}: {self._shown_value(field)}"
+        about = [one_line(plain_line(field.description, 1_000)), one_line(plain_line(field.hint, 300))]
+        return SheetChoice(
+            str(number),
+            label,
+            detail=" · ".join(filter(None, about)),
+            mark=mark,
+            problem=self._problems.get(field.name, ""),
+            numbered=False,
+        )
+
+    def _shown_value(self, field: FormField) -> str:
+        if field.kind in _TYPED:
+            text = self._texts[field.name]
+            more = counted(text.count("\n") + 1, "line") if "\n" in text else ""
+            return f"{one_line(plain_line(text))}{f' ({more})' if more else ''}" if text else "…"
+        value = self._picked.get(field.name)
+        picked = value if isinstance(value, list) else [] if value is None else [value]
+        labels = [one_line(option.label) for option in field.options if option.value in picked]
+        if len(labels) > 3:
+            return f"{len(labels):,} chosen"
+        return ", ".join(labels) or "…"
+
+    def _refresh(self) -> None:
+        self._rows = []
+        self.update()
+
+    # ------------------------------------------------------------------------------------------------------------ keys
+
+    @property
+    def _field(self) -> FormField | None:
+        """The selected field."""
+        return self._form.fields[self.index] if self.index < len(self._form.fields) else None
+
+    def pressed(self, key: str, character: str | None) -> bool:
+        field = self._field
+        if self.asking:
+            return self._continue_below(field) if key in _NEW_LINE and field is not None else False
+        if self.editing:
+            return super().pressed(key, character)
+        if key in ("tab", "shift+tab"):
+            self._move(1 if key == "tab" else -1)
+        elif field is None:
+            return False
+        elif field.kind in _TYPED and key == "backspace":
+            self._texts[field.name] = self._texts[field.name][:-1]
+            self._open(field)
+        elif field.kind in _TYPED and character:
+            self._open(field, character)
+        elif field.kind == "text" and key in ("ctrl+g", *_NEW_LINE):
+            self._edit_long(self._texts[field.name])
+        elif field.kind == "choice" and key in ("left", "right"):
+            self._turn(field, 1 if key == "right" else -1)
+        elif key == "space":
+            self.choose(str(self.index))
+        else:
+            return False
+        return True
+
+    def _move(self, step: int) -> None:
+        self._highlight(self._next(self.index, step))
+
+    def choose(self, name: str) -> None:
+        if name == "accept":
+            self._send()
+        elif name == "decline":
+            self.dismiss(Answer("deny"))
+        else:
+            self._open(self._form.fields[int(name)])
+
+    def _open(self, field: FormField, typed: str = "") -> None:
+        if field.kind == "boolean":
+            self._picked[field.name] = not self._picked[field.name]
+            self._problems.pop(field.name, None)
+            self._refresh()
+        elif field.options:
+            self._open_list(field)
+        elif field.is_long or "\n" in self._texts[field.name]:
+            self._edit_long(self._texts[field.name] + typed)
+        else:
+            self._ask(field, self._texts[field.name] + typed)
+
+    def _ask(self, field: FormField, text: str) -> None:
+        problem = self._problems.get(field.name, "")
+        about = problem or one_line(plain_line(field.description or field.hint, 300))
+        self.ask(f"{_label(field)}: {about}" if about else _label(field), text, one_line(plain_line(field.hint, 80)))
+
+    # ----------------------------------------------------------------------------------------------- texts and numbers
+
+    def entered(self, text: str) -> None:
+        field = self._field
+        if field is None:
+            return
+        self._store(field, text)
+        if field.name in self._problems:
+            self._ask(field, text)
+        else:
+            self.stop_asking()
+            self._move(1)
+
+    def left(self, text: str) -> None:
+        if (field := self._field) is not None:
+            self._store(field, text)
+
+    def _store(self, field: FormField, text: str) -> None:
+        self._texts[field.name] = text
+        self._problems.pop(field.name, None)
+        try:
+            # An empty field is checked only when the form is sent.
+            if text:
+                field.parse(text)
+        except ValueRefused as refused:
+            self._problems[field.name] = str(refused)
+        self._refresh()
+
+    def _continue_below(self, field: FormField | None) -> bool:
+        if field is None or field.kind != "text":
+            return False
+        text = self.entry.line.text
+        self.stop_asking()
+        self._edit_long(f"{text}\n")
+        return True
+
+    def _edit_long(self, text: str) -> None:
+        self.text = text
+        self.edit()
+        self._editor_to_end()
+
+    def _editor_to_end(self) -> None:
+        from textual.widgets import TextArea
+
+        editor = self.query_one(TextArea)
+        editor.move_cursor(editor.document.end)
+
+    def back(self) -> None:
+        if not self.editing:
+            super().back()
+            return
+        super().back()
+        if (field := self._field) is not None:
+            self._store(field, plain_text(self.text))
+
+    # ------------------------------------------------------------------------------------------------------- choices
+
+    def _turn(self, field: FormField, step: int) -> None:
+        values = [option.value for option in field.options]
+        here = self._picked.get(field.name)
+        place = values.index(here) + step if isinstance(here, str) and here in values else 0 if step > 0 else -1
+        self._pick(field, values[place % len(values)])
+
+    def _pick(self, field: FormField, value: FieldValue) -> None:
+        self._picked[field.name] = value
+        self._problems.pop(field.name, None)
+        self._refresh()
+
+    def _open_list(self, field: FormField) -> None:
+        def picked(value: str | None) -> None:
+            if value is not None:
+                self._pick(field, value)
+                self._move(1)
+
+        def several(values: list[str] | None) -> None:
+            if values is not None:
+                self._pick(field, values)
+
+        rows = [Row(option.value, option.label) for option in field.options]
+        value = self._picked.get(field.name)
+        if field.kind == "choices":
+            start = value if isinstance(value, list) else []
+            self.open(CheckList(_label(field), rows, start), several)
+        else:
+            here = value if isinstance(value, str) else None
+            self.open(Picker(_label(field), rows, here), picked)
+
+    # ----------------------------------------------------------------------------------------------------- the answer
+
+    def _send(self) -> None:
+        content, self._problems = self._answers()
+        if not self._problems:
+            self.dismiss(Answer("allow", updated_input={"content": content}))
+            return
+        names = [field.name for field in self._form.fields]
+        self.index = min(names.index(name) for name in self._problems)
+        self._refresh()
+        self.show_notice(f"{counted(len(self._problems), 'field')} to correct")
+
+    def _answers(self) -> tuple[dict[str, FieldValue], dict[str, str]]:
+        content: dict[str, FieldValue] = {}
+        problems: dict[str, str] = {}
+        for field in self._form.fields:
+            value = self._picked.get(field.name)
+            try:
+                if field.kind in _TYPED:
+                    value = field.parse(self._texts[field.name])
+            except ValueRefused as refused:
+                problems[field.name] = str(refused)
+                continue
+            if value is not None:
+                content[field.name] = value
+        return content, {**self._form.problems(content), **problems}
+
+
+class CheckList(ListSheet[str, list[str] | None]):
+    """List with several selectable rows: Enter toggles one, Esc keeps the selection and closes."""
+
+    verb = "switch"
+
+    def __init__(self, title: str, rows: Sequence[Row[str]], picked: Sequence[str]) -> None:
+        self._options = [(row.value, row.label) for row in rows]
+        self._checked = dict.fromkeys(picked)
+        super().__init__(title, self._marked())
+
+    def _marked(self) -> list[Row[str]]:
+        return [Row(value, label, mark="[x]" if value in self._checked else "[ ]") for value, label in self._options]
+
+    def keys(self) -> Keys:
+        return [("↑↓", "move"), ("Enter", self.verb), ("Esc", "done")]
+
+    def choose(self, row: Row[str]) -> None:
+        if row.value in self._checked:
+            del self._checked[row.value]
+        else:
+            self._checked[row.value] = None
+        self.set_rows(self._marked())
+
+    def back(self) -> None:
+        self.dismiss([value for value, _label in self._options if value in self._checked])
+
+
+def _label(field: FormField) -> str:
+    return one_line(plain_line(field.label, 80))

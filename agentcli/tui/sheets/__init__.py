@@ -1,1 +1,0 @@
-"""Toolkit for dialogs, pages and pickers: frame, rows, keys, search and text entry."""
