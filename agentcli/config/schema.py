@@ -1,7 +1,7 @@
 """The table of all settings: type, default, how layers combine, and who may set them.
 
 `repository` says whether files of a trusted project may set a key: a repository is written by others, so it can never
-raise rights or limits, nor decide where requests and keys go (S3).
+raise rights or limits, nor decide where requests and keys go.
 """
 
 from __future__ import annotations

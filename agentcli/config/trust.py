@@ -1,4 +1,4 @@
-"""Folders that the user trusts, and the trusted content (S1 to S3).
+"""Folders that the user trusts, and the trusted content.
 
 Trust belongs to the root of a repository, or to the folder itself outside of one; a repository inside another is a
 separate root and has to be trusted separately. Trust covers the content: for each file that can make agentcli

@@ -108,7 +108,7 @@ def folder_lines(cwd: Path, working_dirs: Sequence[Path], memory: Path | None = 
 
 
 def git_branch(cwd: Path) -> str | None:
-    """The branch in `.git/HEAD`. Git is not run: in an untrusted folder its configuration could start programs (S1)."""
+    """The branch in `.git/HEAD`. Git is not run: in an untrusted folder its configuration could start programs."""
     root = repository_root(cwd)
     head = "" if root is None else read_start(git_folder(root)[0] / "HEAD", 1_024).strip()
     if not head:

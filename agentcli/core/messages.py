@@ -219,7 +219,7 @@ _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def clean_text(text: str) -> str:
-    """Text that the API accepts: NUL and lone surrogates are replaced (S8)."""
+    """Text that the API accepts: NUL and lone surrogates are replaced."""
     return _UNSENDABLE.sub("\ufffd", text) if _UNSENDABLE.search(text) else text
 
 

@@ -52,7 +52,7 @@ class Need:
     kind: NeedKind
     target: str = ""
     real: str = ""
-    """The resolved target, if it differs from `target`. The tool touches nothing else, even if links change (S4)."""
+    """The resolved target, if it differs from `target`. The tool touches nothing else, even if links change."""
     is_declared_read_only: bool = False
     """For `other`: the tool's author declares that it changes nothing. It needs approval like any other, but plan mode
     does not refuse it."""

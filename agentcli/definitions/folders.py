@@ -1,7 +1,7 @@
 """The folders in which definitions are searched, in order of precedence.
 
-Those of the project count only if it is trusted (S1). A file that has changed since it was trusted is still read,
-because it is only text, but its permissions do not count until the user has trusted it again (S2).
+Those of the project count only if it is trusted. A file that has changed since it was trusted is still read,
+because it is only text, but its permissions do not count until the user has trusted it again.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ Line = UserLine | ControlLine | BadLine
 
 
 def parse_line(raw: bytes | None) -> Line | None:
-    """Parse one line. None: ignored on purpose, because it is empty or of an unknown type (PROTOCOLS 1.2). Never
+    """Parse one line. None: ignored on purpose, because it is empty or of an unknown type. Never
     raises."""
     if raw is None:
         return BadLine(f"A line of standard input is longer than {LINE_LIMIT >> 20} MiB and was skipped.")

@@ -1,4 +1,4 @@
-"""The `result` object of json and stream-json (SURFACE 2). Pure.
+"""The `result` object of json and stream-json. Pure.
 
 A failed run never reports success: its message is in both `errors` and `result`.
 """

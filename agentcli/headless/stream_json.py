@@ -1,4 +1,4 @@
-"""Convert events to stream-json frames (SURFACE 2, PROTOCOLS 1.5). Pure except for the state of the current reply.
+"""Convert events to stream-json frames. Pure except for the state of the current reply.
 
 Defines every frame except `result`; never writes and never calls the engine. Each finished block and each tool result
 gets a frame as soon as it is ready. Content that reaches the log in another way (a partial answer kept on an abort, a

@@ -39,7 +39,7 @@ class HookPlace:
     folder: Path
     """The project's root."""
     environ: Mapping[str, str]
-    """Environment variables, without API keys (S11)."""
+    """Environment variables, without API keys."""
 
 
 @frozen

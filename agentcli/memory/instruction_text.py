@@ -1,6 +1,6 @@
 """Read one instruction file, or return the reason why it cannot be used. Never blocks on a pipe, never raises.
 
-The caller passes real paths that it has approved. They are walked folder by folder without following links (S4), so
+The caller passes real paths that it has approved. They are walked folder by folder without following links, so
 that a link planted after the approval gives a reason and not another file.
 """
 

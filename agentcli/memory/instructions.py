@@ -3,7 +3,7 @@
 The user's own come first, then those of every folder from the repository's root down to the working directory; those of
 folders below it are used when a file there is touched. `AGENTS.local.md` and `CLAUDE.local.md` come after the others of
 their folder and take precedence, but count as the project's. All are text for the model and grant no permissions; so
-they are read in untrusted folders too, but never from outside the project unless the user allows it (S1, S4).
+they are read in untrusted folders too, but never from outside the project unless the user allows it.
 
 Checking again costs a stat for each existing or possible file; unchanged files are not read again.
 """
@@ -296,7 +296,7 @@ class InstructionFiles:
             else:
                 nested = folder not in self._chain
                 # A local file is not called the user's: it may be committed or come with an archive. Only git could
-                # tell whether it is tracked, and git does not run in an untrusted folder (S1).
+                # tell whether it is tracked, and git does not run in an untrusted folder.
                 local = ", local" if ".local." in name else ""
                 whose = f"the project's{local}, for files in {folder}" if nested else f"the project's{local}"
             gathering.top_level(str(folder / name), whose, of_user)

@@ -1,4 +1,4 @@
-"""Find the existing files that deny rules match, so that a sandbox can cover them (S7).
+"""Find the existing files that deny rules match, so that a sandbox can cover them.
 
 A rule is a pattern, but a mount needs a path. The search is bounded in entries. Its result is cached for some seconds,
 because every launch needs it: a denied file that appears in between is covered from the next search on.

@@ -1,6 +1,6 @@
 """Path checks for permissions: link resolution, containment, protection and pattern matching.
 
-Reads the file system (links), never changes it. Everything is compared by components of resolved paths (S4).
+Reads the file system (links), never changes it. Everything is compared by components of resolved paths.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def paths_below(root: str) -> list[str] | None:
 
 
 def is_protected(path: str, *, scripts: bool = True) -> bool:
-    """Whether another program later runs or obeys this file (S5). Decided by name, so it also covers missing files.
+    """Whether another program later runs or obeys this file. Decided by name, so it also covers missing files.
 
     `scripts=False` excludes the asking tier of `protected_names`, which commands name in order to read or run it.
     """

@@ -1,4 +1,4 @@
-"""Names of files and folders that other programs run or obey (S5). The only table, for permissions and the sandbox.
+"""Names of files and folders that other programs run or obey. The only table, for permissions and the sandbox.
 
 | tier   | file tools and file commands | commands in the sandbox         | examples                      |
 |--------|------------------------------|---------------------------------|-------------------------------|

@@ -1,6 +1,6 @@
 """Where plugins are found: the project's folder, the user's folder, installed packages.
 
-Those of the project are used only while it is trusted with exactly their content (S1, S2).
+Those of the project are used only while it is trusted with exactly their content.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Find the endpoint and the API key, and record their sources.
 
 A key is never in a `repr`, a log line or a message: those name its source. A key helper is a command from the user's
-settings (S3: a repository's settings never reach this module); it runs when the first request needs it.
+settings (a repository's settings never reach this module); it runs when the first request needs it.
 
 Order of precedence: ANTHROPIC_AUTH_TOKEN, ANTHROPIC_API_KEY, the `apiKeyHelper` setting, the key that `agentcli login`
 stored for the exact address of requests.

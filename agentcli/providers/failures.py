@@ -197,7 +197,7 @@ def _classify_refused(status: int, said: str, detail: str) -> Failure:
 
 
 def _quoted(said: str) -> str:
-    # The server's text is untrusted: control and bidi characters must not reach a terminal (S8).
+    # The server's text is untrusted: control and bidi characters must not reach a terminal.
     text = "".join(c if c.isprintable() else "\ufffd" for c in " ".join(said.split()))
     if not text:
         return ""

@@ -93,7 +93,7 @@ class ToolContext:
     results_dir: Path | None = None
     """Private folder for output too large for the conversation; None if nothing may be written."""
     environ: Mapping[str, str] = field(default_factory=dict)
-    """Environment of child processes, without keys and tokens (S11)."""
+    """Environment of child processes, without keys and tokens."""
     passed: PassedVariables = NO_FURTHER
     """Additional variables that the settings pass to child processes."""
     proxies: Mapping[str, str] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class ToolContext:
     hides: Callable[[str], bool] | None = None
     """Whether a file (absolute path) must not appear in search results; None: nothing is hidden.
 
-    A search is allowed for a folder as a whole, so rules against single files in it apply here (S7).
+    A search is allowed for a folder as a whole, so rules against single files in it apply here.
     """
     launcher: Launcher = Launcher()
     shells: Shells | None = None

@@ -3,7 +3,7 @@
 The shadow repository is stored elsewhere and named explicitly, so the folder's `.git` (configuration, hooks, index,
 stash, refs) is never opened. The user's environment and configuration are not used either. Only files of the tree
 itself have an effect: `.gitignore`, which is obeyed on purpose, and `.gitattributes`, which `info/attributes` of the
-shadow overrides, so that bytes are stored unchanged and no filter can be named (S1, S12).
+shadow overrides, so that bytes are stored unchanged and no filter can be named.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A short summary of a repository's state: branch, distance from upstream, changed files, last commits.
 
-Git takes no lock, runs no program of the repository, fetches nothing and does not enter submodules (S1, S12). Both git
+Git takes no lock, runs no program of the repository, fetches nothing and does not enter submodules. Both git
 commands run in parallel, up to a deadline; their output is limited, cut and cleaned, because file names and commit
 subjects are untrusted. Blocking.
 """

@@ -102,13 +102,13 @@ class WorkspaceHistory:
     # -------------------------------------------------------------------------------------- called by the loop
 
     def begin(self, prompt_id: str) -> None:
-        """Start a submission. No folder is read before something may change (S1)."""
+        """Start a submission. No folder is read before something may change."""
         self._open = _Open(prompt_id)
 
     async def warm(self, working_dirs: Sequence[Path]) -> None:
         """Index the folders ahead of time, because the first snapshot takes long. May be cancelled.
 
-        Runs git in the folder, isolated from its settings: only for trusted folders (S1)."""
+        Runs git in the folder, isolated from its settings: only for trusted folders."""
         if self._warming is None:
             work = self._looked_through(distinct(working_dirs))
             self._warming = start_task(work, name="look through the folders")

@@ -4,7 +4,7 @@
     <state>/worktrees/<project key>/<name>.lock    locked while a process works there
     <state>/worktrees/<project key>/<name>.json    the repository and the commit that it started from
 
-Git runs no program of the repository or the user (S1): files that a filter would change, such as those of git LFS, are
+Git runs no program of the repository or the user: files that a filter would change, such as those of git LFS, are
 as they were committed. Blocking.
 """
 

@@ -1,4 +1,4 @@
-"""Trust of folders by content (S1 to S3), and keeping rules in settings files."""
+"""Trust of folders by content, and keeping rules in settings files."""
 
 from __future__ import annotations
 

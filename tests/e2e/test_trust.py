@@ -23,7 +23,7 @@ SETTINGS = {
 async def denied(program: Program, server: LoopbackServer) -> list[str]:
     ended = await program.run("-p", "go", "--output-format", "json", "--no-session-persistence")
     assert ended.code == 0, ended.err
-    assert all(request.headers.get("authorization") == "Bearer sk-test" for request in server.requests), "S3: no env"
+    assert all(request.headers.get("authorization") == "Bearer sk-test" for request in server.requests)
     return [denial["tool_input"].get("command", "Read") for denial in json.loads(ended.out)["permission_denials"]]
 
 

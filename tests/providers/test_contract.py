@@ -1,4 +1,4 @@
-"""One contract, every transport: the rows of FAULTS "API" that concern the provider, over HTTP where it applies."""
+"""One contract, every transport: every fault of the API that concerns the provider, over HTTP where it applies."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ def _results(message: Json, place: int, messages: list[Json]) -> Iterator[str]:
 
 
 def _text(body: Json) -> Iterator[str]:
-    """What cannot be sent as text at all (S8)."""
+    """What cannot be sent as text at all."""
     encoded = json.dumps(body, ensure_ascii=False)
     if "\\u0000" in encoded and re.search(r"(?<!\\)(?:\\\\)*\\u0000", encoded):
         yield "the request body contains a null character"

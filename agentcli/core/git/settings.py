@@ -2,7 +2,7 @@
 
 Only git knows what a configuration file means, so git parses it: the bytes go to `git config --file -` on standard
 input, with no repository, no includes and an empty environment. Keys are compared with a list of harmless ones; any
-other key counts as dangerous, because git gains new keys with every release (S1, S12).
+other key counts as dangerous, because git gains new keys with every release.
 """
 
 from __future__ import annotations

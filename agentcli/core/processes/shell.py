@@ -28,7 +28,7 @@ _MOST_MARKS = 8
 
 
 def has_control_characters(command: str) -> bool:
-    """Whether a command has control characters other than tab and line feed, which are not allowed (S8)."""
+    """Whether a command has control characters other than tab and line feed, which are not allowed."""
     return _CONTROL.search(command) is not None
 
 

@@ -1,4 +1,4 @@
-"""Prove that a simple command is read-only, by its program and each of its flags (S6).
+"""Prove that a simple command is read-only, by its program and each of its flags.
 
 `objection` returns the reason why it is not proven, or None as the proof. `command_parts` checks which files are read.
 """

@@ -1,4 +1,4 @@
-"""Find programs that a repository's configuration makes git run (S1, S12).
+"""Find programs that a repository's configuration makes git run.
 
 A command such as `git status` is read-only unless the repository's configuration names programs for git to run.
 """

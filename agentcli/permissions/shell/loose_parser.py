@@ -1,4 +1,4 @@
-"""Loose parser: everything in a command that might be run, for deny and ask rules (S6).
+"""Loose parser: everything in a command that might be run, for deny and ask rules.
 
 Unlike the strict parser it errs towards finding too much. It combines two readings: the text split wherever a command
 can begin, once with quotes as blanks and once without quotes, which needs no grammar; and the syntax tree, which also

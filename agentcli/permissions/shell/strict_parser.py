@@ -1,4 +1,4 @@
-"""Strict parser: split a command into simple commands with known words, or return why it cannot (S6).
+"""Strict parser: split a command into simple commands with known words, or return why it cannot.
 
 Read-only proofs and allow rules depend on the result, so nothing may be guessed. The grammar gives the structure, and
 every byte is checked a second time: each word is parsed independently, and only blanks may separate words. If the

@@ -153,7 +153,7 @@ def request_content(pieces: Sequence[bytes]) -> tuple[bytes | AsyncIterator[byte
 
 
 def to_bytes(value: Any) -> bytes:
-    """Compact JSON in UTF-8. NUL and lone surrogates, which the API refuses, become U+FFFD (S8)."""
+    """Compact JSON in UTF-8. NUL and lone surrogates, which the API refuses, become U+FFFD."""
     text = _encode(value)
     if "\\u0000" in text:
         text = _NUL.sub("\\1\ufffd", text)

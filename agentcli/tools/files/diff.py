@@ -33,7 +33,7 @@ def diff_display(path: str, old: str, new: str) -> Json:
     if len(text) > _LONGEST:
         text = text[:_LONGEST].rpartition("\n")[0] + "\n… the rest of the diff is not shown"
         display["truncated"] = True
-    # Users must not approve code that reads differently than it runs (S8).
+    # Users must not approve code that reads differently than it runs.
     return {**display, "diff": terminal_text(clean_text(text))}
 
 

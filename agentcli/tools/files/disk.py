@@ -1,7 +1,7 @@
 """Inspect, read and suggest files for the tools.
 
 All paths here are real paths: the caller resolves links once. Such a path is opened folder by folder without following
-links (S4), so a link created after the decision causes an error.
+links, so a link created after the decision causes an error.
 """
 
 from __future__ import annotations

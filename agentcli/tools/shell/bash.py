@@ -80,7 +80,7 @@ class Bash(BuiltinTool):
         return None
 
     def preview(self, input: Json, context: ToolContext) -> Json | None:
-        """For a permission question: the complete command, never shortened (S8)."""
+        """For a permission question: the complete command, never shortened."""
         shown = {"kind": "command", "command": shown_command(input["command"]), "folder": str(context.cwd)}
         return {**shown, "description": plain_line(str(input.get("description") or ""))}
 

@@ -1,4 +1,4 @@
-"""Environment of child processes (S11): variables known to be harmless, and those named in the settings.
+"""Environment of child processes: variables known to be harmless, and those named in the settings.
 
 All others are left out, whatever their name: a secret can have any name. A listed variable that contains a credential
 anyway (a token in a proxy's URL, a key under a tool's prefix) is left out or cleaned.

@@ -100,7 +100,7 @@ class StatusCommand:
     command: str
     folder: str
     environ: Mapping[str, str]
-    """Environment of the command, without API keys (S11)."""
+    """Environment of the command, without API keys."""
     version: str = ""
     files: tuple[str, ...] = ()
     """Paths in the project that its words may name: whoever wrote such a file, it is not run."""

@@ -1,6 +1,6 @@
 """Restore files on disk: remove, write, create folders. Blocking; called in a thread.
 
-Every step descends from the folder's own descriptor one name at a time and follows no link (S4): a folder that has
+Every step descends from the folder's own descriptor one name at a time and follows no link: a folder that has
 become a link must not redirect a write out of the working directory. What cannot be done is reported, never forced.
 """
 

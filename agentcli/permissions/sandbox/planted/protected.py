@@ -1,4 +1,4 @@
-"""Paths inside writable folders that other programs run or obey (S5, S12), both existing and missing.
+"""Paths inside writable folders that other programs run or obey, both existing and missing.
 
 Knows names and git's layout; does not mount or modify anything.
 """
