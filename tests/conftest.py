@@ -29,6 +29,7 @@ from hypothesis.internal.intervalsets import IntervalSet
 from tests.support import compiled_tests, forked_workers, memory_folders, network_sockets, unsynced
 from tests.support.examples import EXAMPLES, UNHURRIED
 from tests.support.own_loop import run_in_own_loop
+from tests.support.virtual import run_virtual
 
 # Who starts the tests in the background (nohup, `&`) has some signals ignored, and programs under test inherit that.
 for _number, _usual in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
@@ -187,8 +188,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = pyfuncitem._fixtureinfo.argnames
     if not inspect.iscoroutinefunction(pyfuncitem.obj) or anyio.pytest_plugin._current_runner is not None:
         return None
-    assert pyfuncitem.funcargs.get("anyio_backend") == "asyncio", "asynchronous tests are marked with anyio"
-    run_in_own_loop(pyfuncitem.obj, {name: pyfuncitem.funcargs[name] for name in names})
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
+    nearest = next((mark.name for mark in pyfuncitem.iter_markers() if mark.name in ("anyio", "virtual")), "")
+    if nearest == "virtual":
+        run_virtual(pyfuncitem.obj(**arguments))
+        return True
+    assert pyfuncitem.funcargs.get("anyio_backend") == "asyncio", "asynchronous tests are marked with anyio or virtual"
+    run_in_own_loop(pyfuncitem.obj, arguments)
     return True
 
 

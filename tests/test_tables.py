@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 
 import pytest
@@ -48,8 +49,14 @@ def test_a_table_without_rows_or_with_odd_rows_is_refused(rows: list[tuple[objec
         each_row("text, size", rows)
 
 
-def test_an_asynchronous_test_is_refused() -> None:
-    with pytest.raises(AssertionError, match="event loop"):
+def test_every_row_of_an_asynchronous_test_has_an_event_loop_of_its_own() -> None:
+    loops: list[object] = []
 
-        @each_row("text", ["a"])
-        async def check(text: str) -> None: ...
+    @each_row("text", ["a", "b"])
+    async def check(text: str) -> None:
+        loops.append(asyncio.get_running_loop())
+        assert text == "a"
+
+    with pytest.raises(pytest.fail.Exception, match="text='b'"):
+        check()
+    assert loops[0] is not loops[1]

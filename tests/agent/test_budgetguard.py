@@ -18,7 +18,8 @@ from agentcli.core.permission import Answer
 from agentcli.interactive.wording import result_line
 from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
 from tests.support.scripts import call, reply
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 DEAR = {"input_tokens": 100_000}
 """20 cents."""
@@ -58,183 +59,147 @@ def asked(events: list[ev.Event]) -> list[str]:
     return [event.input["questions"][0]["question"] for event in only(events, ev.PermissionRequested)]
 
 
-def test_the_time_that_the_user_takes_for_answers_is_no_work() -> None:
-    async def main() -> None:
-        b = somebody(looks(1), looks(2), "Done.", tools=[FakeTool(seconds=5)])
-        async with b.engine:
-            events: list[ev.Event] = []
-            async for event in b.engine.submit("go"):
-                events.append(event)
-                if isinstance(event, ev.PermissionRequested):
-                    answer = b.engine.answer, event.request_id, chosen(event, first_option(event))
-                    asyncio.get_running_loop().call_later(60, *answer)
-            result = result_of(events)
-            assert result.duration_ms - result.waited_ms < 20_000
-            assert 119_000 < result.waited_ms < 121_000
-            text, _level, _errors = result_line(result) or ("", "", ())
-            assert text == "10 s · 3 turns"
-
-    run_virtual(main)
+async def test_the_time_that_the_user_takes_for_answers_is_no_work() -> None:
+    b = somebody(looks(1), looks(2), "Done.", tools=[FakeTool(seconds=5)])
+    async with b.engine:
+        events: list[ev.Event] = []
+        async for event in b.engine.submit("go"):
+            events.append(event)
+            if isinstance(event, ev.PermissionRequested):
+                answer = b.engine.answer, event.request_id, chosen(event, first_option(event))
+                asyncio.get_running_loop().call_later(60, *answer)
+        result = result_of(events)
+        assert result.duration_ms - result.waited_ms < 20_000
+        assert 119_000 < result.waited_ms < 121_000
+        text, _level, _errors = result_line(result) or ("", "", ())
+        assert text == "10 s · 3 turns"
 
 
-def test_raising_the_budget_continues_the_interrupted_work() -> None:
-    async def main() -> None:
-        tool = FakeTool(seconds=5)
-        b = somebody(looks(1), looks(2), "Done.", tools=[tool])
-        async with b.engine:
-            events = await answered(b, b.engine.submit("go"), "", "5")
-            assert asked(events) == [
-                "The budget of $0.15 is spent ($0.20).",
-                "The budget of $0.30 is spent ($0.40).",
-            ]
-            assert first_option(only(events, ev.PermissionRequested)[0]) == "Raise it to $0.30 and continue"
-            assert (result_of(events).terminal, result_of(events).text) == ("completed", "Done.")
-            assert tool.ended == ["done", "done"], "what a reply has begun is finished"
-            assert len(b.requests) == 3
-            assert b.engine.costs.budget == 5.0
-            resolved = [event.behavior for event in only(events, ev.PermissionResolved)]
-            assert resolved == ["allow", "allow"]
-
-    run_virtual(main)
+async def test_raising_the_budget_continues_the_interrupted_work() -> None:
+    tool = FakeTool(seconds=5)
+    b = somebody(looks(1), looks(2), "Done.", tools=[tool])
+    async with b.engine:
+        events = await answered(b, b.engine.submit("go"), "", "5")
+        assert asked(events) == [
+            "The budget of $0.15 is spent ($0.20).",
+            "The budget of $0.30 is spent ($0.40).",
+        ]
+        assert first_option(only(events, ev.PermissionRequested)[0]) == "Raise it to $0.30 and continue"
+        assert (result_of(events).terminal, result_of(events).text) == ("completed", "Done.")
+        assert tool.ended == ["done", "done"], "what a reply has begun is finished"
+        assert len(b.requests) == 3
+        assert b.engine.costs.budget == 5.0
+        resolved = [event.behavior for event in only(events, ev.PermissionResolved)]
+        assert resolved == ["allow", "allow"]
 
 
-def test_the_question_comes_before_the_request_and_after_the_tools() -> None:
-    async def main() -> None:
-        b = somebody(looks(1), "Done.")
-        async with b.engine:
-            events = await answered(b, b.engine.submit("go"), "1")
-            kinds = [type(event).__name__ for event in events]
-            assert kinds.index("ToolFinished") < kinds.index("PermissionRequested")
-            starts = [place for place, kind in enumerate(kinds) if kind == "RequestStarted"]
-            assert starts[0] < kinds.index("PermissionRequested") < starts[1]
-
-    run_virtual(main)
+async def test_the_question_comes_before_the_request_and_after_the_tools() -> None:
+    b = somebody(looks(1), "Done.")
+    async with b.engine:
+        events = await answered(b, b.engine.submit("go"), "1")
+        kinds = [type(event).__name__ for event in events]
+        assert kinds.index("ToolFinished") < kinds.index("PermissionRequested")
+        starts = [place for place, kind in enumerate(kinds) if kind == "RequestStarted"]
+        assert starts[0] < kinds.index("PermissionRequested") < starts[1]
 
 
-def test_stopping_is_resumable_and_the_next_prompt_asks_again() -> None:
-    async def main() -> None:
-        b = somebody(looks(1), "Done.")
-        async with b.engine:
-            events = await answered(b, b.engine.submit("go"), STOP)
-            assert result_of(events).terminal == "max_budget_usd"
-            assert "Nothing is lost" in result_of(events).errors[0]
-            assert len(b.requests) == 1
-            assert b.engine.messages[-1].tool_results, "the results wait for whoever goes on"
-            events = await answered(b, b.engine.submit("go on"), "off")
-            assert result_of(events).text == "Done."
-            assert b.engine.costs.budget is None
-
-    run_virtual(main)
+async def test_stopping_is_resumable_and_the_next_prompt_asks_again() -> None:
+    b = somebody(looks(1), "Done.")
+    async with b.engine:
+        events = await answered(b, b.engine.submit("go"), STOP)
+        assert result_of(events).terminal == "max_budget_usd"
+        assert "Nothing is lost" in result_of(events).errors[0]
+        assert len(b.requests) == 1
+        assert b.engine.messages[-1].tool_results, "the results wait for whoever goes on"
+        events = await answered(b, b.engine.submit("go on"), "off")
+        assert result_of(events).text == "Done."
+        assert b.engine.costs.budget is None
 
 
 @pytest.mark.parametrize("answer", [Answer("deny"), Answer("allow"), Answer("allow", updated_input={"answers": [1]})])
-def test_a_no_or_an_empty_answer_stops(answer: Answer) -> None:
-    async def main() -> None:
-        b = somebody(looks(1), "Done.")
-        events = []
-        async with b.engine:
-            async for event in b.engine.submit("go"):
-                events.append(event)
-                if isinstance(event, ev.PermissionRequested):
-                    b.engine.answer(event.request_id, answer)
-            assert result_of(events).terminal == "max_budget_usd"
-            assert len(b.requests) == 1
-
-    run_virtual(main)
+async def test_a_no_or_an_empty_answer_stops(answer: Answer) -> None:
+    b = somebody(looks(1), "Done.")
+    events = []
+    async with b.engine:
+        async for event in b.engine.submit("go"):
+            events.append(event)
+            if isinstance(event, ev.PermissionRequested):
+                b.engine.answer(event.request_id, answer)
+        assert result_of(events).terminal == "max_budget_usd"
+        assert len(b.requests) == 1
 
 
-def test_an_invalid_or_too_small_amount_is_asked_for_again() -> None:
-    async def main() -> None:
-        b = somebody(looks(1), "Done.")
-        async with b.engine:
-            events = await answered(b, b.engine.submit("go"), "plenty", "0.18", "$2")
-            assert asked(events)[1:] == [
-                "“plenty” is not an amount in dollars. The budget of $0.15 is spent ($0.20).",
-                "$0.18 is not more than you have spent. The budget of $0.15 is spent ($0.20).",
-            ]
-            assert result_of(events).text == "Done."
-            assert b.engine.costs.budget == 2.0
-
-    run_virtual(main)
+async def test_an_invalid_or_too_small_amount_is_asked_for_again() -> None:
+    b = somebody(looks(1), "Done.")
+    async with b.engine:
+        events = await answered(b, b.engine.submit("go"), "plenty", "0.18", "$2")
+        assert asked(events)[1:] == [
+            "“plenty” is not an amount in dollars. The budget of $0.15 is spent ($0.20).",
+            "$0.18 is not more than you have spent. The budget of $0.15 is spent ($0.20).",
+        ]
+        assert result_of(events).text == "Done."
+        assert b.engine.costs.budget == 2.0
 
 
-def test_esc_at_the_question_is_an_interruption() -> None:
-    async def main() -> None:
-        b = somebody(looks(1), "Done.")
-        events = []
-        async with b.engine:
-            async for event in b.engine.submit("go"):
-                events.append(event)
-                if isinstance(event, ev.PermissionRequested):
-                    b.engine.abort(AbortReason.USER_CANCEL)
-            assert result_of(events).terminal == "aborted_streaming"
-            assert [event.behavior for event in only(events, ev.PermissionResolved)] == ["withdrawn"]
-            assert len(b.requests) == 1
-            assert not b.engine._state.questions._open
-
-    run_virtual(main)
+async def test_esc_at_the_question_is_an_interruption() -> None:
+    b = somebody(looks(1), "Done.")
+    events = []
+    async with b.engine:
+        async for event in b.engine.submit("go"):
+            events.append(event)
+            if isinstance(event, ev.PermissionRequested):
+                b.engine.abort(AbortReason.USER_CANCEL)
+        assert result_of(events).terminal == "aborted_streaming"
+        assert [event.behavior for event in only(events, ev.PermissionResolved)] == ["withdrawn"]
+        assert len(b.requests) == 1
+        assert not b.engine._state.questions._open
 
 
-def test_a_final_answer_that_exceeds_the_budget_is_still_a_success() -> None:
-    async def main() -> None:
-        b = somebody(reply("Done.", usage=DEAR), "More.")
-        async with b.engine:
-            events = await answered(b, b.engine.submit("go"))
-            assert (result_of(events).terminal, result_of(events).text) == ("completed", "Done.")
-            events = await answered(b, b.engine.submit("more"), "")
-            assert result_of(events).text == "More."
-
-    run_virtual(main)
+async def test_a_final_answer_that_exceeds_the_budget_is_still_a_success() -> None:
+    b = somebody(reply("Done.", usage=DEAR), "More.")
+    async with b.engine:
+        events = await answered(b, b.engine.submit("go"))
+        assert (result_of(events).terminal, result_of(events).text) == ("completed", "Done.")
+        events = await answered(b, b.engine.submit("more"), "")
+        assert result_of(events).text == "More."
 
 
-def test_a_compaction_over_budget_asks_first() -> None:
-    async def main() -> None:
-        b = somebody(reply("Done.", usage=DEAR))
-        async with b.engine:
-            await answered(b, b.engine.submit("go"))
-            events = await answered(b, run_command(b.engine, "compact", ""), STOP)
-            assert result_of(events).terminal == "max_budget_usd"
-            assert len(b.requests) == 1
-
-    run_virtual(main)
+async def test_a_compaction_over_budget_asks_first() -> None:
+    b = somebody(reply("Done.", usage=DEAR))
+    async with b.engine:
+        await answered(b, b.engine.submit("go"))
+        events = await answered(b, run_command(b.engine, "compact", ""), STOP)
+        assert result_of(events).terminal == "max_budget_usd"
+        assert len(b.requests) == 1
 
 
-def test_a_compaction_that_uses_up_the_budget_ends_like_a_turn() -> None:
-    async def main() -> None:
-        b = bench("Done. " * 2_000, reply("A summary.", usage=DEAR), bounds=Bounds(max_budget_usd=0.15))
-        async with b.engine:
-            await collect(b.engine.submit("go"))
-            result = result_of(await collect(run_command(b.engine, "compact", "")))
-            assert result.terminal == "max_budget_usd"
-            assert result.errors == [b.engine.costs.budget_text]
-
-    run_virtual(main)
+async def test_a_compaction_that_uses_up_the_budget_ends_like_a_turn() -> None:
+    b = bench("Done. " * 2_000, reply("A summary.", usage=DEAR), bounds=Bounds(max_budget_usd=0.15))
+    async with b.engine:
+        await collect(b.engine.submit("go"))
+        result = result_of(await collect(run_command(b.engine, "compact", "")))
+        assert result.terminal == "max_budget_usd"
+        assert result.errors == [b.engine.costs.budget_text]
 
 
-def test_with_an_unknown_price_the_budget_can_only_be_removed() -> None:
-    async def main() -> None:
-        profile = Profile(model="my-llama", small_model="my-llama")
-        b = somebody(looks(1), "Done.", profile=profile)
-        async with b.engine:
-            events = await answered(b, b.engine.submit("go"), "")
-            [question] = only(events, ev.PermissionRequested)
-            assert "The price of my-llama is unknown" in asked(events)[0]
-            assert first_option(question) == LIFT
-            assert result_of(events).text == "Done."
-            assert b.engine.costs.budget is None
-
-    run_virtual(main)
+async def test_with_an_unknown_price_the_budget_can_only_be_removed() -> None:
+    profile = Profile(model="my-llama", small_model="my-llama")
+    b = somebody(looks(1), "Done.", profile=profile)
+    async with b.engine:
+        events = await answered(b, b.engine.submit("go"), "")
+        [question] = only(events, ev.PermissionRequested)
+        assert "The price of my-llama is unknown" in asked(events)[0]
+        assert first_option(question) == LIFT
+        assert result_of(events).text == "Done."
+        assert b.engine.costs.budget is None
 
 
-def test_noninteractive_runs_end_at_the_budget_without_asking() -> None:
-    async def main() -> None:
-        b = bench(looks(1), "Done.", tools=[FakeTool()], bounds=Bounds(max_budget_usd=0.15))
-        async with b.engine:
-            events = await b.run()
-            assert result_of(events).subtype == "error_max_budget_usd"
-            assert only(events, ev.PermissionRequested) == []
-
-    run_virtual(main)
+async def test_noninteractive_runs_end_at_the_budget_without_asking() -> None:
+    b = bench(looks(1), "Done.", tools=[FakeTool()], bounds=Bounds(max_budget_usd=0.15))
+    async with b.engine:
+        events = await b.run()
+        assert result_of(events).subtype == "error_max_budget_usd"
+        assert only(events, ev.PermissionRequested) == []
 
 
 def test_amounts_as_people_write_them() -> None:

@@ -25,7 +25,8 @@ from tests.support.cacheserver import PromptCache
 from tests.support.curating import cached_bench, looking
 from tests.support.fakes import Bench, LoopClock, only
 from tests.support.scripts import call, fails, pause, reply, say
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 SLOW = reply(say("Part one."), pause(5), say("Part two."))
 LATER = "takes effect with the next request"
@@ -59,91 +60,79 @@ async def begun(b: Bench) -> None:
 
 
 @pytest.mark.parametrize("when", [ev.RequestStarted, ev.TextStreamed, ev.UsageReported])
-def test_a_drop_in_flight_is_named_as_the_cache_break_and_counted_in_the_estimate(
+async def test_a_drop_in_flight_is_named_as_the_cache_break_and_counted_in_the_estimate(
     when: type[ev.Event],
 ) -> None:
-    async def main() -> None:
-        b, cache = looked()
-        async with b.engine:
-            await begun(b)
-            far = result(b, 0)
-            events, dropped = await meddling(b, "third", when, lambda: b.engine.context.drop(far))
-            assert isinstance(dropped, DropEffect)
-            assert LATER in dropped.text
-            assert only(events, ev.PrefixBroken) == []
-            estimated = b.engine.context.outlook().tokens
-            [broken] = only(await b.run("fourth"), ev.PrefixBroken)
-            assert "you dropped the result of" in broken.reason
-            assert UNKNOWN not in broken.reason
-        assert cache.readings[-1].prompt == pytest.approx(estimated, rel=0.05)
-        assert cache.readings[-2].prompt - cache.readings[-1].prompt == pytest.approx(dropped.tokens_per_turn, rel=0.1)
-
-    run_virtual(main)
+    b, cache = looked()
+    async with b.engine:
+        await begun(b)
+        far = result(b, 0)
+        events, dropped = await meddling(b, "third", when, lambda: b.engine.context.drop(far))
+        assert isinstance(dropped, DropEffect)
+        assert LATER in dropped.text
+        assert only(events, ev.PrefixBroken) == []
+        estimated = b.engine.context.outlook().tokens
+        [broken] = only(await b.run("fourth"), ev.PrefixBroken)
+        assert "you dropped the result of" in broken.reason
+        assert UNKNOWN not in broken.reason
+    assert cache.readings[-1].prompt == pytest.approx(estimated, rel=0.05)
+    assert cache.readings[-2].prompt - cache.readings[-1].prompt == pytest.approx(dropped.tokens_per_turn, rel=0.1)
 
 
-def test_a_change_is_visible_at_once_and_later_changes_build_on_it() -> None:
-    async def main() -> None:
-        b, _cache = looked()
-        async with b.engine:
-            await begun(b)
-            far, near = result(b, 0), result(b, 1)
-            before = b.engine.context.outlook().tokens
+async def test_a_change_is_visible_at_once_and_later_changes_build_on_it() -> None:
+    b, _cache = looked()
+    async with b.engine:
+        await begun(b)
+        far, near = result(b, 0), result(b, 1)
+        before = b.engine.context.outlook().tokens
 
-            def act() -> list[Any]:
-                done: list[Any] = [
-                    b.engine.context.drop(far),
-                    b.engine.context.drop(far),
-                    b.engine.context.pin(far),
-                    b.engine.context.pin(near),
-                ]
-                done.append(b.engine.context.drop(near))
-                assert far not in [one.id for one in b.engine.context.items()]
-                assert far in [one.id for one in b.engine.context.dropped_items()]
-                assert b.engine.context.outlook().tokens < before
-                return done
+        def act() -> list[Any]:
+            done: list[Any] = [
+                b.engine.context.drop(far),
+                b.engine.context.drop(far),
+                b.engine.context.pin(far),
+                b.engine.context.pin(near),
+            ]
+            done.append(b.engine.context.drop(near))
+            assert far not in [one.id for one in b.engine.context.items()]
+            assert far in [one.id for one in b.engine.context.dropped_items()]
+            assert b.engine.context.outlook().tokens < before
+            return done
 
-            _events, done = await meddling(b, "third", ev.TextStreamed, act)
-            assert isinstance(done[0], DropEffect)
-            assert done[1:] == [pinning.DROPPED_ALREADY, pinning.NOT_THERE, None, pinning.PINNED]
-            await b.run("fourth")
-        assert "far: A line" in json.dumps(b.requests[-2])
-        assert "far: A line" not in json.dumps(b.requests[-1])
-        assert "near: A line" in json.dumps(b.requests[-1])
-
-    run_virtual(main)
+        _events, done = await meddling(b, "third", ev.TextStreamed, act)
+        assert isinstance(done[0], DropEffect)
+        assert done[1:] == [pinning.DROPPED_ALREADY, pinning.NOT_THERE, None, pinning.PINNED]
+        await b.run("fourth")
+    assert "far: A line" in json.dumps(b.requests[-2])
+    assert "far: A line" not in json.dumps(b.requests[-1])
+    assert "near: A line" in json.dumps(b.requests[-1])
 
 
-def test_an_item_dropped_and_restored_in_flight_is_unchanged() -> None:
-    async def main() -> None:
-        b, _cache = looked()
-        async with b.engine:
-            await begun(b)
-            far = result(b, 0)
+async def test_an_item_dropped_and_restored_in_flight_is_unchanged() -> None:
+    b, _cache = looked()
+    async with b.engine:
+        await begun(b)
+        far = result(b, 0)
 
-            def act() -> list[Any]:
-                return [b.engine.context.drop(far), b.engine.context.restore(far)]
+        def act() -> list[Any]:
+            return [b.engine.context.drop(far), b.engine.context.restore(far)]
 
-            _events, done = await meddling(b, "third", ev.TextStreamed, act)
-            assert isinstance(done[1], RestoreEffect)
-            assert LATER in done[1].text
-            assert only(await b.run("fourth"), ev.PrefixBroken) == []
-            assert b.engine.context.dropped_items() == []
-
-    run_virtual(main)
+        _events, done = await meddling(b, "third", ev.TextStreamed, act)
+        assert isinstance(done[1], RestoreEffect)
+        assert LATER in done[1].text
+        assert only(await b.run("fourth"), ev.PrefixBroken) == []
+        assert b.engine.context.dropped_items() == []
 
 
-def test_a_change_between_requests_takes_effect_at_once() -> None:
-    async def main() -> None:
-        b, _cache = looked(reply(call("Look", what="last", seconds=5)), "Three.", "Four.")
-        async with b.engine:
-            await begun(b)
-            far = result(b, 0)
-            _events, dropped = await meddling(b, "third", ev.ToolFinished, lambda: b.engine.context.drop(far))
-            assert isinstance(dropped, DropEffect)
-            assert LATER not in dropped.text
-        assert "far: A line" not in json.dumps(b.requests[-1])
-
-    run_virtual(main)
+async def test_a_change_between_requests_takes_effect_at_once() -> None:
+    b, _cache = looked(reply(call("Look", what="last", seconds=5)), "Three.", "Four.")
+    async with b.engine:
+        await begun(b)
+        far = result(b, 0)
+        _events, dropped = await meddling(b, "third", ev.ToolFinished, lambda: b.engine.context.drop(far))
+        assert isinstance(dropped, DropEffect)
+        assert LATER not in dropped.text
+    assert "far: A line" not in json.dumps(b.requests[-1])
 
 
 @pytest.mark.parametrize(
@@ -155,44 +144,38 @@ def test_a_change_between_requests_takes_effect_at_once() -> None:
     ],
     ids=["fails", "too long", "declined"],
 )
-def test_a_failed_request_does_not_lose_the_change(ending: Any) -> None:
-    async def main() -> None:
-        b, _cache = looked(ending, reply("A summary.", match="write a hand-over"), reply("On.", repeat=True))
-        async with b.engine:
-            await begun(b)
-            far = result(b, 0)
-            await meddling(b, "third", ev.RequestStarted, lambda: b.engine.context.drop(far))
-            events = await b.run("fourth")
-            assert all(UNKNOWN not in broken.reason for broken in only(events, ev.PrefixBroken))
-        assert "far: A line" not in json.dumps(b.requests[-1])
-        assert b.refused == []
-
-    run_virtual(main)
+async def test_a_failed_request_does_not_lose_the_change(ending: Any) -> None:
+    b, _cache = looked(ending, reply("A summary.", match="write a hand-over"), reply("On.", repeat=True))
+    async with b.engine:
+        await begun(b)
+        far = result(b, 0)
+        await meddling(b, "third", ev.RequestStarted, lambda: b.engine.context.drop(far))
+        events = await b.run("fourth")
+        assert all(UNKNOWN not in broken.reason for broken in only(events, ev.PrefixBroken))
+    assert "far: A line" not in json.dumps(b.requests[-1])
+    assert b.refused == []
 
 
 @pytest.mark.parametrize("how", ["abort", "leave"])
-def test_an_aborted_request_keeps_the_change_and_the_session_file_records_it(tmp_path: Path, how: str) -> None:
-    async def main() -> None:
-        workplace = SessionContext(tmp_path, Path("/work"), LoopClock(), SequentialIds(), "test")
-        store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
-        b, _cache = looked(store=store)
-        async with b.engine:
-            await begun(b)
-            stream = b.engine.submit("third")
-            async for event in stream:
-                if isinstance(event, ev.TextStreamed):
-                    assert isinstance(b.engine.context.drop(result(b, 0)), DropEffect)
-                    if how == "leave":
-                        break
-                    b.engine.abort(AbortReason.USER_CANCEL)
-            await stream.aclose()
-            assert store.path is not None
-            loaded, view = load_session(store.path), ContextView()
-            for after, edit in loaded.edits:
-                view.edit([edit_from_dict(edit)], after)
-            assert view.wire(loaded.messages) == b.engine._state.setup.view.wire(b.engine.messages)
-            assert view.estimate(loaded.messages, 0) == b.engine._state.setup.view.estimate(b.engine.messages, 0)
-            await b.run("fourth")
-        assert "far: A line" not in json.dumps(b.requests[-1])
-
-    run_virtual(main)
+async def test_an_aborted_request_keeps_the_change_and_the_session_file_records_it(tmp_path: Path, how: str) -> None:
+    workplace = SessionContext(tmp_path, Path("/work"), LoopClock(), SequentialIds(), "test")
+    store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
+    b, _cache = looked(store=store)
+    async with b.engine:
+        await begun(b)
+        stream = b.engine.submit("third")
+        async for event in stream:
+            if isinstance(event, ev.TextStreamed):
+                assert isinstance(b.engine.context.drop(result(b, 0)), DropEffect)
+                if how == "leave":
+                    break
+                b.engine.abort(AbortReason.USER_CANCEL)
+        await stream.aclose()
+        assert store.path is not None
+        loaded, view = load_session(store.path), ContextView()
+        for after, edit in loaded.edits:
+            view.edit([edit_from_dict(edit)], after)
+        assert view.wire(loaded.messages) == b.engine._state.setup.view.wire(b.engine.messages)
+        assert view.estimate(loaded.messages, 0) == b.engine._state.setup.view.estimate(b.engine.messages, 0)
+        await b.run("fourth")
+    assert "far: A line" not in json.dumps(b.requests[-1])

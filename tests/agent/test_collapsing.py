@@ -44,6 +44,8 @@ from tests.support.tables import each_row
 from tests.support.validate import problems
 from tests.support.virtual import VirtualLoop, run_virtual
 
+pytestmark = pytest.mark.virtual
+
 WINDOW = 32_000
 SMALL = "claude-haiku-5-5"
 PROFILE = Profile(model=MODEL, small_model=SMALL, system=("Be good.",), output_cap=2_000, context_window=WINDOW)
@@ -139,31 +141,28 @@ def edits_of(events: list[ev.Event]) -> list[ContextEdit]:
 # ----------------------------------------------------------------------------------------------- staging and committing
 
 
-def test_summaries_are_prepared_during_work_and_used_when_space_is_needed() -> None:
-    async def main() -> None:
-        s = Stage(SUMMARY, *PARTS)
-        async with s.engine:
-            await s.told(*range(6))
-            assert not s.asked, "there is room enough"
-            events = await s.told(6)
-            assert s.collapsing.staged() == len(s.asked) >= 2
-            assert not only(events, ev.ContextEdited)
-            assert "Part 0." in sent(s.turns[-1]), "staged is not committed"
-            events = await s.told(7)
-            (edited,) = only(events, ev.ContextEdited)
-            assert (edited.step, edited.text) == ("collapse", f"summarised {len(edited.edits)} old exchanges")
-            assert [edit.step for edit in edits_of(events)] == ["collapse"] * len(edited.edits)
-            now = sent(s.turns[-1])
-            assert "Part 0." not in now
-            assert GIST in now
-            assert "part 0" in now, "the user's own words stay"
-            assert "Part 6." in now
-            assert "part 7" in now
-            assert any("Part 0." in message.text for message in s.engine.messages), "the log keeps everything"
-            estimated = only(events, ev.RequestStarted)[0].estimated_tokens
-            assert estimated == pytest.approx(len(now) / 4, rel=0.1)
-
-    run_virtual(main)
+async def test_summaries_are_prepared_during_work_and_used_when_space_is_needed() -> None:
+    s = Stage(SUMMARY, *PARTS)
+    async with s.engine:
+        await s.told(*range(6))
+        assert not s.asked, "there is room enough"
+        events = await s.told(6)
+        assert s.collapsing.staged() == len(s.asked) >= 2
+        assert not only(events, ev.ContextEdited)
+        assert "Part 0." in sent(s.turns[-1]), "staged is not committed"
+        events = await s.told(7)
+        (edited,) = only(events, ev.ContextEdited)
+        assert (edited.step, edited.text) == ("collapse", f"summarised {len(edited.edits)} old exchanges")
+        assert [edit.step for edit in edits_of(events)] == ["collapse"] * len(edited.edits)
+        now = sent(s.turns[-1])
+        assert "Part 0." not in now
+        assert GIST in now
+        assert "part 0" in now, "the user's own words stay"
+        assert "Part 6." in now
+        assert "part 7" in now
+        assert any("Part 0." in message.text for message in s.engine.messages), "the log keeps everything"
+        estimated = only(events, ev.RequestStarted)[0].estimated_tokens
+        assert estimated == pytest.approx(len(now) / 4, rel=0.1)
 
 
 class Story(FakeTool):
@@ -179,76 +178,64 @@ class Story(FakeTool):
 STEPS = [reply(call("Look", what=f"Part {number}")) for number in range(12)]
 
 
-def test_finished_turns_of_one_prompt_are_summarised_while_it_runs() -> None:
-    async def main() -> None:
-        s = Stage(SUMMARY, *STEPS, "The end.", most=WINDOW, tools=[Story()])
-        async with s.engine:
-            events = await s.bench.run("tell it all")
-        assert result_of(events).text == "The end."
-        assert not only(events, ev.ContextCompacted)
-        edited = only(events, ev.ContextEdited)
-        assert edited
-        assert re.fullmatch(r"summarised (an|\d+) old turns?", edited[0].text)
-        now = sent(s.turns[-1])
-        assert "tell it all" in now
-        assert GIST in now
-        assert "Part 0." not in now
-        assert "Part 11." in now
-        broken = 0
-        for before, after in pairwise(s.turns):
-            old, new = ([bare(message) for message in body["messages"]] for body in (before, after))
-            broken += new[: len(old)] != old
-        assert broken == len(edited), "between two batches each request begins with the previous one"
-
-    run_virtual(main)
+async def test_finished_turns_of_one_prompt_are_summarised_while_it_runs() -> None:
+    s = Stage(SUMMARY, *STEPS, "The end.", most=WINDOW, tools=[Story()])
+    async with s.engine:
+        events = await s.bench.run("tell it all")
+    assert result_of(events).text == "The end."
+    assert not only(events, ev.ContextCompacted)
+    edited = only(events, ev.ContextEdited)
+    assert edited
+    assert re.fullmatch(r"summarised (an|\d+) old turns?", edited[0].text)
+    now = sent(s.turns[-1])
+    assert "tell it all" in now
+    assert GIST in now
+    assert "Part 0." not in now
+    assert "Part 11." in now
+    broken = 0
+    for before, after in pairwise(s.turns):
+        old, new = ([bare(message) for message in body["messages"]] for body in (before, after))
+        broken += new[: len(old)] != old
+    assert broken == len(edited), "between two batches each request begins with the previous one"
 
 
-def test_a_single_prompt_that_gets_too_long_commits_its_finished_turns() -> None:
-    async def main() -> None:
-        s = Stage(SUMMARY, *STEPS[:7], "It fits.", most=MOST - 2_500, tools=[Story()])
-        async with s.engine:
-            events = await s.bench.run("tell it all")
-        ways = [event.transition for event in only(events, ev.LoopContinued)]
-        assert "collapse_drain_retry" in ways
-        assert not only(events, ev.ContextCompacted)
-        assert result_of(events).text == "It fits."
-
-    run_virtual(main)
+async def test_a_single_prompt_that_gets_too_long_commits_its_finished_turns() -> None:
+    s = Stage(SUMMARY, *STEPS[:7], "It fits.", most=MOST - 2_500, tools=[Story()])
+    async with s.engine:
+        events = await s.bench.run("tell it all")
+    ways = [event.transition for event in only(events, ev.LoopContinued)]
+    assert "collapse_drain_retry" in ways
+    assert not only(events, ev.ContextCompacted)
+    assert result_of(events).text == "It fits."
 
 
-def test_the_cost_of_summaries_is_counted() -> None:
-    async def main() -> None:
-        s = Stage(SUMMARY, *PARTS)
-        async with s.engine:
-            events = await s.told(*range(9))
-            reported = [event for event in only(events, ev.UsageReported) if event.purpose == "collapse"]
-            assert len(reported) == len(s.asked) > 0
-            assert all(event.model == SMALL and event.cost_usd for event in reported)
-            by_model = s.engine.costs.totals.by_model[SMALL]
-            assert by_model.usage.prompt_tokens == sum(event.usage.prompt_tokens for event in reported)
-
-    run_virtual(main)
+async def test_the_cost_of_summaries_is_counted() -> None:
+    s = Stage(SUMMARY, *PARTS)
+    async with s.engine:
+        events = await s.told(*range(9))
+        reported = [event for event in only(events, ev.UsageReported) if event.purpose == "collapse"]
+        assert len(reported) == len(s.asked) > 0
+        assert all(event.model == SMALL and event.cost_usd for event in reported)
+        by_model = s.engine.costs.totals.by_model[SMALL]
+        assert by_model.usage.prompt_tokens == sum(event.usage.prompt_tokens for event in reported)
 
 
-def test_a_long_conversation_never_needs_a_compaction() -> None:
+async def test_a_long_conversation_never_needs_a_compaction() -> None:
     """Requests change in batches only: between two batches each request begins with the previous one."""
 
-    async def main() -> None:
-        s = Stage(SUMMARY, *PARTS, most=WINDOW)
-        async with s.engine:
-            events = await s.told(*range(30))
-        assert not only(events, ev.ContextCompacted)
-        batches = only(events, ev.ContextEdited)
-        assert 2 <= len(batches) <= 12
-        broken = 0
-        for before, after in pairwise(s.turns):
-            old, new = ([bare(message) for message in body["messages"]] for body in (before, after))
-            broken += new[: len(old)] != old
-        assert broken == len(batches)
-        now = sent(s.turns[-1])
-        assert all(f"part {number}" in now for number in range(30)), "every word of the user is still there"
-
-    run_virtual(main)
+    s = Stage(SUMMARY, *PARTS, most=WINDOW)
+    async with s.engine:
+        events = await s.told(*range(30))
+    assert not only(events, ev.ContextCompacted)
+    batches = only(events, ev.ContextEdited)
+    assert 2 <= len(batches) <= 12
+    broken = 0
+    for before, after in pairwise(s.turns):
+        old, new = ([bare(message) for message in body["messages"]] for body in (before, after))
+        broken += new[: len(old)] != old
+    assert broken == len(batches)
+    now = sent(s.turns[-1])
+    assert all(f"part {number}" in now for number in range(30)), "every word of the user is still there"
 
 
 def bare(message: Json) -> str:
@@ -300,14 +287,11 @@ def check_drained(events: list[ev.Event], turns: list[Json]) -> None:
     assert "ready ready" in sent(turns[-1])
 
 
-def test_a_prompt_that_is_too_long_commits_everything_at_once() -> None:
-    async def main() -> None:
-        s = Stage(*too_long_replies(), most=MOST, tools=[UntilStaged(lambda: s.collapsing.staged())])
-        async with s.engine:
-            events = await runs_into_it(s)
-        check_drained(events, s.turns)
-
-    run_virtual(main)
+async def test_a_prompt_that_is_too_long_commits_everything_at_once() -> None:
+    s = Stage(*too_long_replies(), most=MOST, tools=[UntilStaged(lambda: s.collapsing.staged())])
+    async with s.engine:
+        events = await runs_into_it(s)
+    check_drained(events, s.turns)
 
 
 @pytest.mark.anyio
@@ -328,19 +312,16 @@ async def collected_parts(s: Stage) -> list[ev.Event]:
     return await collect(s.engine.submit("part 6"))
 
 
-def test_a_conversation_that_still_does_not_fit_is_compacted() -> None:
-    async def main() -> None:
-        replies = [*too_long_replies()[:-1], reply("The story.", match="write a hand-over"), reply("It fits.")]
-        tool = UntilStaged(lambda: s.collapsing.staged())
-        s = Stage(*replies, tools=[tool])
-        tool.before_it_answers = lambda: s.shrink(9_000)
-        async with s.engine:
-            events = await runs_into_it(s)
-        ways = [event.transition for event in only(events, ev.LoopContinued)]
-        assert ways == ["next_turn", "collapse_drain_retry", "reactive_compact_retry"]
-        assert result_of(events).text == "It fits."
-
-    run_virtual(main)
+async def test_a_conversation_that_still_does_not_fit_is_compacted() -> None:
+    replies = [*too_long_replies()[:-1], reply("The story.", match="write a hand-over"), reply("It fits.")]
+    tool = UntilStaged(lambda: s.collapsing.staged())
+    s = Stage(*replies, tools=[tool])
+    tool.before_it_answers = lambda: s.shrink(9_000)
+    async with s.engine:
+        events = await runs_into_it(s)
+    ways = [event.transition for event in only(events, ev.LoopContinued)]
+    assert ways == ["next_turn", "collapse_drain_retry", "reactive_compact_retry"]
+    assert result_of(events).text == "It fits."
 
 
 # ---------------------------------------------------------------------------------------------------- what goes wrong
@@ -355,61 +336,49 @@ def test_a_conversation_that_still_does_not_fit_is_compacted() -> None:
         reply("no", stop_reason="refusal"),
     ],
 )
-def test_a_span_whose_summary_fails_three_times_is_left_alone(wrong: Json) -> None:
-    async def main() -> None:
-        s = Stage({**wrong, "match": RECORD, "repeat": True}, *PARTS, tuning=Tuning(auto_compact=False))
-        async with s.engine:
-            events = await s.told(*range(14))
-        tried = [sent(body) for body in s.asked]
-        assert max(map(tried.count, tried)) == MOST_TRIES
-        assert len(tried) == MOST_FAILURES, "then the small model is not to be had"
-        assert s.collapsing.staged() == 0
-        assert not only(events, ev.ContextEdited)
-        assert result_of(events[-1:]).is_error is False
-
-    run_virtual(main)
+async def test_a_span_whose_summary_fails_three_times_is_left_alone(wrong: Json) -> None:
+    s = Stage({**wrong, "match": RECORD, "repeat": True}, *PARTS, tuning=Tuning(auto_compact=False))
+    async with s.engine:
+        events = await s.told(*range(14))
+    tried = [sent(body) for body in s.asked]
+    assert max(map(tried.count, tried)) == MOST_TRIES
+    assert len(tried) == MOST_FAILURES, "then the small model is not to be had"
+    assert s.collapsing.staged() == 0
+    assert not only(events, ev.ContextEdited)
+    assert result_of(events[-1:]).is_error is False
 
 
-def test_a_single_failed_summary_is_retried() -> None:
-    async def main() -> None:
-        failure = {**fails(400, "no", "invalid_request_error"), "match": RECORD}
-        s = Stage(failure, SUMMARY, *PARTS)
-        async with s.engine:
-            await s.told(*range(7))
-            assert (len(s.asked), s.collapsing.staged()) == (1, 0)
-            await s.told(7)
-            assert s.collapsing.staged() > 1
-            assert sent(s.asked[0]) == sent(s.asked[1])
-
-    run_virtual(main)
+async def test_a_single_failed_summary_is_retried() -> None:
+    failure = {**fails(400, "no", "invalid_request_error"), "match": RECORD}
+    s = Stage(failure, SUMMARY, *PARTS)
+    async with s.engine:
+        await s.told(*range(7))
+        assert (len(s.asked), s.collapsing.staged()) == (1, 0)
+        await s.told(7)
+        assert s.collapsing.staged() > 1
+        assert sent(s.asked[0]) == sent(s.asked[1])
 
 
 @pytest.mark.parametrize("text", ["Too many words. " * 600, " \n"])
-def test_a_useless_summary_is_not_staged_and_not_requested_again(text: str) -> None:
-    async def main() -> None:
-        s = Stage(reply(text, match=RECORD, repeat=True), *PARTS)
-        async with s.engine:
-            await s.told(*range(8))
-        asked = [sent(body) for body in s.asked]
-        assert len(asked) == len(set(asked)) > 1
+async def test_a_useless_summary_is_not_staged_and_not_requested_again(text: str) -> None:
+    s = Stage(reply(text, match=RECORD, repeat=True), *PARTS)
+    async with s.engine:
+        await s.told(*range(8))
+    asked = [sent(body) for body in s.asked]
+    assert len(asked) == len(set(asked)) > 1
+    assert s.collapsing.staged() == 0
+
+
+async def test_an_unfinished_summary_is_cancelled_at_the_end_and_its_cost_is_counted() -> None:
+    slow = reply(pause(1_000), GIST, match=RECORD, repeat=True)
+    s = Stage(slow, *PARTS, tuning=Tuning(auto_compact=False))
+    async with s.engine:
+        events = await s.told(*range(18))
         assert s.collapsing.staged() == 0
-
-    run_virtual(main)
-
-
-def test_an_unfinished_summary_is_cancelled_at_the_end_and_its_cost_is_counted() -> None:
-    async def main() -> None:
-        slow = reply(pause(1_000), GIST, match=RECORD, repeat=True)
-        s = Stage(slow, *PARTS, tuning=Tuning(auto_compact=False))
-        async with s.engine:
-            events = await s.told(*range(18))
-            assert s.collapsing.staged() == 0
-        paid = [event for event in only(events, ev.UsageReported) if event.purpose == "collapse"]
-        assert len(paid) == len(s.asked) > MOST_TRIES
-        asked = [sent(body) for body in s.asked]
-        assert max(map(asked.count, asked)) == MOST_TRIES, "nobody pays for the same again and again"
-
-    run_virtual(main)
+    paid = [event for event in only(events, ev.UsageReported) if event.purpose == "collapse"]
+    assert len(paid) == len(s.asked) > MOST_TRIES
+    asked = [sent(body) for body in s.asked]
+    assert max(map(asked.count, asked)) == MOST_TRIES, "nobody pays for the same again and again"
 
 
 # --------------------------------------------------------------------------------------------------------- breaking off
@@ -490,45 +459,36 @@ def prompt(s: Stage, number: int) -> Message:
     return next(m for m in s.engine.messages if m.origin is Origin.PROMPT and m.text == f"part {number}")
 
 
-def test_pinned_content_is_not_summarised() -> None:
-    async def main() -> None:
-        s = Stage(SUMMARY, *PARTS)
-        async with s.engine:
-            await s.told(*range(6))
-            pinned = frozenset({f"{prompt(s, 1).id}:0"})
-            assert await all_staged(s, pinned=pinned, usable=12_000) == {"part 0", "part 2", "part 3"}
-
-    run_virtual(main)
+async def test_pinned_content_is_not_summarised() -> None:
+    s = Stage(SUMMARY, *PARTS)
+    async with s.engine:
+        await s.told(*range(6))
+        pinned = frozenset({f"{prompt(s, 1).id}:0"})
+        assert await all_staged(s, pinned=pinned, usable=12_000) == {"part 0", "part 2", "part 3"}
 
 
-def test_items_restored_by_the_user_are_left_alone() -> None:
-    async def main() -> None:
-        s = Stage(SUMMARY, *PARTS)
-        async with s.engine:
-            await s.told(*range(6))
-            original = s.view.wire(s.engine.messages)
-            assert await all_staged(s, usable=12_000) == {"part 0", "part 1", "part 2", "part 3"}
-            edited = s.collapsing.drain(s.engine.messages, frozenset())
-            assert edited is not None
-            assert s.collapsing.drain(s.engine.messages, frozenset()) is None
-            assert s.view.wire(s.engine.messages) != original
-            for edit in map(edit_from_dict, edited.edits):
-                s.view.edit([ContextEdit(kind="restore", target=edit.target, step="person")])
-            assert s.view.wire(s.engine.messages) == original
-            assert await all_staged(s, usable=12_000) == set()
-
-    run_virtual(main)
+async def test_items_restored_by_the_user_are_left_alone() -> None:
+    s = Stage(SUMMARY, *PARTS)
+    async with s.engine:
+        await s.told(*range(6))
+        original = s.view.wire(s.engine.messages)
+        assert await all_staged(s, usable=12_000) == {"part 0", "part 1", "part 2", "part 3"}
+        edited = s.collapsing.drain(s.engine.messages, frozenset())
+        assert edited is not None
+        assert s.collapsing.drain(s.engine.messages, frozenset()) is None
+        assert s.view.wire(s.engine.messages) != original
+        for edit in map(edit_from_dict, edited.edits):
+            s.view.edit([ContextEdit(kind="restore", target=edit.target, step="person")])
+        assert s.view.wire(s.engine.messages) == original
+        assert await all_staged(s, usable=12_000) == set()
 
 
-def test_the_exchange_where_a_repair_ends_is_not_collapsed() -> None:
-    async def main() -> None:
-        s = Stage(SUMMARY, *PARTS)
-        async with s.engine:
-            await s.told(*range(6))
-            s.view.repair("strip_thinking", prompt(s, 2).id)
-            assert await all_staged(s, usable=12_000) == {"part 0", "part 1", "part 3"}
-
-    run_virtual(main)
+async def test_the_exchange_where_a_repair_ends_is_not_collapsed() -> None:
+    s = Stage(SUMMARY, *PARTS)
+    async with s.engine:
+        await s.told(*range(6))
+        s.view.repair("strip_thinking", prompt(s, 2).id)
+        assert await all_staged(s, usable=12_000) == {"part 0", "part 1", "part 3"}
 
 
 def test_thousands_of_short_messages_are_not_looked_through_for_every_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -554,51 +514,45 @@ def test_thousands_of_short_messages_are_not_looked_through_for_every_prompt(mon
     assert len([size for size in looks if size > 1_000]) <= 50
 
 
-def test_staged_spans_are_checked_when_something_changed_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        s = Stage(SUMMARY, *PARTS)
-        async with s.engine:
-            await s.told(*range(6))
-            await all_staged(s, usable=12_000)
-            checks: list[None] = []
-            prune = s.collapsing.step.prune
-            monkeypatch.setattr(s.collapsing.step, "prune", lambda *given: checks.append(None) or prune(*given))
-            await all_staged(s, usable=12_000)
-            assert len(checks) == 1, "spans were staged since"
-            await all_staged(s, usable=12_000)
-            assert len(checks) == 1
-            s.view.edit([ContextEdit(kind="replace", target=f"{prompt(s, 1).id}:0", text="part 1", step="person")])
-            assert await all_staged(s, estimate=0) == {"part 0", "part 2", "part 3"}
-
-    run_virtual(main)
+async def test_staged_spans_are_checked_when_something_changed_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    s = Stage(SUMMARY, *PARTS)
+    async with s.engine:
+        await s.told(*range(6))
+        await all_staged(s, usable=12_000)
+        checks: list[None] = []
+        prune = s.collapsing.step.prune
+        monkeypatch.setattr(s.collapsing.step, "prune", lambda *given: checks.append(None) or prune(*given))
+        await all_staged(s, usable=12_000)
+        assert len(checks) == 1, "spans were staged since"
+        await all_staged(s, usable=12_000)
+        assert len(checks) == 1
+        s.view.edit([ContextEdit(kind="replace", target=f"{prompt(s, 1).id}:0", text="part 1", step="person")])
+        assert await all_staged(s, estimate=0) == {"part 0", "part 2", "part 3"}
 
 
 # --------------------------------------------------------------------------------------------------- in another process
 
 
-def test_a_resumed_session_sends_the_same_bytes(tmp_path: Path) -> None:
-    async def main() -> None:
-        workplace = SessionContext(tmp_path, tmp_path, LoopClock(), SequentialIds(), "1")
-        store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000001")
-        s = Stage(SUMMARY, *PARTS, store=store)
-        async with s.engine:
-            events = await s.told(*range(9))
-            assert only(events, ev.ContextEdited)
-            wire = s.view.wire(s.engine.messages)
-        assert store.path is not None
-        loaded = load_session(store.path)
-        view = ContextView()
-        for after, edit in loaded.edits:
-            view.edit([edit_from_dict(edit)], after)
-        assert view.wire(loaded.messages) == wire
-        again = Stage(SUMMARY, *PARTS[9:], view=view, log=tuple(loaded.messages))
-        async with again.engine:
-            assert again.collapsing.staged() == 0
-            await again.told(9)
-            begun = [bare(message) for message in again.turns[0]["messages"]]
-            assert begun[: len(wire)] == [bare(message) for message in wire]
-
-    run_virtual(main)
+async def test_a_resumed_session_sends_the_same_bytes(tmp_path: Path) -> None:
+    workplace = SessionContext(tmp_path, tmp_path, LoopClock(), SequentialIds(), "1")
+    store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000001")
+    s = Stage(SUMMARY, *PARTS, store=store)
+    async with s.engine:
+        events = await s.told(*range(9))
+        assert only(events, ev.ContextEdited)
+        wire = s.view.wire(s.engine.messages)
+    assert store.path is not None
+    loaded = load_session(store.path)
+    view = ContextView()
+    for after, edit in loaded.edits:
+        view.edit([edit_from_dict(edit)], after)
+    assert view.wire(loaded.messages) == wire
+    again = Stage(SUMMARY, *PARTS[9:], view=view, log=tuple(loaded.messages))
+    async with again.engine:
+        assert again.collapsing.staged() == 0
+        await again.told(9)
+        begun = [bare(message) for message in again.turns[0]["messages"]]
+        assert begun[: len(wire)] == [bare(message) for message in wire]
 
 
 @pytest.mark.anyio

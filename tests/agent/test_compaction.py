@@ -21,7 +21,8 @@ from agentcli.providers.base import Thinking
 from tests.support.compacting import LONG, USED, told, tool
 from tests.support.fakes import MODEL, Bench, FakeTool, bench, collect, kinds, only, result_of
 from tests.support.scripts import call, fails, reply, think, transport_for
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 TOO_LONG = fails(400, "prompt is too long: 250000 tokens > 200000 maximum", "invalid_request_error")
 
@@ -42,78 +43,69 @@ def without_marks(body: Json) -> list[Any]:
 
 
 @pytest.mark.parametrize("trigger", ["manual", "auto"])
-def test_the_compaction_request_shares_its_prefix_with_the_previous_request(trigger: str) -> None:
+async def test_the_compaction_request_shares_its_prefix_with_the_previous_request(trigger: str) -> None:
     """Including everything else that the cache depends on: model, tools, system, thinking, effort."""
 
-    async def main() -> None:
-        profile = Profile(
-            model=MODEL,
-            small_model="x",
-            system=("Be good.", "Here."),
-            effort="high",
-            thinking=Thinking("adaptive"),
-            context_window=12_000,
-        )
-        turns = [reply(think("hm"), call("Look", what="a")), reply(think("so"), LONG, call("Look", what="b"))]
-        if trigger == "auto":
-            turns[1]["usage"] = USED
-            turns += [reply("A summary."), reply("On.")]
-        else:
-            turns += [reply("There."), reply("A summary.")]
-        b = bench(*turns, tools=[tool()], profile=profile, view=ContextView("The rules."))
-        async with b.engine:
-            events = await b.run("go")
-            if trigger == "manual":
-                events = await collect(b.engine.compact())
-        assert [event.trigger for event in only(events, ev.ContextCompacted)] == [trigger]
-        place = next(i for i, body in enumerate(b.requests) if "write a hand-over" in json.dumps(body["messages"][-1]))
-        before, asked = b.requests[place - 1], b.requests[place]
-        shared = without_marks(before)
-        assert without_marks(asked)[: len(shared)] == shared
-        for name in ("model", "thinking", "output_config"):
-            assert asked.get(name) == before.get(name)
-        assert "tool_choice" not in asked
-        assert "write a hand-over" in asked["messages"][-1]["content"][-1]["text"]
-        assert b.refused == []
-
-    run_virtual(main)
-
-
-def test_a_failed_compaction_does_not_change_the_next_request() -> None:
-    async def main() -> None:
-        async def after(*compacting: Json) -> Json:
-            b = bench(reply(call("Look", what="a")), reply(LONG), *compacting, "On.", tools=[tool()])
-            async with b.engine:
-                await b.run("go")
-                if compacting:
-                    await collect(b.engine.compact())
-                await b.run("on")
-            return b.requests[-1]
-
-        assert await after(fails(400, "no", "invalid_request_error")) == await after()
-
-    run_virtual(main)
-
-
-def test_a_request_that_is_too_long_leaves_out_the_oldest_until_it_fits() -> None:
-    async def main() -> None:
-        b = bench(*[reply(f"Answer {n}. " * 50) for n in range(6)], *[TOO_LONG] * 3, "A summary.", "On.")
-        async with b.engine:
-            for number in range(6):
-                await b.run(f"question {number}")
+    profile = Profile(
+        model=MODEL,
+        small_model="x",
+        system=("Be good.", "Here."),
+        effort="high",
+        thinking=Thinking("adaptive"),
+        context_window=12_000,
+    )
+    turns = [reply(think("hm"), call("Look", what="a")), reply(think("so"), LONG, call("Look", what="b"))]
+    if trigger == "auto":
+        turns[1]["usage"] = USED
+        turns += [reply("A summary."), reply("On.")]
+    else:
+        turns += [reply("There."), reply("A summary.")]
+    b = bench(*turns, tools=[tool()], profile=profile, view=ContextView("The rules."))
+    async with b.engine:
+        events = await b.run("go")
+        if trigger == "manual":
             events = await collect(b.engine.compact())
-        asked = [request for request in b.requests if "write a hand-over" in json.dumps(request["messages"][-1])]
-        sizes = [len(json.dumps(request)) for request in asked]
-        assert len(asked) == 4
-        assert sizes == sorted(sizes, reverse=True)
-        assert "question 5" in json.dumps(asked[-1])
-        assert only(events, ev.ContextCompacted)
-        assert b.refused == []
+    assert [event.trigger for event in only(events, ev.ContextCompacted)] == [trigger]
+    place = next(i for i, body in enumerate(b.requests) if "write a hand-over" in json.dumps(body["messages"][-1]))
+    before, asked = b.requests[place - 1], b.requests[place]
+    shared = without_marks(before)
+    assert without_marks(asked)[: len(shared)] == shared
+    for name in ("model", "thinking", "output_config"):
+        assert asked.get(name) == before.get(name)
+    assert "tool_choice" not in asked
+    assert "write a hand-over" in asked["messages"][-1]["content"][-1]["text"]
+    assert b.refused == []
 
-    run_virtual(main)
+
+async def test_a_failed_compaction_does_not_change_the_next_request() -> None:
+    async def after(*compacting: Json) -> Json:
+        b = bench(reply(call("Look", what="a")), reply(LONG), *compacting, "On.", tools=[tool()])
+        async with b.engine:
+            await b.run("go")
+            if compacting:
+                await collect(b.engine.compact())
+            await b.run("on")
+        return b.requests[-1]
+
+    assert await after(fails(400, "no", "invalid_request_error")) == await after()
 
 
-def test_a_prompt_that_was_too_long_alone_does_not_block_the_next() -> None:
+async def test_a_request_that_is_too_long_leaves_out_the_oldest_until_it_fits() -> None:
+    b = bench(*[reply(f"Answer {n}. " * 50) for n in range(6)], *[TOO_LONG] * 3, "A summary.", "On.")
+    async with b.engine:
+        for number in range(6):
+            await b.run(f"question {number}")
+        events = await collect(b.engine.compact())
+    asked = [request for request in b.requests if "write a hand-over" in json.dumps(request["messages"][-1])]
+    sizes = [len(json.dumps(request)) for request in asked]
+    assert len(asked) == 4
+    assert sizes == sorted(sizes, reverse=True)
+    assert "question 5" in json.dumps(asked[-1])
+    assert only(events, ev.ContextCompacted)
+    assert b.refused == []
+
+
+async def test_a_prompt_that_was_too_long_alone_does_not_block_the_next() -> None:
     """No exchange can be left out of the summary request, so the middle of the prompt is."""
     most = 100_000
 
@@ -121,128 +113,107 @@ def test_a_prompt_that_was_too_long_alone_does_not_block_the_next() -> None:
         tokens = len(json.dumps(body["messages"])) // 4
         return f"prompt is too long: {tokens} tokens > {most} maximum" if tokens > most else None
 
-    async def main() -> None:
-        b = bench(transport=transport_for("A summary.", "Hello.", on_request=too_long))
-        async with b.engine:
-            refused = await collect(b.engine.submit("word " * 120_000))
-            assert result_of(refused).terminal == "prompt_too_long"
-            assert "/compact" not in (said := result_of(refused).errors[0]), "there is nothing to compact"
-            assert "Shorten it, or put the text into a file and give its path" in said
-            events = await collect(b.engine.submit("hi"))
-        assert result_of(events).text == "Hello."
-        assert told(b).count("word ") < 30_000
-        assert len(b.engine.messages[0].text) == 600_000, "the log keeps it"
-
-    run_virtual(main)
+    b = bench(transport=transport_for("A summary.", "Hello.", on_request=too_long))
+    async with b.engine:
+        refused = await collect(b.engine.submit("word " * 120_000))
+        assert result_of(refused).terminal == "prompt_too_long"
+        assert "/compact" not in (said := result_of(refused).errors[0]), "there is nothing to compact"
+        assert "Shorten it, or put the text into a file and give its path" in said
+        events = await collect(b.engine.submit("hi"))
+    assert result_of(events).text == "Hello."
+    assert told(b).count("word ") < 30_000
+    assert len(b.engine.messages[0].text) == 600_000, "the log keeps it"
 
 
-def test_a_prompt_that_is_too_long_right_after_an_auto_compaction_is_not_compacted_again() -> None:
-    async def main() -> None:
-        profile = Profile(model=MODEL, small_model="x", context_window=12_000)
-        b = bench(reply(LONG, usage=USED), "A summary.", TOO_LONG, "Again.", profile=profile)
-        async with b.engine:
-            await b.run("tell me")
-            events = await b.run("and now?")
-        assert [event.trigger for event in only(events, ev.CompactionStarted)] == ["auto"]
-        assert result_of(events).terminal == "prompt_too_long"
-
-    run_virtual(main)
+async def test_a_prompt_that_is_too_long_right_after_an_auto_compaction_is_not_compacted_again() -> None:
+    profile = Profile(model=MODEL, small_model="x", context_window=12_000)
+    b = bench(reply(LONG, usage=USED), "A summary.", TOO_LONG, "Again.", profile=profile)
+    async with b.engine:
+        await b.run("tell me")
+        events = await b.run("and now?")
+    assert [event.trigger for event in only(events, ev.CompactionStarted)] == ["auto"]
+    assert result_of(events).terminal == "prompt_too_long"
 
 
-def test_an_unanswered_prompt_is_part_of_the_request_unless_that_is_too_long() -> None:
-    async def main() -> None:
-        profile = Profile(model=MODEL, small_model="x", context_window=12_000)
-        b = bench(reply(LONG, usage=USED), TOO_LONG, "A summary.", "On.", profile=profile)
-        async with b.engine:
-            await b.run("first")
-            await b.run("second " + "word " * 500)
-        assert ["second" in json.dumps(request) for request in b.requests] == [False, True, False, True]
-
-    run_virtual(main)
+async def test_an_unanswered_prompt_is_part_of_the_request_unless_that_is_too_long() -> None:
+    profile = Profile(model=MODEL, small_model="x", context_window=12_000)
+    b = bench(reply(LONG, usage=USED), TOO_LONG, "A summary.", "On.", profile=profile)
+    async with b.engine:
+        await b.run("first")
+        await b.run("second " + "word " * 500)
+    assert ["second" in json.dumps(request) for request in b.requests] == [False, True, False, True]
 
 
 # ------------------------------------------------------------------------------------------------- what is left
 
 
-def test_the_users_messages_and_the_last_exchange_are_kept_and_the_rest_is_summarised() -> None:
-    async def main() -> None:
-        turns = [reply(LONG), reply(call("Look", what="map")), reply("The map is here.")]
-        b = bench(*turns, "They want a map.", "On.", tools=[tool()])
-        async with b.engine:
-            await b.run("Never use tabs.")
-            await b.run("Where is the map?")
-            events = await collect(b.engine.compact())
-            await b.run("Go.")
-        new = [event.message for event in only(events, ev.MessageAppended)]
-        assert [message.origin for message in new] == [
-            Origin.BOUNDARY,
-            Origin.SUMMARY,
-            Origin.PROMPT,
-            Origin.REPLY,
-            Origin.TOOL_RESULTS,
-            Origin.REPLY,
-        ]
-        assert "They want a map." in new[1].text
-        assert "Never use tabs." in new[1].text
-        assert "Where is the map?" not in new[1].text, "it follows as it was"
-        assert [message.content for message in new[2:]] == [m.content for m in b.engine.messages[2:6]]
-        assert LONG.strip() not in told(b)
-        assert "map was seen." in told(b)
-        compacted = only(events, ev.ContextCompacted)[0]
-        assert new[0].meta["tokens_after"] == compacted.tokens_after
-        assert result_of(events).text == "", "what is said again is no answer"
-
-    run_virtual(main)
+async def test_the_users_messages_and_the_last_exchange_are_kept_and_the_rest_is_summarised() -> None:
+    turns = [reply(LONG), reply(call("Look", what="map")), reply("The map is here.")]
+    b = bench(*turns, "They want a map.", "On.", tools=[tool()])
+    async with b.engine:
+        await b.run("Never use tabs.")
+        await b.run("Where is the map?")
+        events = await collect(b.engine.compact())
+        await b.run("Go.")
+    new = [event.message for event in only(events, ev.MessageAppended)]
+    assert [message.origin for message in new] == [
+        Origin.BOUNDARY,
+        Origin.SUMMARY,
+        Origin.PROMPT,
+        Origin.REPLY,
+        Origin.TOOL_RESULTS,
+        Origin.REPLY,
+    ]
+    assert "They want a map." in new[1].text
+    assert "Never use tabs." in new[1].text
+    assert "Where is the map?" not in new[1].text, "it follows as it was"
+    assert [message.content for message in new[2:]] == [m.content for m in b.engine.messages[2:6]]
+    assert LONG.strip() not in told(b)
+    assert "map was seen." in told(b)
+    compacted = only(events, ev.ContextCompacted)[0]
+    assert new[0].meta["tokens_after"] == compacted.tokens_after
+    assert result_of(events).text == "", "what is said again is no answer"
 
 
-def test_prompts_removed_from_the_context_do_not_come_back() -> None:
-    async def main() -> None:
-        b = bench(reply(stop_reason="refusal"), reply(LONG), "A summary.", "On.")
-        async with b.engine:
-            await b.run("something awful")
-            await b.run("something nice")
-            await collect(b.engine.compact())
-            await b.run("go")
-        assert "awful" not in told(b)
-        assert "something nice" in told(b)
-
-    run_virtual(main)
+async def test_prompts_removed_from_the_context_do_not_come_back() -> None:
+    b = bench(reply(stop_reason="refusal"), reply(LONG), "A summary.", "On.")
+    async with b.engine:
+        await b.run("something awful")
+        await b.run("something nice")
+        await collect(b.engine.compact())
+        await b.run("go")
+    assert "awful" not in told(b)
+    assert "something nice" in told(b)
 
 
-def test_a_prompt_that_was_refused_after_a_compaction_does_not_come_back_with_the_next() -> None:
-    async def main() -> None:
-        profile = Profile(model=MODEL, small_model="x", context_window=12_000)
-        refusal = reply(stop_reason="refusal")
-        b = bench(reply(LONG, usage=USED), "One.", refusal, LONG, "Two.", "On.", profile=profile)
-        async with b.engine:
-            await b.run("tell")
-            events = await b.run("something awful")
-            assert only(events, ev.ContextCompacted)
-            await b.run("something nice")
-            assert not result_of(await collect(b.engine.compact())).is_error
-            await b.run("go")
-        assert "awful" not in told(b)
-        assert "something nice" in told(b)
-
-    run_virtual(main)
+async def test_a_prompt_that_was_refused_after_a_compaction_does_not_come_back_with_the_next() -> None:
+    profile = Profile(model=MODEL, small_model="x", context_window=12_000)
+    refusal = reply(stop_reason="refusal")
+    b = bench(reply(LONG, usage=USED), "One.", refusal, LONG, "Two.", "On.", profile=profile)
+    async with b.engine:
+        await b.run("tell")
+        events = await b.run("something awful")
+        assert only(events, ev.ContextCompacted)
+        await b.run("something nice")
+        assert not result_of(await collect(b.engine.compact())).is_error
+        await b.run("go")
+    assert "awful" not in told(b)
+    assert "something nice" in told(b)
 
 
-def test_pinned_content_survives_two_compactions() -> None:
-    async def main() -> None:
-        b = bench(reply(call("Look", what="key")), LONG, "One.", LONG, LONG, "Two.", "On.", tools=[tool()])
-        async with b.engine:
-            await b.run("find the key")
-            pinned = frozenset({f"{b.engine.messages[2].id}:0"})
-            await compacted(b, pinned)
-            await b.run("more")
-            await b.run("and more")
-            await compacted(b, pinned)
-            await b.run("go")
-        assert "key was seen. key was seen." in told(b)
-        assert told(b).count("the result of Look") == 1
-        assert b.refused == []
-
-    run_virtual(main)
+async def test_pinned_content_survives_two_compactions() -> None:
+    b = bench(reply(call("Look", what="key")), LONG, "One.", LONG, LONG, "Two.", "On.", tools=[tool()])
+    async with b.engine:
+        await b.run("find the key")
+        pinned = frozenset({f"{b.engine.messages[2].id}:0"})
+        await compacted(b, pinned)
+        await b.run("more")
+        await b.run("and more")
+        await compacted(b, pinned)
+        await b.run("go")
+    assert "key was seen. key was seen." in told(b)
+    assert told(b).count("the result of Look") == 1
+    assert b.refused == []
 
 
 async def compacted(b: Bench, pinned: frozenset[str]) -> None:
@@ -261,16 +232,13 @@ async def compacted(b: Bench, pinned: frozenset[str]) -> None:
         b.engine._state.log.keep(event)
 
 
-def test_pins_that_leave_nothing_to_gain_are_named_as_the_reason() -> None:
-    async def main() -> None:
-        b = bench(LONG, "A summary that takes some room too. " * 20, "On.")
-        async with b.engine:
-            await b.run("tell")
-            before = b.engine.messages
-            await compacted(b, frozenset(f"{m.id}:0" for m in before))
-            assert b.engine.messages == before
-
-    run_virtual(main)
+async def test_pins_that_leave_nothing_to_gain_are_named_as_the_reason() -> None:
+    b = bench(LONG, "A summary that takes some room too. " * 20, "On.")
+    async with b.engine:
+        await b.run("tell")
+        before = b.engine.messages
+        await compacted(b, frozenset(f"{m.id}:0" for m in before))
+        assert b.engine.messages == before
 
 
 # ---------------------------------------------------------------------------------------------------------- hooks
@@ -288,18 +256,15 @@ class Told(Hooks):
         self.seen.append(f"after {trigger}")
 
 
-def test_hooks_run_before_and_after_and_may_change_the_focus() -> None:
-    async def main() -> None:
-        hooks = Told()
-        b = bench(LONG, fails(400, "no", "invalid_request_error"), "A summary.", extensions=Extensions(hooks=hooks))
-        async with b.engine:
-            await b.run("tell")
-            await collect(b.engine.compact("mine"))
-            await collect(b.engine.compact("mine"))
-        assert hooks.seen == ["before manual mine", "before manual mine", "after manual"]
-        assert "mine and the hook's" in told(b)
-
-    run_virtual(main)
+async def test_hooks_run_before_and_after_and_may_change_the_focus() -> None:
+    hooks = Told()
+    b = bench(LONG, fails(400, "no", "invalid_request_error"), "A summary.", extensions=Extensions(hooks=hooks))
+    async with b.engine:
+        await b.run("tell")
+        await collect(b.engine.compact("mine"))
+        await collect(b.engine.compact("mine"))
+    assert hooks.seen == ["before manual mine", "before manual mine", "after manual"]
+    assert "mine and the hook's" in told(b)
 
 
 # --------------------------------------------------------------------------------------------------------- preview
@@ -322,123 +287,102 @@ def somebody(*replies: Json | str) -> Bench:
     return bench(LONG, *replies, interactive=True)
 
 
-def test_a_proposal_lists_kept_and_removed_content_with_its_price() -> None:
-    async def main() -> None:
-        b = bench(LONG, reply(call("Look")), "Here.", "A summary.", tools=[tool()], interactive=True)
-        async with b.engine:
-            await b.run("Never use tabs.")
-            await b.run("look")
-            events = await reviewed(b, Answer("allow"))
-        (proposed,) = only(events, ev.CompactionProposed)
-        (done,) = only(events, ev.ContextCompacted)
-        assert proposed.summary == "A summary."
-        assert (proposed.tokens_before, proposed.tokens_after) == (done.tokens_before, done.tokens_after)
-        assert proposed.cost_usd > 0
-        assert proposed.kept[-2].startswith("1 message of yours, word for word (about ")
-        assert proposed.kept[-1].startswith("the last 4 messages as they were")
-        assert [line.partition(" (")[0] for line in proposed.dropped] == ["1 model reply"]
-        assert proposed.turn_usd_after is not None
-        assert event_from_dict(event_to_dict(proposed)) == proposed
-
-    run_virtual(main)
+async def test_a_proposal_lists_kept_and_removed_content_with_its_price() -> None:
+    b = bench(LONG, reply(call("Look")), "Here.", "A summary.", tools=[tool()], interactive=True)
+    async with b.engine:
+        await b.run("Never use tabs.")
+        await b.run("look")
+        events = await reviewed(b, Answer("allow"))
+    (proposed,) = only(events, ev.CompactionProposed)
+    (done,) = only(events, ev.ContextCompacted)
+    assert proposed.summary == "A summary."
+    assert (proposed.tokens_before, proposed.tokens_after) == (done.tokens_before, done.tokens_after)
+    assert proposed.cost_usd > 0
+    assert proposed.kept[-2].startswith("1 message of yours, word for word (about ")
+    assert proposed.kept[-1].startswith("the last 4 messages as they were")
+    assert [line.partition(" (")[0] for line in proposed.dropped] == ["1 model reply"]
+    assert proposed.turn_usd_after is not None
+    assert event_from_dict(event_to_dict(proposed)) == proposed
 
 
-def test_an_edited_summary_replaces_the_proposed_one() -> None:
-    async def main() -> None:
-        b = somebody("A summary.", "On.")
-        async with b.engine:
-            await b.run("tell")
-            events = await reviewed(b, Answer("allow", updated_input={"summary": "My own words."}))
-            await b.run("go")
-        assert not result_of(events).is_error
-        assert "My own words." in told(b)
-        assert "A summary." not in told(b)
-
-    run_virtual(main)
+async def test_an_edited_summary_replaces_the_proposed_one() -> None:
+    b = somebody("A summary.", "On.")
+    async with b.engine:
+        await b.run("tell")
+        events = await reviewed(b, Answer("allow", updated_input={"summary": "My own words."}))
+        await b.run("go")
+    assert not result_of(events).is_error
+    assert "My own words." in told(b)
+    assert "A summary." not in told(b)
 
 
 @pytest.mark.parametrize(
     "answer", [Answer("deny"), None, Answer("allow", updated_input={"summary": " "})], ids=["no", "abort", "emptied"]
 )
-def test_a_rejected_proposal_changes_nothing(answer: Answer | None) -> None:
-    async def main() -> None:
-        b = somebody("A summary.", "On.")
-        async with b.engine:
-            await b.run("tell")
-            before = b.engine.messages
-            events = await reviewed(b, answer)
-            assert b.engine.messages == before
-            assert not b.engine._state.questions._open
-            assert len(only(events, ev.CompactionFailed)) == 1
-            assert result_of(events).is_error == (answer is None or answer.behavior != "deny")
-
-    run_virtual(main)
+async def test_a_rejected_proposal_changes_nothing(answer: Answer | None) -> None:
+    b = somebody("A summary.", "On.")
+    async with b.engine:
+        await b.run("tell")
+        before = b.engine.messages
+        events = await reviewed(b, answer)
+        assert b.engine.messages == before
+        assert not b.engine._state.questions._open
+        assert len(only(events, ev.CompactionFailed)) == 1
+        assert result_of(events).is_error == (answer is None or answer.behavior != "deny")
 
 
-def test_an_edited_summary_that_is_too_long_is_refused() -> None:
-    async def main() -> None:
-        b = somebody("A summary.")
-        async with b.engine:
-            await b.run("tell")
-            events = await reviewed(b, Answer("allow", updated_input={"summary": LONG * 2}))
-        assert "longer than what it replaces" in only(events, ev.CompactionFailed)[0].text
-
-    run_virtual(main)
+async def test_an_edited_summary_that_is_too_long_is_refused() -> None:
+    b = somebody("A summary.")
+    async with b.engine:
+        await b.run("tell")
+        events = await reviewed(b, Answer("allow", updated_input={"summary": LONG * 2}))
+    assert "longer than what it replaces" in only(events, ev.CompactionFailed)[0].text
 
 
-def test_a_noninteractive_compaction_does_not_wait() -> None:
-    async def main() -> None:
-        b = bench(LONG, "A summary.")
-        async with b.engine:
-            await b.run("tell")
-            events = await collect(b.engine.compact(review=True))
-        assert only(events, ev.ContextCompacted)
-        assert not only(events, ev.CompactionProposed)
-
-    run_virtual(main)
+async def test_a_noninteractive_compaction_does_not_wait() -> None:
+    b = bench(LONG, "A summary.")
+    async with b.engine:
+        await b.run("tell")
+        events = await collect(b.engine.compact(review=True))
+    assert only(events, ev.ContextCompacted)
+    assert not only(events, ev.CompactionProposed)
 
 
 # ------------------------------------------------------------------------------------------- what is in the restored
 
 
-def test_restored_messages_do_not_count_as_unanswered() -> None:
-    async def main() -> None:
-        todo = {"content": "Paint it", "status": "pending"}
-        b = bench(
-            LONG,
-            reply(call("TodoWrite", todos=[todo])),
-            "Noted.",
-            "One.",
-            LONG,
-            "Two.",
-            "On.",
-            tools=[FakeTool("TodoWrite")],
-        )
+async def test_restored_messages_do_not_count_as_unanswered() -> None:
+    todo = {"content": "Paint it", "status": "pending"}
+    b = bench(
+        LONG,
+        reply(call("TodoWrite", todos=[todo])),
+        "Noted.",
+        "One.",
+        LONG,
+        "Two.",
+        "On.",
+        tools=[FakeTool("TodoWrite")],
+    )
+    async with b.engine:
+        await b.run("tell")
+        await b.run("plan")
+        await collect(b.engine.compact())
+        await b.run("more")
+        events = await collect(b.engine.compact())
+    new: Sequence[Message] = [event.message for event in only(events, ev.MessageAppended)]
+    restored = [message for message in new if RESTORED in message.meta]
+    assert len(restored) <= 1
+    assert "CompactionFailed" not in kinds(events)
+
+
+async def test_auto_compaction_off_and_on_share_one_implementation() -> None:
+    profile = Profile(model=MODEL, small_model="x", context_window=12_000)
+    for tuning, trigger in ((Tuning(), "auto"), (Tuning(auto_compact=False), "reactive")):
+        blocked = [] if trigger == "auto" else [TOO_LONG]
+        b = bench(reply(LONG, usage=USED), *blocked, "A summary.", "On.", profile=profile, tuning=tuning)
         async with b.engine:
-            await b.run("tell")
-            await b.run("plan")
-            await collect(b.engine.compact())
-            await b.run("more")
-            events = await collect(b.engine.compact())
-        new: Sequence[Message] = [event.message for event in only(events, ev.MessageAppended)]
-        restored = [message for message in new if RESTORED in message.meta]
-        assert len(restored) <= 1
-        assert "CompactionFailed" not in kinds(events)
-
-    run_virtual(main)
-
-
-def test_auto_compaction_off_and_on_share_one_implementation() -> None:
-    async def main() -> None:
-        profile = Profile(model=MODEL, small_model="x", context_window=12_000)
-        for tuning, trigger in ((Tuning(), "auto"), (Tuning(auto_compact=False), "reactive")):
-            blocked = [] if trigger == "auto" else [TOO_LONG]
-            b = bench(reply(LONG, usage=USED), *blocked, "A summary.", "On.", profile=profile, tuning=tuning)
-            async with b.engine:
-                await b.run("Never use tabs.")
-                events = await b.run((TextBlock("second"),))  # type: ignore[arg-type]
-            assert [event.trigger for event in only(events, ev.ContextCompacted)] == [trigger]
-            assert "Never use tabs." in told(b)
-            assert told(b).count("second") == 1
-
-    run_virtual(main)
+            await b.run("Never use tabs.")
+            events = await b.run((TextBlock("second"),))  # type: ignore[arg-type]
+        assert [event.trigger for event in only(events, ev.ContextCompacted)] == [trigger]
+        assert "Never use tabs." in told(b)
+        assert told(b).count("second") == 1

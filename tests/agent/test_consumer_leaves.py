@@ -22,6 +22,8 @@ from tests.support.fakes import Bench, FakeTool, LoopClock, bench, result_of
 from tests.support.scripts import call, fault, pause, reply, say, think
 from tests.support.virtual import run_virtual
 
+pytestmark = pytest.mark.virtual
+
 
 def stored(folder: Path, *replies: Any, **rest: Any) -> Bench:
     workplace = SessionContext(folder, Path("/work"), LoopClock(), SequentialIds(), "test")
@@ -124,41 +126,35 @@ class Clears:
 
 
 @pytest.mark.parametrize("seen", [1, 2, 3])
-def test_every_context_edit_is_recorded_in_the_session_file(tmp_path: Path, seen: int) -> None:
-    async def main() -> None:
-        calls = reply(*[call("Look", what=str(number)) for number in range(3)])
-        steps = Pipeline([Clears("budget", 0), Clears("snip", 1), Clears("microcompact", 2)])
-        b = stored(tmp_path, calls, "Done.", "On.", tools=[FakeTool()], pipeline=steps)
-        async with b.engine:
-            count = 0
+async def test_every_context_edit_is_recorded_in_the_session_file(tmp_path: Path, seen: int) -> None:
+    calls = reply(*[call("Look", what=str(number)) for number in range(3)])
+    steps = Pipeline([Clears("budget", 0), Clears("snip", 1), Clears("microcompact", 2)])
+    b = stored(tmp_path, calls, "Done.", "On.", tools=[FakeTool()], pipeline=steps)
+    async with b.engine:
+        count = 0
 
-            def wanted(event: ev.Event) -> bool:
-                nonlocal count
-                count += isinstance(event, ev.ContextEdited)
-                return count == seen
+        def wanted(event: ev.Event) -> bool:
+            nonlocal count
+            count += isinstance(event, ev.ContextEdited)
+            return count == seen
 
-            await left_at(b, "look", wanted)
-            check_file(b)
-            await b.run("on")
-            check_file(b)
-
-    run_virtual(main)
+        await left_at(b, "look", wanted)
+        check_file(b)
+        await b.run("on")
+        check_file(b)
 
 
-def test_a_declined_prompt_is_left_out_of_the_session_file_too(tmp_path: Path) -> None:
-    async def main() -> None:
-        turns = [reply(call("Look", what="a", seconds=5)), reply(stop_reason="refusal"), "On."]
-        b = stored(tmp_path, *turns, tools=[FakeTool()])
-        async with b.engine:
+async def test_a_declined_prompt_is_left_out_of_the_session_file_too(tmp_path: Path) -> None:
+    turns = [reply(call("Look", what="a", seconds=5)), reply(stop_reason="refusal"), "On."]
+    b = stored(tmp_path, *turns, tools=[FakeTool()])
+    async with b.engine:
 
-            def wanted(event: ev.Event) -> bool:
-                if isinstance(event, ev.ToolStarted):
-                    b.engine.enqueue("and something awful")
-                return isinstance(event, ev.RequestRepaired)
+        def wanted(event: ev.Event) -> bool:
+            if isinstance(event, ev.ToolStarted):
+                b.engine.enqueue("and something awful")
+            return isinstance(event, ev.RequestRepaired)
 
-            await left_at(b, "something awful", wanted)
-            check_file(b)
-            result_of(await b.run("on"))
-            check_file(b)
-
-    run_virtual(main)
+        await left_at(b, "something awful", wanted)
+        check_file(b)
+        result_of(await b.run("on"))
+        check_file(b)

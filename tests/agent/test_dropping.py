@@ -20,147 +20,133 @@ from tests.support.curating import cached_bench, item, looking, situation
 from tests.support.fakes import bench, collect, only
 from tests.support.scripts import call, reply, think
 from tests.support.tables import each_row
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 # ------------------------------------------------------------------------------------------------------------- drops
 
 
-def test_after_a_drop_the_next_request_is_smaller_by_the_announced_amount() -> None:
-    async def main() -> None:
-        turns = [reply(call("Look", what="far")), "One.", reply(call("Look", what="near")), "Two.", "Three.", "Four."]
-        b, cache = cached_bench(*turns, tools=[looking()])
-        async with b.engine:
-            await b.run("first")
-            await b.run("second")
-            await b.run("third")
-            before = b.engine.context.outlook().tokens
-            result = next(m for m in b.engine.messages if m.origin is Origin.TOOL_RESULTS)
-            price = b.engine.context.price_of_drop(f"{result.id}:0")
-            dropped = b.engine.context.drop(f"{result.id}:0")
-            assert isinstance(dropped, DropEffect)
-            assert dropped == price
-            assert b.engine.context.outlook().tokens == before - dropped.tokens_per_turn
-            events = await b.run("fourth")
-        smaller = cache.readings[-2].prompt - cache.readings[-1].prompt
-        assert smaller == pytest.approx(dropped.tokens_per_turn, rel=0.1)
-        rewritten = cache.readings[-1].written
-        assert dropped.once_tokens == pytest.approx(rewritten, rel=0.15)
-        rates = b.engine.catalog.get(b.engine.model).price
-        assert rates is not None
-        anew = rewritten * (rates.cache_write_5m - rates.cache_read) / 1e6
-        assert dropped.once_usd == pytest.approx(anew, rel=0.15)
-        [broken] = only(events, ev.PrefixBroken)
-        assert broken.reason == "you dropped the result of Look"
-        assert dropped.also == "with its call"
+async def test_after_a_drop_the_next_request_is_smaller_by_the_announced_amount() -> None:
+    turns = [reply(call("Look", what="far")), "One.", reply(call("Look", what="near")), "Two.", "Three.", "Four."]
+    b, cache = cached_bench(*turns, tools=[looking()])
+    async with b.engine:
+        await b.run("first")
+        await b.run("second")
+        await b.run("third")
+        before = b.engine.context.outlook().tokens
+        result = next(m for m in b.engine.messages if m.origin is Origin.TOOL_RESULTS)
+        price = b.engine.context.price_of_drop(f"{result.id}:0")
+        dropped = b.engine.context.drop(f"{result.id}:0")
+        assert isinstance(dropped, DropEffect)
+        assert dropped == price
+        assert b.engine.context.outlook().tokens == before - dropped.tokens_per_turn
+        events = await b.run("fourth")
+    smaller = cache.readings[-2].prompt - cache.readings[-1].prompt
+    assert smaller == pytest.approx(dropped.tokens_per_turn, rel=0.1)
+    rewritten = cache.readings[-1].written
+    assert dropped.once_tokens == pytest.approx(rewritten, rel=0.15)
+    rates = b.engine.catalog.get(b.engine.model).price
+    assert rates is not None
+    anew = rewritten * (rates.cache_write_5m - rates.cache_read) / 1e6
+    assert dropped.once_usd == pytest.approx(anew, rel=0.15)
+    [broken] = only(events, ev.PrefixBroken)
+    assert broken.reason == "you dropped the result of Look"
+    assert dropped.also == "with its call"
+    said = json.dumps(b.requests[-1])
+    assert "far: A line" not in said
+    assert "near: A line" in said
+
+
+async def test_dropping_a_call_drops_its_result_and_orphaned_thinking() -> None:
+    both = reply(think("hm"), call("Look", what="far"), call("Look", what="near"))
+    b = bench(both, "One.", "Two.", "Three.", "Four.", tools=[looking()])
+    async with b.engine:
+        await b.run("first")
+        await b.run("second")
+        replied = next(m for m in b.engine.messages if m.tool_uses)
+        far = b.engine.context.drop(f"{replied.id}:1")
+        assert isinstance(far, DropEffect)
+        assert far.also == "with its result"
+        await b.run("third")
         said = json.dumps(b.requests[-1])
-        assert "far: A line" not in said
+        assert '"hm"' in said
         assert "near: A line" in said
-
-    run_virtual(main)
-
-
-def test_dropping_a_call_drops_its_result_and_orphaned_thinking() -> None:
-    async def main() -> None:
-        both = reply(think("hm"), call("Look", what="far"), call("Look", what="near"))
-        b = bench(both, "One.", "Two.", "Three.", "Four.", tools=[looking()])
-        async with b.engine:
-            await b.run("first")
-            await b.run("second")
-            replied = next(m for m in b.engine.messages if m.tool_uses)
-            far = b.engine.context.drop(f"{replied.id}:1")
-            assert isinstance(far, DropEffect)
-            assert far.also == "with its result"
-            await b.run("third")
-            said = json.dumps(b.requests[-1])
-            assert '"hm"' in said
-            assert "near: A line" in said
-            assert "far" not in said
-            near = b.engine.context.drop(f"{replied.id}:2")
-            assert isinstance(near, DropEffect)
-            assert near.also == "with its result and the thinking that led to it"
-            await b.run("fourth")
-        assert "hm" not in json.dumps(b.requests[-1])
-        assert [one.category for one in b.engine.context.dropped_items()] == [
-            "thinking",
-            "calls",
-            "calls",
-            "results",
-            "results",
-        ]
-
-    run_virtual(main)
+        assert "far" not in said
+        near = b.engine.context.drop(f"{replied.id}:2")
+        assert isinstance(near, DropEffect)
+        assert near.also == "with its result and the thinking that led to it"
+        await b.run("fourth")
+    assert "hm" not in json.dumps(b.requests[-1])
+    assert [one.category for one in b.engine.context.dropped_items()] == [
+        "thinking",
+        "calls",
+        "calls",
+        "results",
+        "results",
+    ]
 
 
-def test_a_restored_item_is_identical_byte_for_byte() -> None:
-    async def main() -> None:
-        b = bench(reply(think("hm"), call("Look", what="far")), "One.", "Two.", "Three.", tools=[looking()])
-        async with b.engine:
-            await b.run("first")
-            await b.run("second")
-            before, tokens = (
-                b.engine._state.setup.view.wire(b.engine.messages),
-                b.engine.context.outlook().tokens,
-            )
-            replied = next(m for m in b.engine.messages if m.tool_uses)
-            for dropped, restored in ((1, 0), (1, 1)):
-                down = b.engine.context.drop(f"{replied.id}:{dropped}")
-                assert len(b.engine.context.dropped_items()) == 3
-                up = b.engine.context.restore(f"{replied.id}:{restored}")
-                assert isinstance(down, DropEffect)
-                assert isinstance(up, RestoreEffect)
-                assert up.tokens_per_turn == down.tokens_per_turn
-                assert b.engine.context.dropped_items() == []
-                assert b.engine._state.setup.view.wire(b.engine.messages) == before
-                assert b.engine.context.outlook().tokens == tokens
-            assert b.engine.context.restore(f"{replied.id}:1") == pinning.NOT_CHANGED
-
-    run_virtual(main)
+async def test_a_restored_item_is_identical_byte_for_byte() -> None:
+    b = bench(reply(think("hm"), call("Look", what="far")), "One.", "Two.", "Three.", tools=[looking()])
+    async with b.engine:
+        await b.run("first")
+        await b.run("second")
+        before, tokens = (
+            b.engine._state.setup.view.wire(b.engine.messages),
+            b.engine.context.outlook().tokens,
+        )
+        replied = next(m for m in b.engine.messages if m.tool_uses)
+        for dropped, restored in ((1, 0), (1, 1)):
+            down = b.engine.context.drop(f"{replied.id}:{dropped}")
+            assert len(b.engine.context.dropped_items()) == 3
+            up = b.engine.context.restore(f"{replied.id}:{restored}")
+            assert isinstance(down, DropEffect)
+            assert isinstance(up, RestoreEffect)
+            assert up.tokens_per_turn == down.tokens_per_turn
+            assert b.engine.context.dropped_items() == []
+            assert b.engine._state.setup.view.wire(b.engine.messages) == before
+            assert b.engine.context.outlook().tokens == tokens
+        assert b.engine.context.restore(f"{replied.id}:1") == pinning.NOT_CHANGED
 
 
-def test_an_item_that_cannot_be_dropped_has_a_reason() -> None:
-    async def main() -> None:
-        b = bench(LONG, "A summary.", "On.", tools=[looking()])
-        async with b.engine:
-            await b.run("tell")
-            await collect(b.engine.compact())
-            await b.run("go")
-            assert b.engine.context.drop("system") == pinning.SYSTEM
-            assert b.engine.context.drop("tool:Look") == pinning.TOOLS
-            assert b.engine.context.drop("user-context:0") == pinning.INSTRUCTIONS
-            assert b.engine.context.drop(item(b, "summary")) == pinning.SUMMARY
-            assert b.engine.context.drop(item(b, "prompts", "go")) == pinning.LAST_PROMPT
-            assert b.engine.context.drop(item(b, "answers", "On.")) != ""
-            assert b.engine.context.drop("nothing:7") == pinning.NOT_THERE
-            assert b.engine.context.drop("") == pinning.NOT_THERE
-            assert b.engine.context.drop(":") == pinning.NOT_THERE
-            assert b.engine.context.restore("system") == pinning.NOT_CHANGED
-            assert b.engine.context.restore("nothing:7") == pinning.NOT_THERE
-
-    run_virtual(main)
+async def test_an_item_that_cannot_be_dropped_has_a_reason() -> None:
+    b = bench(LONG, "A summary.", "On.", tools=[looking()])
+    async with b.engine:
+        await b.run("tell")
+        await collect(b.engine.compact())
+        await b.run("go")
+        assert b.engine.context.drop("system") == pinning.SYSTEM
+        assert b.engine.context.drop("tool:Look") == pinning.TOOLS
+        assert b.engine.context.drop("user-context:0") == pinning.INSTRUCTIONS
+        assert b.engine.context.drop(item(b, "summary")) == pinning.SUMMARY
+        assert b.engine.context.drop(item(b, "prompts", "go")) == pinning.LAST_PROMPT
+        assert b.engine.context.drop(item(b, "answers", "On.")) != ""
+        assert b.engine.context.drop("nothing:7") == pinning.NOT_THERE
+        assert b.engine.context.drop("") == pinning.NOT_THERE
+        assert b.engine.context.drop(":") == pinning.NOT_THERE
+        assert b.engine.context.restore("system") == pinning.NOT_CHANGED
+        assert b.engine.context.restore("nothing:7") == pinning.NOT_THERE
 
 
-def test_results_of_the_current_turn_cannot_be_dropped() -> None:
-    async def main() -> None:
-        turns: list[Any] = [reply(call("Look", what="old")), "One."]
-        turns += [reply(think("hm"), call("Look", what="a")), reply(call("Look", what="b", seconds=5)), "Two."]
-        b = bench(*turns, tools=[looking("seen")])
-        async with b.engine:
-            await b.run("first")
+async def test_results_of_the_current_turn_cannot_be_dropped() -> None:
+    turns: list[Any] = [reply(call("Look", what="old")), "One."]
+    turns += [reply(think("hm"), call("Look", what="a")), reply(call("Look", what="b", seconds=5)), "Two."]
+    b = bench(*turns, tools=[looking("seen")])
+    async with b.engine:
+        await b.run("first")
 
-            async def meddle() -> list[Any]:
-                await asyncio.sleep(2)
-                calls = [one.id for one in b.engine.context.items() if one.category == "calls"]
-                return [b.engine.context.drop(one) for one in calls]
+        async def meddle() -> list[Any]:
+            await asyncio.sleep(2)
+            calls = [one.id for one in b.engine.context.items() if one.category == "calls"]
+            return [b.engine.context.drop(one) for one in calls]
 
-            meddling = asyncio.create_task(meddle())
-            await b.run("second")
-            old, with_thinking, newest = await meddling
-        assert isinstance(old, DropEffect)
-        assert with_thinking == pinning.IN_USE
-        assert newest == pinning.IN_USE
-        assert "old" not in json.dumps(b.requests[-1]["messages"])
-
-    run_virtual(main)
+        meddling = asyncio.create_task(meddle())
+        await b.run("second")
+        old, with_thinking, newest = await meddling
+    assert isinstance(old, DropEffect)
+    assert with_thinking == pinning.IN_USE
+    assert newest == pinning.IN_USE
+    assert "old" not in json.dumps(b.requests[-1]["messages"])
 
 
 def test_thinking_stays_while_its_results_wait_for_an_answer_also_when_nothing_runs() -> None:
@@ -208,41 +194,35 @@ def test_the_price_is_shown_in_one_line(given: dict[str, Any], words: str) -> No
     assert words in price_of_drop(change, situation(**given)).text
 
 
-def test_a_later_drop_is_free_and_an_earlier_one_costs_only_the_part_in_between() -> None:
-    async def main() -> None:
-        calls = [reply(call("Look", what=str(n))) for n in range(4)]
-        turns = [one for number, made in enumerate(calls) for one in (made, f"Answer {number}.")]
-        b, _cache = cached_bench(*turns, "Last.", "Over.", tools=[looking()])
-        async with b.engine:
-            for number in range(4):
-                await b.run(f"prompt {number}")
-            await b.run("and now?")
-            results = [one.id for one in b.engine.context.items() if one.category == "results"]
-            alone = b.engine.context.price_of_drop(results[0])
-            middle, behind, before = (b.engine.context.drop(results[n]) for n in (1, 2, 0))
-        assert isinstance(alone, DropEffect)
-        assert isinstance(middle, DropEffect)
-        assert isinstance(behind, DropEffect)
-        assert isinstance(before, DropEffect)
-        assert (behind.once_tokens, behind.once_usd) == (0, 0)
-        assert middle.once_tokens > 2 * middle.tokens_per_turn * 0.9
-        assert before.once_tokens < alone.once_tokens / 10
-
-    run_virtual(main)
+async def test_a_later_drop_is_free_and_an_earlier_one_costs_only_the_part_in_between() -> None:
+    calls = [reply(call("Look", what=str(n))) for n in range(4)]
+    turns = [one for number, made in enumerate(calls) for one in (made, f"Answer {number}.")]
+    b, _cache = cached_bench(*turns, "Last.", "Over.", tools=[looking()])
+    async with b.engine:
+        for number in range(4):
+            await b.run(f"prompt {number}")
+        await b.run("and now?")
+        results = [one.id for one in b.engine.context.items() if one.category == "results"]
+        alone = b.engine.context.price_of_drop(results[0])
+        middle, behind, before = (b.engine.context.drop(results[n]) for n in (1, 2, 0))
+    assert isinstance(alone, DropEffect)
+    assert isinstance(middle, DropEffect)
+    assert isinstance(behind, DropEffect)
+    assert isinstance(before, DropEffect)
+    assert (behind.once_tokens, behind.once_usd) == (0, 0)
+    assert middle.once_tokens > 2 * middle.tokens_per_turn * 0.9
+    assert before.once_tokens < alone.once_tokens / 10
 
 
-def test_the_system_prompt_and_the_tools_stay_cached_whatever_is_dropped_behind_them() -> None:
-    async def main() -> None:
-        b, _cache = cached_bench(reply(call("Look", what="a")), "Seen.", "Over.", tools=[looking()])
-        async with b.engine:
-            await b.run("look")
-            await b.run("and now?")
-            # Sizes are estimates: what is left unchanged may come to less than the head does.
-            b.engine.context._break_at(1)
-            cached = {one.category for one in b.engine.context.items() if one.cached}
-        assert cached == {"system", "tools"}
-
-    run_virtual(main)
+async def test_the_system_prompt_and_the_tools_stay_cached_whatever_is_dropped_behind_them() -> None:
+    b, _cache = cached_bench(reply(call("Look", what="a")), "Seen.", "Over.", tools=[looking()])
+    async with b.engine:
+        await b.run("look")
+        await b.run("and now?")
+        # Sizes are estimates: what is left unchanged may come to less than the head does.
+        b.engine.context._break_at(1)
+        cached = {one.category for one in b.engine.context.items() if one.cached}
+    assert cached == {"system", "tools"}
 
 
 def test_a_call_whose_id_came_before_is_paired_with_its_own_result() -> None:
@@ -270,20 +250,17 @@ def _renamed(message: Message, ids: dict[str, str]) -> Message:
 
 
 @pytest.mark.parametrize(("back", "least"), [(2, 0.0), (12, 0.9)])
-def test_the_price_of_an_early_drop_covers_everything_no_longer_cached(back: int, least: float) -> None:
+async def test_the_price_of_an_early_drop_covers_everything_no_longer_cached(back: int, least: float) -> None:
     """The cache is searched only some blocks back from the end."""
 
-    async def main() -> None:
-        b, cache = cached_bench(*["Part of a long story. " * 60] * 21)
-        async with b.engine:
-            for number in range(20):
-                await b.run(f"and {number} " + "more of it " * 100)
-            answers = [one for one in b.engine.context.items() if one.category == "answers"]
-            said = b.engine.context.drop(answers[-back].id)
-            assert isinstance(said, DropEffect)
-            await b.run("go on")
-        sent = cache.readings[-1]
-        assert said.once_tokens == pytest.approx(sent.written, abs=0.1 * sent.prompt)
-        assert sent.written > least * sent.prompt
-
-    run_virtual(main)
+    b, cache = cached_bench(*["Part of a long story. " * 60] * 21)
+    async with b.engine:
+        for number in range(20):
+            await b.run(f"and {number} " + "more of it " * 100)
+        answers = [one for one in b.engine.context.items() if one.category == "answers"]
+        said = b.engine.context.drop(answers[-back].id)
+        assert isinstance(said, DropEffect)
+        await b.run("go on")
+    sent = cache.readings[-1]
+    assert said.once_tokens == pytest.approx(sent.written, abs=0.1 * sent.prompt)
+    assert sent.written > least * sent.prompt

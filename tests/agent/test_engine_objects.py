@@ -7,6 +7,8 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from agentcli.agent.cache.watch import CacheWatch
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.costs.costs import Costs
@@ -26,7 +28,8 @@ from agentcli.session.base import Store
 from agentcli.tools.base import ToolContext
 from agentcli.workspace.base import UndoNews, UndoReport, Workspace
 from tests.support.fakes import MODEL, bench
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 
 class RecordingStore(Store):
@@ -108,18 +111,15 @@ def test_a_note_that_did_not_get_into_the_log_is_handed_out_again() -> None:
     assert [message.text for message in notes.take()] == ["two"]
 
 
-def test_without_shells_there_are_no_background_commands() -> None:
-    async def main() -> None:
-        background = bench().engine.background
-        assert (background.tasks, background.output("1"), background.detach("1")) == ([], "", False)
-        assert not await background.stop("1")
-        assert await background.stop_all() == []
-        waiting = asyncio.ensure_future(background.wait_for_changes())
-        await asyncio.sleep(1_000)
-        assert not waiting.done()
-        await cancel_and_wait([waiting])
-
-    run_virtual(main)
+async def test_without_shells_there_are_no_background_commands() -> None:
+    background = bench().engine.background
+    assert (background.tasks, background.output("1"), background.detach("1")) == ([], "", False)
+    assert not await background.stop("1")
+    assert await background.stop_all() == []
+    waiting = asyncio.ensure_future(background.wait_for_changes())
+    await asyncio.sleep(1_000)
+    assert not waiting.done()
+    await cancel_and_wait([waiting])
 
 
 class Undoable(Workspace):

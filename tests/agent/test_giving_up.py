@@ -16,7 +16,8 @@ from tests.support.compacting import LONG
 from tests.support.curating import BIG, cached_bench
 from tests.support.fakes import MODEL, Bench, FakeTool, bench, collect, only, result_of
 from tests.support.scripts import call, fails, reply
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 SMALL = Profile(model=MODEL, small_model="x", system=("Be good.",), context_window=20_000)
 """About 11,800 tokens fit, and from 10,600 on it is compacted."""
@@ -50,44 +51,35 @@ def told(events: list[ev.Event]) -> list[str]:
     return [event.text for event in only(events, ev.NoticeRaised) if event.code == "compact"]
 
 
-def test_auto_compaction_that_frees_too_little_is_given_up_across_prompts_and_reported_once() -> None:
-    async def main() -> None:
-        b = pinned_bench()
-        async with b.engine:
-            runs = [await b.run(f"prompt {number}") for number in range(6)]
-        assert only(runs[0], ev.ContextCompacted), "it does make the conversation shorter"
-        assert [tries(events) for events in runs] == [1, 1, 1, 0, 0, 0]
-        assert [len(told(events)) for events in runs] == [0, 0, 1, 0, 0, 0]
-        [text] = told(runs[2])
-        assert "3 times in a row" in text
-        assert all(way in text for way in ("/compact", "/context", "/model"))
-
-    run_virtual(main)
+async def test_auto_compaction_that_frees_too_little_is_given_up_across_prompts_and_reported_once() -> None:
+    b = pinned_bench()
+    async with b.engine:
+        runs = [await b.run(f"prompt {number}") for number in range(6)]
+    assert only(runs[0], ev.ContextCompacted), "it does make the conversation shorter"
+    assert [tries(events) for events in runs] == [1, 1, 1, 0, 0, 0]
+    assert [len(told(events)) for events in runs] == [0, 0, 1, 0, 0, 0]
+    [text] = told(runs[2])
+    assert "3 times in a row" in text
+    assert all(way in text for way in ("/compact", "/context", "/model"))
 
 
-def test_failing_auto_compaction_is_given_up_across_prompts_with_the_last_reason() -> None:
-    async def main() -> None:
-        error = fails(400, "no summaries today", "invalid_request_error", match=HANDOVER, repeat=True)
-        b = pinned_bench(handover=error)
-        async with b.engine:
-            runs = [await b.run(f"prompt {number}") for number in range(5)]
-        assert [tries(events) for events in runs] == [1, 1, 1, 0, 0]
-        [text] = [text for events in runs for text in told(events)]
-        assert "no summaries today" in text
-
-    run_virtual(main)
+async def test_failing_auto_compaction_is_given_up_across_prompts_with_the_last_reason() -> None:
+    error = fails(400, "no summaries today", "invalid_request_error", match=HANDOVER, repeat=True)
+    b = pinned_bench(handover=error)
+    async with b.engine:
+        runs = [await b.run(f"prompt {number}") for number in range(5)]
+    assert [tries(events) for events in runs] == [1, 1, 1, 0, 0]
+    [text] = [text for events in runs for text in told(events)]
+    assert "no summaries today" in text
 
 
-def test_auto_compaction_is_given_up_within_one_prompt_too() -> None:
-    async def main() -> None:
-        turns = [reply(LONG, call("Look", what=str(number))) for number in range(5)]
-        b = pinned_bench(*turns, "Done.", tools=[FakeTool()])
-        async with b.engine:
-            events = await b.run("look around")
-            assert (tries(events), len(told(events))) == (3, 1)
-            assert tries(await b.run("again")) == 0
-
-    run_virtual(main)
+async def test_auto_compaction_is_given_up_within_one_prompt_too() -> None:
+    turns = [reply(LONG, call("Look", what=str(number))) for number in range(5)]
+    b = pinned_bench(*turns, "Done.", tools=[FakeTool()])
+    async with b.engine:
+        events = await b.run("look around")
+        assert (tries(events), len(told(events))) == (3, 1)
+        assert tries(await b.run("again")) == 0
 
 
 def unpin(b: Bench) -> None:
@@ -105,53 +97,41 @@ def other_model(b: Bench) -> None:
 
 
 @pytest.mark.parametrize("change", [unpin, drop, other_model])
-def test_auto_compaction_is_tried_again_after_a_change_by_the_user(change: Callable[[Bench], None]) -> None:
-    async def main() -> None:
-        b = pinned_bench()
-        async with b.engine:
-            for number in range(4):
-                await b.run(f"prompt {number}")
-            change(b)
-            assert tries(await b.run("and now?")) == 1
-
-    run_virtual(main)
+async def test_auto_compaction_is_tried_again_after_a_change_by_the_user(change: Callable[[Bench], None]) -> None:
+    b = pinned_bench()
+    async with b.engine:
+        for number in range(4):
+            await b.run(f"prompt {number}")
+        change(b)
+        assert tries(await b.run("and now?")) == 1
 
 
-def test_a_successful_manual_compaction_counts_as_a_change() -> None:
-    async def main() -> None:
-        b = pinned_bench()
-        async with b.engine:
-            for number in range(4):
-                await b.run(f"prompt {number}")
-            assert not result_of(await collect(b.engine.compact())).is_error
-            assert tries(await b.run("and now?")) == 1
-
-    run_virtual(main)
+async def test_a_successful_manual_compaction_counts_as_a_change() -> None:
+    b = pinned_bench()
+    async with b.engine:
+        for number in range(4):
+            await b.run(f"prompt {number}")
+        assert not result_of(await collect(b.engine.compact())).is_error
+        assert tries(await b.run("and now?")) == 1
 
 
-def test_undoing_a_compaction_counts_as_a_change() -> None:
-    async def main() -> None:
-        b = bench(LONG, "A summary.")
-        async with b.engine:
-            await b.run("tell")
-            await collect(b.engine.compact())
-            before = b.engine.context.change_count
-            assert not result_of(await collect(b.engine.perform(b.engine.context.undo_compaction()))).is_error
-            assert b.engine.context.change_count == before + 1
-
-    run_virtual(main)
+async def test_undoing_a_compaction_counts_as_a_change() -> None:
+    b = bench(LONG, "A summary.")
+    async with b.engine:
+        await b.run("tell")
+        await collect(b.engine.compact())
+        before = b.engine.context.change_count
+        assert not result_of(await collect(b.engine.perform(b.engine.context.undo_compaction()))).is_error
+        assert b.engine.context.change_count == before + 1
 
 
-def test_a_compaction_that_the_user_aborts_is_no_failure() -> None:
-    async def main() -> None:
-        b = pinned_bench(handover=reply({"delay": 60}, "Late.", match=HANDOVER, repeat=True))
-        async with b.engine:
-            for number in range(5):
-                events: list[ev.Event] = []
-                async for event in b.engine.submit(f"prompt {number}"):
-                    events.append(event)
-                    if isinstance(event, ev.CompactionStarted):
-                        b.engine.abort()
-                assert (tries(events), told(events)) == (1, [])
-
-    run_virtual(main)
+async def test_a_compaction_that_the_user_aborts_is_no_failure() -> None:
+    b = pinned_bench(handover=reply({"delay": 60}, "Late.", match=HANDOVER, repeat=True))
+    async with b.engine:
+        for number in range(5):
+            events: list[ev.Event] = []
+            async for event in b.engine.submit(f"prompt {number}"):
+                events.append(event)
+                if isinstance(event, ev.CompactionStarted):
+                    b.engine.abort()
+            assert (tries(events), told(events)) == (1, [])

@@ -31,6 +31,8 @@ from tests.support.scripts import call, reply, script
 from tests.support.validate import problems
 from tests.support.virtual import VirtualLoop, run_virtual
 
+pytestmark = pytest.mark.virtual
+
 HANDOVER = "write a hand-over"
 SECRET = "the key is under the mat"
 LAST = "Now paint the fence green."
@@ -120,21 +122,18 @@ def test_any_combination_of_too_long_responses_is_handled(staged: bool, pinned: 
 
 
 @pytest.mark.parametrize("staged", [True, False])
-def test_a_server_that_refuses_every_length_is_given_up_without_losing_anything(
+async def test_a_server_that_refuses_every_length_is_given_up_without_losing_anything(
     staged: bool,
 ) -> None:
-    async def main() -> None:
-        ladder = Ladder(lambda _number: True, staged=staged)
-        async with ladder.engine:
-            events = await collect(ladder.engine.submit(LAST))
-            assert result_of(events).terminal == "prompt_too_long"
-            assert len(only(events, ev.CompactionFailed)) == 1
-            assert ladder.player.count < 30
-            ways = [event.transition for event in only(events, ev.LoopContinued)]
-            assert ways == (["collapse_drain_retry"] if staged else [])
-            ladder.check(LAST)
-
-    run_virtual(main)
+    ladder = Ladder(lambda _number: True, staged=staged)
+    async with ladder.engine:
+        events = await collect(ladder.engine.submit(LAST))
+        assert result_of(events).terminal == "prompt_too_long"
+        assert len(only(events, ev.CompactionFailed)) == 1
+        assert ladder.player.count < 30
+        ways = [event.transition for event in only(events, ev.LoopContinued)]
+        assert ways == (["collapse_drain_retry"] if staged else [])
+        ladder.check(LAST)
 
 
 def test_a_compaction_request_that_stays_too_long_is_shortened_until_it_fits() -> None:

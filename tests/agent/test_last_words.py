@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,8 @@ from tests.support.scripts import call, reply
 from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
+pytestmark = pytest.mark.virtual
+
 LAST = "Rename every function of the parser, and leave the lexer alone: its tests are not ours. " * 4
 PICTURE = ImageBlock({"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="})
 
@@ -31,68 +34,56 @@ PICTURE = ImageBlock({"type": "base64", "media_type": "image/png", "data": "iVBO
 
 
 @each_row("times", [1, 2, 3, 4, 6])
-def test_compacting_several_times_in_a_row_keeps_the_last_prompt(times: int) -> None:
-    async def main() -> None:
-        # Each hand-over is a little shorter than the one before: there is always something to gain.
-        summaries = ["A summary of it all, with detail. " * (20 - 2 * n) for n in range(times)]
-        b = bench(LONG, LONG, *summaries, "On.")
-        async with b.engine:
-            await b.run("Tell a story.")
-            await b.run(LAST)
-            for _time in range(times):
-                await collect(b.engine.compact())
-            await b.run("go")
-        assert LAST.strip() in told(b)
-        assert b.refused == []
-
-    run_virtual(main)
-
-
-def test_compacting_again_without_gain_changes_nothing_and_does_not_blame_pins() -> None:
-    async def main() -> None:
-        summary = "A summary of it all, with detail. " * 10
-        b = bench(LONG, LONG, *[summary] * 3, "On.")
-        async with b.engine:
-            await b.run("Tell a story.")
-            await b.run(LAST)
-            assert not result_of(await collect(b.engine.compact())).is_error
+async def test_compacting_several_times_in_a_row_keeps_the_last_prompt(times: int) -> None:
+    # Each hand-over is a little shorter than the one before: there is always something to gain.
+    summaries = ["A summary of it all, with detail. " * (20 - 2 * n) for n in range(times)]
+    b = bench(LONG, LONG, *summaries, "On.")
+    async with b.engine:
+        await b.run("Tell a story.")
+        await b.run(LAST)
+        for _time in range(times):
             await collect(b.engine.compact())
-            before = b.engine.messages
-            events = await collect(b.engine.compact())
-            assert b.engine.messages == before
-            assert [event.text for event in only(events, ev.CompactionFailed)] == [LITTLE_TO_GAIN]
-
-    run_virtual(main)
+        await b.run("go")
+    assert LAST.strip() in told(b)
+    assert b.refused == []
 
 
-def test_the_middle_of_pasted_text_may_be_cut() -> None:
-    async def main() -> None:
-        pasted = f"What is wrong here? {'A line of a log. ' * 4_000} Say it in a sentence."
-        b = bench("Nothing.", *["A summary."] * 4, "On.")
-        async with b.engine:
-            await b.run(pasted)
-            for _time in range(4):
-                await collect(b.engine.compact())
-            await b.run("go")
-        assert 8_000 < len(told(b)) < 40_000
-        assert "What is wrong here?" in told(b)
-        assert "Say it in a sentence." in told(b)
-
-    run_virtual(main)
+async def test_compacting_again_without_gain_changes_nothing_and_does_not_blame_pins() -> None:
+    summary = "A summary of it all, with detail. " * 10
+    b = bench(LONG, LONG, *[summary] * 3, "On.")
+    async with b.engine:
+        await b.run("Tell a story.")
+        await b.run(LAST)
+        assert not result_of(await collect(b.engine.compact())).is_error
+        await collect(b.engine.compact())
+        before = b.engine.messages
+        events = await collect(b.engine.compact())
+        assert b.engine.messages == before
+        assert [event.text for event in only(events, ev.CompactionFailed)] == [LITTLE_TO_GAIN]
 
 
-def test_the_picture_of_the_last_prompt_is_still_there_after_the_second_compaction() -> None:
-    async def main() -> None:
-        b = bench(LONG, LONG, "A summary. " * 40, "A summary. " * 30, "On.")
-        async with b.engine:
-            await b.run("Tell a story.")
-            await collect(b.engine.submit((TextBlock(LAST), PICTURE)))
-            for _time in range(2):
-                assert not result_of(await collect(b.engine.compact())).is_error
-            await b.run("go")
-        assert told(b).count(PICTURE.source["data"]) == 1
+async def test_the_middle_of_pasted_text_may_be_cut() -> None:
+    pasted = f"What is wrong here? {'A line of a log. ' * 4_000} Say it in a sentence."
+    b = bench("Nothing.", *["A summary."] * 4, "On.")
+    async with b.engine:
+        await b.run(pasted)
+        for _time in range(4):
+            await collect(b.engine.compact())
+        await b.run("go")
+    assert 8_000 < len(told(b)) < 40_000
+    assert "What is wrong here?" in told(b)
+    assert "Say it in a sentence." in told(b)
 
-    run_virtual(main)
+
+async def test_the_picture_of_the_last_prompt_is_still_there_after_the_second_compaction() -> None:
+    b = bench(LONG, LONG, "A summary. " * 40, "A summary. " * 30, "On.")
+    async with b.engine:
+        await b.run("Tell a story.")
+        await collect(b.engine.submit((TextBlock(LAST), PICTURE)))
+        for _time in range(2):
+            assert not result_of(await collect(b.engine.compact())).is_error
+        await b.run("go")
+    assert told(b).count(PICTURE.source["data"]) == 1
 
 
 def test_the_last_prompt_has_its_share_and_older_messages_get_the_rest() -> None:
@@ -133,73 +124,61 @@ def test_the_last_prompt_is_in_the_next_request_after_any_number_of_compactions(
 # --------------------------------------------------------------------------------------------------------- with pins
 
 
-def test_pinned_content_counts_against_the_budget_of_kept_messages() -> None:
-    async def main() -> None:
-        calls = [reply(call("Look", what="far")), "One.", reply(call("Look", what="near")), "Two."]
-        lines = {"far": BIG, "near": BIG[: len(BIG) // 4]}
-        both = FakeTool(output=lambda given: Output(f"{given['what']}: {lines[given['what']]}"))
-        b = bench(*calls, "A summary.", "On.", tools=[both])
-        async with b.engine:
-            await b.run("first")
-            await b.run("second")
-            far = next(one.id for one in b.engine.context.items() if one.category == "results")
-            assert b.engine.context.pin(far) is None
-            before = b.engine.messages
-            events = await collect(b.engine.compact())
-            assert not result_of(events).is_error
-            # The pinned result is most of it and stays, so that the other, being most of the rest, cannot stay too.
-            new = [event.message for event in only(events, ev.MessageAppended)]
-            assert Origin.TOOL_RESULTS not in [message.origin for message in new]
-            assert sum(map(message_tokens, new)) < 0.85 * sum(map(message_tokens, before))
-            await b.run("go")
-        assert "far: A line" in told(b)
-        assert "second" in told(b)
-
-    run_virtual(main)
+async def test_pinned_content_counts_against_the_budget_of_kept_messages() -> None:
+    calls = [reply(call("Look", what="far")), "One.", reply(call("Look", what="near")), "Two."]
+    lines = {"far": BIG, "near": BIG[: len(BIG) // 4]}
+    both = FakeTool(output=lambda given: Output(f"{given['what']}: {lines[given['what']]}"))
+    b = bench(*calls, "A summary.", "On.", tools=[both])
+    async with b.engine:
+        await b.run("first")
+        await b.run("second")
+        far = next(one.id for one in b.engine.context.items() if one.category == "results")
+        assert b.engine.context.pin(far) is None
+        before = b.engine.messages
+        events = await collect(b.engine.compact())
+        assert not result_of(events).is_error
+        # The pinned result is most of it and stays, so that the other, being most of the rest, cannot stay too.
+        new = [event.message for event in only(events, ev.MessageAppended)]
+        assert Origin.TOOL_RESULTS not in [message.origin for message in new]
+        assert sum(map(message_tokens, new)) < 0.85 * sum(map(message_tokens, before))
+        await b.run("go")
+    assert "far: A line" in told(b)
+    assert "second" in told(b)
 
 
-def test_pins_that_leave_half_of_the_context_do_not_prevent_a_compaction() -> None:
-    async def main() -> None:
-        turns = [reply(call("Look", what=str(number))) for number in range(4)]
-        b = bench(*turns, "There.", "A summary.", "On.", tools=[looking()])
-        async with b.engine:
-            await b.run("look")
-            results = [one.id for one in b.engine.context.items() if one.category == "results"]
-            for one in results[:3]:
-                b.engine.context.pin(one)
-            before = b.engine.messages
-            events = await collect(b.engine.compact())
-            assert not result_of(events).is_error, result_of(events).errors
-            new = [event.message for event in only(events, ev.MessageAppended)]
-            assert sum(map(message_tokens, new)) < 0.9 * sum(map(message_tokens, before))
-
-    run_virtual(main)
+async def test_pins_that_leave_half_of_the_context_do_not_prevent_a_compaction() -> None:
+    turns = [reply(call("Look", what=str(number))) for number in range(4)]
+    b = bench(*turns, "There.", "A summary.", "On.", tools=[looking()])
+    async with b.engine:
+        await b.run("look")
+        results = [one.id for one in b.engine.context.items() if one.category == "results"]
+        for one in results[:3]:
+            b.engine.context.pin(one)
+        before = b.engine.messages
+        events = await collect(b.engine.compact())
+        assert not result_of(events).is_error, result_of(events).errors
+        new = [event.message for event in only(events, ev.MessageAppended)]
+        assert sum(map(message_tokens, new)) < 0.9 * sum(map(message_tokens, before))
 
 
-def test_a_pin_in_the_last_exchange_does_not_prevent_keeping_it_verbatim() -> None:
-    async def main() -> None:
-        b = bench(LONG, reply(call("Look", what="map")), "Here.", "A summary.", "On.", tools=[tool()])
-        async with b.engine:
-            await b.run("tell")
-            await b.run("where?")
-            b.engine.context.pin(item(b, "results"))
-            events = await collect(b.engine.compact())
-            new = [event.message for event in only(events, ev.MessageAppended)]
-            assert Origin.TOOL_RESULTS in [message.origin for message in new]
-            await b.run("go")
-        assert told(b).count("map was seen. map was seen. map was seen.") == 1 or "the result of Look" not in told(b)
-
-    run_virtual(main)
+async def test_a_pin_in_the_last_exchange_does_not_prevent_keeping_it_verbatim() -> None:
+    b = bench(LONG, reply(call("Look", what="map")), "Here.", "A summary.", "On.", tools=[tool()])
+    async with b.engine:
+        await b.run("tell")
+        await b.run("where?")
+        b.engine.context.pin(item(b, "results"))
+        events = await collect(b.engine.compact())
+        new = [event.message for event in only(events, ev.MessageAppended)]
+        assert Origin.TOOL_RESULTS in [message.origin for message in new]
+        await b.run("go")
+    assert told(b).count("map was seen. map was seen. map was seen.") == 1 or "the result of Look" not in told(b)
 
 
-def test_everything_pinned_is_named_as_the_reason() -> None:
-    async def main() -> None:
-        b = bench(LONG, "A summary that takes some room too. " * 20)
-        async with b.engine:
-            await b.run("tell")
-            for one in b.engine.context.items():
-                b.engine.context.pin(one.id)
-            events = await collect(b.engine.compact())
-            assert [event.text for event in only(events, ev.CompactionFailed)] == [PINNED_TOO_MUCH]
-
-    run_virtual(main)
+async def test_everything_pinned_is_named_as_the_reason() -> None:
+    b = bench(LONG, "A summary that takes some room too. " * 20)
+    async with b.engine:
+        await b.run("tell")
+        for one in b.engine.context.items():
+            b.engine.context.pin(one.id)
+        events = await collect(b.engine.compact())
+        assert [event.text for event in only(events, ev.CompactionFailed)] == [PINNED_TOO_MUCH]

@@ -19,7 +19,8 @@ from agentcli.tools.base import Output
 from tests.support.fakes import MODEL, Bench, FakeTool, bench, only, result_of
 from tests.support.scripts import call, say
 from tests.support.validate import problems
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 WINDOW = 100_000
 CONSTRAINT = "Whatever happens, never touch the file prod.cfg."
@@ -78,52 +79,46 @@ def long_bench(model: Any, refused: list[str], **rest: Any) -> Bench:
     return bench(transport=transport, tools=[tool], profile=profile, view=ContextView(RULES), **rest)
 
 
-def test_many_turns_in_a_small_window_lose_no_instruction() -> None:
-    async def main() -> None:
-        model, refused = CountingModel(), list[str]()
-        b = long_bench(model, refused)
-        compacted: list[ev.ContextCompacted] = []
-        async with b.engine:
-            for number in range(3):
-                prompt = f"Refactor everything. {CONSTRAINT}" if number == 0 else f"Go on with chapter {number}."
-                events = await b.run(prompt)
-                assert result_of(events).terminal == "completed"
-                assert result_of(events).turns == TURNS
-                assert not only(events, ev.CompactionFailed)
-                compacted += only(events, ev.ContextCompacted)
-        assert len(b.requests) == 3 * TURNS + model.handovers
-        assert refused == []
-        assert max(model.sizes) < WINDOW
-        assert 2 <= len(compacted) == model.handovers <= 10
-        assert all(event.tokens_after < event.tokens_before / 2 for event in compacted)
-        for request in b.requests:
-            sent = json.dumps(request["messages"])
-            assert CONSTRAINT in sent
-            assert RULES in sent
-
-    run_virtual(main)
+async def test_many_turns_in_a_small_window_lose_no_instruction() -> None:
+    model, refused = CountingModel(), list[str]()
+    b = long_bench(model, refused)
+    compacted: list[ev.ContextCompacted] = []
+    async with b.engine:
+        for number in range(3):
+            prompt = f"Refactor everything. {CONSTRAINT}" if number == 0 else f"Go on with chapter {number}."
+            events = await b.run(prompt)
+            assert result_of(events).terminal == "completed"
+            assert result_of(events).turns == TURNS
+            assert not only(events, ev.CompactionFailed)
+            compacted += only(events, ev.ContextCompacted)
+    assert len(b.requests) == 3 * TURNS + model.handovers
+    assert refused == []
+    assert max(model.sizes) < WINDOW
+    assert 2 <= len(compacted) == model.handovers <= 10
+    assert all(event.tokens_after < event.tokens_before / 2 for event in compacted)
+    for request in b.requests:
+        sent = json.dumps(request["messages"])
+        assert CONSTRAINT in sent
+        assert RULES in sent
 
 
-def test_the_reported_size_after_a_compaction_is_correct() -> None:
-    async def main() -> None:
-        model, refused = CountingModel(turns=40), list[str]()
-        b = long_bench(model, refused)
-        async with b.engine:
-            events = await b.run(CONSTRAINT)
-        sizes = iter(model.sizes)
-        size, expected = 0, None
-        for event in events:
-            if isinstance(event, ev.RequestStarted):
-                size = next(sizes)
-                if expected is not None:
-                    assert expected == pytest.approx(size, rel=0.15)
-                    expected = None
-            if isinstance(event, ev.ContextCompacted):
-                expected = event.tokens_after
-        assert size
-        assert only(events, ev.ContextCompacted)
-
-    run_virtual(main)
+async def test_the_reported_size_after_a_compaction_is_correct() -> None:
+    model, refused = CountingModel(turns=40), list[str]()
+    b = long_bench(model, refused)
+    async with b.engine:
+        events = await b.run(CONSTRAINT)
+    sizes = iter(model.sizes)
+    size, expected = 0, None
+    for event in events:
+        if isinstance(event, ev.RequestStarted):
+            size = next(sizes)
+            if expected is not None:
+                assert expected == pytest.approx(size, rel=0.15)
+                expected = None
+        if isinstance(event, ev.ContextCompacted):
+            expected = event.tokens_after
+    assert size
+    assert only(events, ev.ContextCompacted)
 
 
 class Stubborn(CountingModel):
@@ -147,16 +142,13 @@ class Stubborn(CountingModel):
     ],
     ids=["fails", "inflates", "calls a tool"],
 )
-def test_failing_compaction_is_given_up_and_the_conversation_stays_complete(handover: ScriptedReply) -> None:
-    async def main() -> None:
-        refused = list[str]()
-        b = long_bench(Stubborn(handover), refused, tuning=Tuning(reactive_compact=False))
-        async with b.engine:
-            events = await b.run(CONSTRAINT)
-        assert len(only(events, ev.CompactionFailed)) == 3
-        assert not only(events, ev.ContextCompacted)
-        assert refused == []
-        assert result_of(events).turns == 30
-        assert CONSTRAINT in json.dumps(b.requests[-1])
-
-    run_virtual(main)
+async def test_failing_compaction_is_given_up_and_the_conversation_stays_complete(handover: ScriptedReply) -> None:
+    refused = list[str]()
+    b = long_bench(Stubborn(handover), refused, tuning=Tuning(reactive_compact=False))
+    async with b.engine:
+        events = await b.run(CONSTRAINT)
+    assert len(only(events, ev.CompactionFailed)) == 3
+    assert not only(events, ev.ContextCompacted)
+    assert refused == []
+    assert result_of(events).turns == 30
+    assert CONSTRAINT in json.dumps(b.requests[-1])

@@ -19,7 +19,8 @@ from agentcli.tools.base import Output
 from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
 from tests.support.scripts import call, reply
 from tests.support.tables import each_row
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 PROMPT = user_message("Do it.", "p", Origin.PROMPT)
 
@@ -179,129 +180,102 @@ async def answered(b: Bench, *answers: Answer) -> list[ev.Event]:
 LOOK = reply(call("Look"), repeat=True)
 
 
-def test_an_interactive_user_is_asked_and_can_stop_the_loop() -> None:
-    async def main() -> None:
-        b = asking(LOOK)
-        async with b.engine:
-            events = await answered(b, Answer("deny"))
-        [suspected], [asked], [resolved] = (
-            only(events, kind) for kind in (ev.LoopSuspected, ev.PermissionRequested, ev.PermissionResolved)
-        )
-        assert suspected.request_id == asked.request_id == resolved.request_id
-        assert asked.display == {"kind": "loop", "text": "Look: the same result 3 times in a row."}
-        assert (result_of(events).terminal, len(b.requests)) == ("loop_detected", 3)
-        assert result_of(events).errors[0].startswith("Stopped: Look was called 3 times in a row")
-        assert not [m for m in b.engine.messages if m.origin is Origin.RECOVERY], "the model has been told nothing"
-
-    run_virtual(main)
+async def test_an_interactive_user_is_asked_and_can_stop_the_loop() -> None:
+    b = asking(LOOK)
+    async with b.engine:
+        events = await answered(b, Answer("deny"))
+    [suspected], [asked], [resolved] = (
+        only(events, kind) for kind in (ev.LoopSuspected, ev.PermissionRequested, ev.PermissionResolved)
+    )
+    assert suspected.request_id == asked.request_id == resolved.request_id
+    assert asked.display == {"kind": "loop", "text": "Look: the same result 3 times in a row."}
+    assert (result_of(events).terminal, len(b.requests)) == ("loop_detected", 3)
+    assert result_of(events).errors[0].startswith("Stopped: Look was called 3 times in a row")
+    assert not [m for m in b.engine.messages if m.origin is Origin.RECOVERY], "the model has been told nothing"
 
 
-def test_a_user_who_continues_is_asked_again_after_three_more_repetitions() -> None:
-    async def main() -> None:
-        b = asking(LOOK)
-        async with b.engine:
-            events = await answered(b, Answer("allow"), Answer("deny"))
-        assert [e.times for e in only(events, ev.LoopSuspected)] == [3, 3]
+async def test_a_user_who_continues_is_asked_again_after_three_more_repetitions() -> None:
+    b = asking(LOOK)
+    async with b.engine:
+        events = await answered(b, Answer("allow"), Answer("deny"))
+    assert [e.times for e in only(events, ev.LoopSuspected)] == [3, 3]
+    assert len(b.requests) == 6
+
+
+async def test_text_given_with_a_no_is_the_models_next_instruction() -> None:
+    b = asking(*[reply(call("Look"))] * 3, "Listening now.")
+    async with b.engine:
+        events = await answered(b, Answer("deny", message="Listen instead."))
+        assert result_of(events).text == "Listening now."
+        sent = b.requests[-1]["messages"][-1]["content"]
+        assert [block["type"] for block in sent] == ["tool_result", "text"]
+        assert sent[-1]["text"] == "Listen instead."
+
+
+async def test_an_abort_withdraws_the_question() -> None:
+    b = asking(LOOK, "Fine.")
+    events = []
+    async with b.engine:
+        async for event in b.engine.submit("go"):
+            events.append(event)
+            if isinstance(event, ev.PermissionRequested):
+                b.engine.abort(AbortReason.USER_CANCEL)
+        assert result_of(events).terminal == "aborted_tools"
+        assert [e.behavior for e in only(events, ev.PermissionResolved)] == ["withdrawn"]
+        assert not b.engine.answer(only(events, ev.LoopSuspected)[0].request_id, Answer("allow"))
+
+
+async def test_a_consumer_that_leaves_at_the_question_leaves_nothing_behind() -> None:
+    b = asking(*[reply(call("Look"))] * 3, "Fine.")
+    async with b.engine:
+        events = b.engine.submit("go")
+        async for event in events:
+            if isinstance(event, ev.PermissionRequested):
+                break
+        await events.aclose()
+        assert result_of(await b.run("and now?")).text == "Fine."
+
+
+async def test_a_model_that_heeds_the_warning_continues() -> None:
+    b = bench(*[reply(call("Look"))] * 3, "I see. Done.", tools=[FakeTool()])
+    async with b.engine:
+        events = await b.run()
+    assert result_of(events).text == "I see. Done."
+    assert "Another call will not change that" in str(b.requests[-1]["messages"][-1])
+
+
+async def test_a_second_loop_ends_the_submission_and_the_next_one_starts_fresh() -> None:
+    three, other = [reply(call("Look"))] * 3, [reply(call("Look", what="else"))] * 3
+    b = bench(*three, *other, *three, "Done.", tools=[FakeTool()])
+    async with b.engine:
+        assert result_of(await b.run()).terminal == "loop_detected"
         assert len(b.requests) == 6
-
-    run_virtual(main)
-
-
-def test_text_given_with_a_no_is_the_models_next_instruction() -> None:
-    async def main() -> None:
-        b = asking(*[reply(call("Look"))] * 3, "Listening now.")
-        async with b.engine:
-            events = await answered(b, Answer("deny", message="Listen instead."))
-            assert result_of(events).text == "Listening now."
-            sent = b.requests[-1]["messages"][-1]["content"]
-            assert [block["type"] for block in sent] == ["tool_result", "text"]
-            assert sent[-1]["text"] == "Listen instead."
-
-    run_virtual(main)
+        assert result_of(await b.run("again")).text == "Done."
 
 
-def test_an_abort_withdraws_the_question() -> None:
-    async def main() -> None:
-        b = asking(LOOK, "Fine.")
-        events = []
-        async with b.engine:
-            async for event in b.engine.submit("go"):
-                events.append(event)
-                if isinstance(event, ev.PermissionRequested):
-                    b.engine.abort(AbortReason.USER_CANCEL)
-            assert result_of(events).terminal == "aborted_tools"
-            assert [e.behavior for e in only(events, ev.PermissionResolved)] == ["withdrawn"]
-            assert not b.engine.answer(only(events, ev.LoopSuspected)[0].request_id, Answer("allow"))
-
-    run_virtual(main)
-
-
-def test_a_consumer_that_leaves_at_the_question_leaves_nothing_behind() -> None:
-    async def main() -> None:
-        b = asking(*[reply(call("Look"))] * 3, "Fine.")
-        async with b.engine:
-            events = b.engine.submit("go")
-            async for event in events:
-                if isinstance(event, ev.PermissionRequested):
-                    break
-            await events.aclose()
-            assert result_of(await b.run("and now?")).text == "Fine."
-
-    run_virtual(main)
-
-
-def test_a_model_that_heeds_the_warning_continues() -> None:
-    async def main() -> None:
-        b = bench(*[reply(call("Look"))] * 3, "I see. Done.", tools=[FakeTool()])
-        async with b.engine:
-            events = await b.run()
-        assert result_of(events).text == "I see. Done."
-        assert "Another call will not change that" in str(b.requests[-1]["messages"][-1])
-
-    run_virtual(main)
-
-
-def test_a_second_loop_ends_the_submission_and_the_next_one_starts_fresh() -> None:
-    async def main() -> None:
-        three, other = [reply(call("Look"))] * 3, [reply(call("Look", what="else"))] * 3
-        b = bench(*three, *other, *three, "Done.", tools=[FakeTool()])
-        async with b.engine:
-            assert result_of(await b.run()).terminal == "loop_detected"
-            assert len(b.requests) == 6
-            assert result_of(await b.run("again")).text == "Done."
-
-    run_virtual(main)
-
-
-def test_calls_with_different_results_are_no_loop() -> None:
-    async def main() -> None:
-        counter = iter(range(100))
-        tool = FakeTool(output=lambda _input: Output(f"line {next(counter)}"))
-        b = bench(*[reply(call("Look"))] * 12, "Done.", tools=[tool])
-        async with b.engine:
-            events = await collect(b.engine.submit("go"))
-        assert only(events, ev.LoopSuspected) == []
-        assert result_of(events).turns == 13
-
-    run_virtual(main)
+async def test_calls_with_different_results_are_no_loop() -> None:
+    counter = iter(range(100))
+    tool = FakeTool(output=lambda _input: Output(f"line {next(counter)}"))
+    b = bench(*[reply(call("Look"))] * 12, "Done.", tools=[tool])
+    async with b.engine:
+        events = await collect(b.engine.submit("go"))
+    assert only(events, ev.LoopSuspected) == []
+    assert result_of(events).turns == 13
 
 
 @pytest.mark.parametrize("interactive", [True, False])
-def test_polling_goes_on_with_a_notice_after_every_ten_rounds_and_no_question(interactive: bool) -> None:
-    async def main() -> None:
-        b = bench(
-            *[reply(call("Look", seconds=5))] * 25,
-            "It is there.",
-            tools=[FakeTool(safe=False)],
-            interactive=interactive,
-        )
-        async with b.engine:
-            events = await b.run()
-            assert result_of(events).text == "It is there."
-            assert only(events, ev.PermissionRequested) == []
-            assert [(e.times, e.seconds, e.request_id) for e in only(events, ev.LoopSuspected)] == [(10, 50.0, "")] * 2
-            told = [message.text for message in b.engine.messages if message.origin is Origin.RECOVERY]
-            assert len(told) == 2
-            assert "same result 10 times in a row in 50 s" in told[0]
-
-    run_virtual(main)
+async def test_polling_goes_on_with_a_notice_after_every_ten_rounds_and_no_question(interactive: bool) -> None:
+    b = bench(
+        *[reply(call("Look", seconds=5))] * 25,
+        "It is there.",
+        tools=[FakeTool(safe=False)],
+        interactive=interactive,
+    )
+    async with b.engine:
+        events = await b.run()
+        assert result_of(events).text == "It is there."
+        assert only(events, ev.PermissionRequested) == []
+        assert [(e.times, e.seconds, e.request_id) for e in only(events, ev.LoopSuspected)] == [(10, 50.0, "")] * 2
+        told = [message.text for message in b.engine.messages if message.origin is Origin.RECOVERY]
+        assert len(told) == 2
+        assert "same result 10 times in a row in 50 s" in told[0]

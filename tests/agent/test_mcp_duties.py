@@ -28,7 +28,8 @@ from agentcli.tools.base import Output, Progress, ToolContext
 from tests.support.fakes import Bench, FakeTool, bench, only, result_of
 from tests.support.scripts import call, pause, reply
 from tests.support.tables import each_row
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 SCHEMA: Json = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 FORM = InputRequest("small", "Who are you?", SCHEMA)
@@ -100,19 +101,16 @@ def accept(**content: Any) -> Answer:
 # ------------------------------------------------------------------------------------------------------------ forms
 
 
-def test_a_form_is_asked_in_the_stream_of_the_call_and_its_answer_goes_to_the_server() -> None:
-    async def main() -> None:
-        asked = session()
-        async with asked.bench.engine:
-            events = await asked.run(answered(accept(name="Ada")))
-        (question,) = only(events, ev.PermissionRequested)
-        assert question.title == "The MCP server small asks for input"
-        assert question.display == {"kind": "mcp_form", "server": "small", "message": "Who are you?", "schema": SCHEMA}
-        assert only(events, ev.PermissionResolved)[-1].request_id == question.request_id
-        assert asked.tool.answers == [InputAnswer("accept", {"name": "Ada"})]
-        assert result_of(events).text == "Done."
-
-    run_virtual(main)
+async def test_a_form_is_asked_in_the_stream_of_the_call_and_its_answer_goes_to_the_server() -> None:
+    asked = session()
+    async with asked.bench.engine:
+        events = await asked.run(answered(accept(name="Ada")))
+    (question,) = only(events, ev.PermissionRequested)
+    assert question.title == "The MCP server small asks for input"
+    assert question.display == {"kind": "mcp_form", "server": "small", "message": "Who are you?", "schema": SCHEMA}
+    assert only(events, ev.PermissionResolved)[-1].request_id == question.request_id
+    assert asked.tool.answers == [InputAnswer("accept", {"name": "Ada"})]
+    assert result_of(events).text == "Done."
 
 
 @each_row(
@@ -125,162 +123,132 @@ def test_a_form_is_asked_in_the_stream_of_the_call_and_its_answer_goes_to_the_se
         (accept(name="Ada", more="x"), "decline"),
     ],
 )
-def test_only_an_answer_that_fits_the_form_is_accepted(answer: Answer, action: str) -> None:
-    async def main() -> None:
-        asked = session()
-        async with asked.bench.engine:
-            await asked.run(answered(answer))
-        assert [each.action for each in asked.tool.answers] == [action]
-        assert asked.tool.answers[0].content == {}
-
-    run_virtual(main)
+async def test_only_an_answer_that_fits_the_form_is_accepted(answer: Answer, action: str) -> None:
+    asked = session()
+    async with asked.bench.engine:
+        await asked.run(answered(answer))
+    assert [each.action for each in asked.tool.answers] == [action]
+    assert asked.tool.answers[0].content == {}
 
 
-def test_a_form_that_cannot_be_shown_is_declined_with_a_reason_in_the_log() -> None:
+async def test_a_form_that_cannot_be_shown_is_declined_with_a_reason_in_the_log() -> None:
     nested = InputRequest("small", "Hm", {"properties": {"x": {"type": "object"}}})
 
-    async def main() -> None:
-        asked = session(request=lambda duties, _input: duties.elicit(nested))
-        async with asked.bench.engine:
-            events = await asked.run(answered(Answer("allow")))
-        assert only(events, ev.PermissionRequested) == []
-        assert asked.tool.answers == [InputAnswer("decline")]
-        server = asked.servers.get("small")
-        assert server is not None
-        reason = "the field 'x' is not a text, a number, yes or no, or a choice"
-        assert list(server.log) == [f"request for input declined: {reason}"]
-        assert [each.text for each in only(events, ev.NoticeRaised)] == [
-            f"A request for input by the MCP server small was declined: {reason}."
-        ]
-
-    run_virtual(main)
+    asked = session(request=lambda duties, _input: duties.elicit(nested))
+    async with asked.bench.engine:
+        events = await asked.run(answered(Answer("allow")))
+    assert only(events, ev.PermissionRequested) == []
+    assert asked.tool.answers == [InputAnswer("decline")]
+    server = asked.servers.get("small")
+    assert server is not None
+    reason = "the field 'x' is not a text, a number, yes or no, or a choice"
+    assert list(server.log) == [f"request for input declined: {reason}"]
+    assert [each.text for each in only(events, ev.NoticeRaised)] == [
+        f"A request for input by the MCP server small was declined: {reason}."
+    ]
 
 
-def test_a_message_of_a_megabyte_is_cut() -> None:
-    async def main() -> None:
-        huge = InputRequest("small", "a" * 1_000_000, SCHEMA)
-        asked = session(request=lambda duties, _input: duties.elicit(huge))
-        async with asked.bench.engine:
-            events = await asked.run(answered(Answer("deny")))
-        assert len(only(events, ev.PermissionRequested)[0].display["message"]) == 20_000
-
-    run_virtual(main)
+async def test_a_message_of_a_megabyte_is_cut() -> None:
+    huge = InputRequest("small", "a" * 1_000_000, SCHEMA)
+    asked = session(request=lambda duties, _input: duties.elicit(huge))
+    async with asked.bench.engine:
+        events = await asked.run(answered(Answer("deny")))
+    assert len(only(events, ev.PermissionRequested)[0].display["message"]) == 20_000
 
 
-def test_without_a_user_nothing_is_claimed_and_everything_is_cancelled() -> None:
-    async def main() -> None:
-        asked = session(interactive=False)
-        assert not asked.duties.elicits
-        assert not asked.duties.samples
-        async with asked.bench.engine:
-            events = await asked.run(answered(accept(name="Ada")))
-        assert only(events, ev.PermissionRequested) == []
-        assert asked.tool.answers == [InputAnswer("cancel")]
-        assert (await asked.duties.sample(HELLO)).refused
-
-    run_virtual(main)
+async def test_without_a_user_nothing_is_claimed_and_everything_is_cancelled() -> None:
+    asked = session(interactive=False)
+    assert not asked.duties.elicits
+    assert not asked.duties.samples
+    async with asked.bench.engine:
+        events = await asked.run(answered(accept(name="Ada")))
+    assert only(events, ev.PermissionRequested) == []
+    assert asked.tool.answers == [InputAnswer("cancel")]
+    assert (await asked.duties.sample(HELLO)).refused
 
 
-def test_closing_one_question_cancels_all_that_are_open() -> None:
-    async def main() -> None:
-        asked = session(calls=3)
-        questions: list[ev.PermissionRequested] = []
+async def test_closing_one_question_cancels_all_that_are_open() -> None:
+    asked = session(calls=3)
+    questions: list[ev.PermissionRequested] = []
 
-        def close_the_last(question: ev.PermissionRequested) -> Answer | None:
-            questions.append(question)
-            return CANCELLED if len(questions) == 3 else None
+    def close_the_last(question: ev.PermissionRequested) -> Answer | None:
+        questions.append(question)
+        return CANCELLED if len(questions) == 3 else None
 
-        async with asked.bench.engine:
-            events = await asked.run(close_the_last)
-        assert [each.action for each in asked.tool.answers] == ["cancel"] * 3
-        assert len(only(events, ev.PermissionResolved)) == 3
-
-    run_virtual(main)
+    async with asked.bench.engine:
+        events = await asked.run(close_the_last)
+    assert [each.action for each in asked.tool.answers] == ["cancel"] * 3
+    assert len(only(events, ev.PermissionResolved)) == 3
 
 
-def test_an_interruption_cancels_the_question() -> None:
-    async def main() -> None:
-        asked = session()
+async def test_an_interruption_cancels_the_question() -> None:
+    asked = session()
 
-        def stop(_question: ev.PermissionRequested) -> None:
-            asked.bench.engine.abort(AbortReason.USER_CANCEL)
+    def stop(_question: ev.PermissionRequested) -> None:
+        asked.bench.engine.abort(AbortReason.USER_CANCEL)
 
-        async with asked.bench.engine:
-            events = await asked.run(stop)
-            assert result_of(events).terminal == "aborted_tools"
-        assert asked.tool.answers == [InputAnswer("cancel")]
-
-    run_virtual(main)
+    async with asked.bench.engine:
+        events = await asked.run(stop)
+        assert result_of(events).terminal == "aborted_tools"
+    assert asked.tool.answers == [InputAnswer("cancel")]
 
 
-def test_a_server_that_asks_again_and_again_is_cut_off_until_the_next_prompt() -> None:
+async def test_a_server_that_asks_again_and_again_is_cut_off_until_the_next_prompt() -> None:
     async def ask_on(duties: SessionDuties, _input: Json) -> list[str]:
         return [(await duties.elicit(FORM)).action for _again in range(MOST_ASKED + 3)]
 
-    async def main() -> None:
-        asked = session(reply(call("Ask")), "Done.", request=ask_on)
-        async with asked.bench.engine:
-            events = await asked.run(answered(Answer("deny")))
-        assert asked.tool.answers == [["decline"] * MOST_ASKED + ["cancel"] * 3, ["cancel"] * (MOST_ASKED + 3)]
-        assert len([each for each in only(events, ev.NoticeRaised) if "asked 20 times" in each.text]) == 1
-
-    run_virtual(main)
+    asked = session(reply(call("Ask")), "Done.", request=ask_on)
+    async with asked.bench.engine:
+        events = await asked.run(answered(Answer("deny")))
+    assert asked.tool.answers == [["decline"] * MOST_ASKED + ["cancel"] * 3, ["cancel"] * (MOST_ASKED + 3)]
+    assert len([each for each in only(events, ev.NoticeRaised) if "asked 20 times" in each.text]) == 1
 
 
-def test_a_flood_of_questions_at_once_is_bounded() -> None:
+async def test_a_flood_of_questions_at_once_is_bounded() -> None:
     async def flood(duties: SessionDuties, _input: Json) -> list[str]:
         found = await asyncio.gather(*(duties.elicit(FORM) for _each in range(1_000)))
         return [each.action for each in found]
 
-    async def main() -> None:
-        asked = session(request=flood)
-        async with asked.bench.engine:
-            await asked.run(answered(Answer("deny")))
-        (actions,) = asked.tool.answers
-        assert actions.count("decline") == MOST_OPEN
-        assert actions.count("cancel") == 1_000 - MOST_OPEN
-
-    run_virtual(main)
+    asked = session(request=flood)
+    async with asked.bench.engine:
+        await asked.run(answered(Answer("deny")))
+    (actions,) = asked.tool.answers
+    assert actions.count("decline") == MOST_OPEN
+    assert actions.count("cancel") == 1_000 - MOST_OPEN
 
 
-def test_a_question_between_prompts_reaches_whoever_listens() -> None:
-    async def main() -> None:
-        asked = session()
-        questions = asked.bench.engine.server_questions
-        assert questions is not None
-        async with asked.bench.engine:
-            assert await asked.duties.elicit(FORM) == InputAnswer("cancel")
-            listening = asyncio.create_task(questions.wait_for_events())
-            await asyncio.sleep(0)
-            waiting = asyncio.create_task(asked.duties.elicit(FORM))
-            (question,) = await listening
-            assert isinstance(question, ev.PermissionRequested)
-            assert asked.bench.engine.answer(question.request_id, accept(name="Ada"))
-            assert (await waiting).content == {"name": "Ada"}
-            (resolved,) = await questions.wait_for_events()
-            assert isinstance(resolved, ev.PermissionResolved)
-
-    run_virtual(main)
+async def test_a_question_between_prompts_reaches_whoever_listens() -> None:
+    asked = session()
+    questions = asked.bench.engine.server_questions
+    assert questions is not None
+    async with asked.bench.engine:
+        assert await asked.duties.elicit(FORM) == InputAnswer("cancel")
+        listening = asyncio.create_task(questions.wait_for_events())
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(asked.duties.elicit(FORM))
+        (question,) = await listening
+        assert isinstance(question, ev.PermissionRequested)
+        assert asked.bench.engine.answer(question.request_id, accept(name="Ada"))
+        assert (await waiting).content == {"name": "Ada"}
+        (resolved,) = await questions.wait_for_events()
+        assert isinstance(resolved, ev.PermissionResolved)
 
 
-def test_a_server_that_goes_away_takes_its_question_back() -> None:
-    async def main() -> None:
-        asked = session()
-        questions = asked.bench.engine.server_questions
-        assert questions is not None
-        async with asked.bench.engine:
-            listening = asyncio.create_task(questions.wait_for_events())
-            await asyncio.sleep(0)
-            waiting = asyncio.create_task(asked.duties.elicit(FORM))
-            (question,) = await listening
-            waiting.cancel()
-            await asyncio.wait([waiting])
-            (resolved,) = await questions.wait_for_events()
-            assert isinstance(question, ev.PermissionRequested)
-            assert isinstance(resolved, ev.PermissionResolved)
-            assert (resolved.request_id, resolved.behavior) == (question.request_id, "withdrawn")
-
-    run_virtual(main)
+async def test_a_server_that_goes_away_takes_its_question_back() -> None:
+    asked = session()
+    questions = asked.bench.engine.server_questions
+    assert questions is not None
+    async with asked.bench.engine:
+        listening = asyncio.create_task(questions.wait_for_events())
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(asked.duties.elicit(FORM))
+        (question,) = await listening
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        (resolved,) = await questions.wait_for_events()
+        assert isinstance(question, ev.PermissionRequested)
+        assert isinstance(resolved, ev.PermissionResolved)
+        assert (resolved.request_id, resolved.behavior) == (question.request_id, "withdrawn")
 
 
 # -------------------------------------------------------------------------------------------------------- addresses
@@ -316,16 +284,13 @@ async def test_an_address_is_opened_only_after_a_yes(answer: Answer, works: bool
     assert has_address == (answer.behavior == "allow" and not (opened and works))
 
 
-def test_an_address_that_is_not_https_is_declined_without_a_question() -> None:
-    async def main() -> None:
-        request = InputRequest("small", "Look", url="file:///etc/passwd")
-        asked = session(request=lambda duties, _input: duties.elicit(request))
-        async with asked.bench.engine:
-            events = await asked.run(answered(Answer("allow")))
-        assert only(events, ev.PermissionRequested) == []
-        assert asked.tool.answers == [InputAnswer("decline")]
-
-    run_virtual(main)
+async def test_an_address_that_is_not_https_is_declined_without_a_question() -> None:
+    request = InputRequest("small", "Look", url="file:///etc/passwd")
+    asked = session(request=lambda duties, _input: duties.elicit(request))
+    async with asked.bench.engine:
+        events = await asked.run(answered(Answer("allow")))
+    assert only(events, ev.PermissionRequested) == []
+    assert asked.tool.answers == [InputAnswer("decline")]
 
 
 # --------------------------------------------------------------------------------------------------------- sampling
@@ -338,88 +303,70 @@ def sampled(*replies: Json | str, request: SamplingRequest = HELLO, times: int =
     return session(*replies, request=sample, **rest)
 
 
-def test_a_reply_of_the_model_is_asked_for_counted_and_made_without_tools_or_thinking() -> None:
-    async def main() -> None:
-        asked = sampled("Hello!")
-        async with asked.bench.engine:
-            events = await asked.run(answered(Answer("allow")))
-            totals = asked.bench.engine.costs.totals
-        (question,) = only(events, ev.PermissionRequested)
-        shown = question.display
-        assert (shown["kind"], shown["server"], shown["system"]) == ("mcp_sampling", "small", "Be short.")
-        assert shown["messages"] == [{"role": "user", "text": "Say hello"}]
-        assert (shown["model"], shown["max_tokens"]) == ("claude-haiku-5-5", 50)
-        assert 0 < shown["most_usd"] < 0.01
-        assert asked.tool.answers == [[SamplingReply("Hello!", "claude-haiku-5-5", "endTurn")]]
-        sent = asked.bench.requests[1]
-        assert sent["model"] == "claude-haiku-5-5"
-        assert sent["max_tokens"] == 50
-        assert sent["thinking"] == {"type": "disabled"}
-        assert "tools" not in sent
-        assert totals.by_model["claude-haiku-5-5"].requests == 1
-
-    run_virtual(main)
+async def test_a_reply_of_the_model_is_asked_for_counted_and_made_without_tools_or_thinking() -> None:
+    asked = sampled("Hello!")
+    async with asked.bench.engine:
+        events = await asked.run(answered(Answer("allow")))
+        totals = asked.bench.engine.costs.totals
+    (question,) = only(events, ev.PermissionRequested)
+    shown = question.display
+    assert (shown["kind"], shown["server"], shown["system"]) == ("mcp_sampling", "small", "Be short.")
+    assert shown["messages"] == [{"role": "user", "text": "Say hello"}]
+    assert (shown["model"], shown["max_tokens"]) == ("claude-haiku-5-5", 50)
+    assert 0 < shown["most_usd"] < 0.01
+    assert asked.tool.answers == [[SamplingReply("Hello!", "claude-haiku-5-5", "endTurn")]]
+    sent = asked.bench.requests[1]
+    assert sent["model"] == "claude-haiku-5-5"
+    assert sent["max_tokens"] == 50
+    assert sent["thinking"] == {"type": "disabled"}
+    assert "tools" not in sent
+    assert totals.by_model["claude-haiku-5-5"].requests == 1
 
 
 @pytest.mark.parametrize(("answer", "why"), [(Answer("deny"), "declined"), (CANCELLED, "cancelled")])
-def test_without_a_yes_nothing_is_sent(answer: Answer, why: str) -> None:
-    async def main() -> None:
-        asked = sampled()
-        async with asked.bench.engine:
-            await asked.run(answered(answer))
-        assert asked.tool.answers[0][0].refused == f"the user {why} the request"
-        assert len(asked.bench.requests) == 2
-
-    run_virtual(main)
+async def test_without_a_yes_nothing_is_sent(answer: Answer, why: str) -> None:
+    asked = sampled()
+    async with asked.bench.engine:
+        await asked.run(answered(answer))
+    assert asked.tool.answers[0][0].refused == f"the user {why} the request"
+    assert len(asked.bench.requests) == 2
 
 
-def test_a_yes_for_the_session_is_not_asked_again() -> None:
-    async def main() -> None:
-        asked = sampled("One", "Two", times=2)
-        async with asked.bench.engine:
-            events = await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
-        assert len(only(events, ev.PermissionRequested)) == 1
-        assert [each.text for each in asked.tool.answers[0]] == ["One", "Two"]
-
-    run_virtual(main)
+async def test_a_yes_for_the_session_is_not_asked_again() -> None:
+    asked = sampled("One", "Two", times=2)
+    async with asked.bench.engine:
+        events = await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
+    assert len(only(events, ev.PermissionRequested)) == 1
+    assert [each.text for each in asked.tool.answers[0]] == ["One", "Two"]
 
 
-def test_a_yes_once_is_asked_again() -> None:
-    async def main() -> None:
-        asked = sampled("One", "Two", times=2)
-        async with asked.bench.engine:
-            events = await asked.run(answered(Answer("allow", updated_input={"scope": "once"})))
-        assert len(only(events, ev.PermissionRequested)) == 2
-
-    run_virtual(main)
+async def test_a_yes_once_is_asked_again() -> None:
+    asked = sampled("One", "Two", times=2)
+    async with asked.bench.engine:
+        events = await asked.run(answered(Answer("allow", updated_input={"scope": "once"})))
+    assert len(only(events, ev.PermissionRequested)) == 2
 
 
-def test_a_server_that_has_spent_its_budget_gets_no_reply() -> None:
-    async def main() -> None:
-        big = reply("Long", usage={"input_tokens": 100, "output_tokens": 50})
-        asked = sampled(big, times=2, budget=0.00003)
-        async with asked.bench.engine:
-            events = await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
-        first, second = asked.tool.answers[0]
-        assert first.text == "Long"
-        assert "is spent" in second.refused
-        assert any("mcp.samplingBudgetUsd" in each.text for each in only(events, ev.NoticeRaised))
-
-    run_virtual(main)
+async def test_a_server_that_has_spent_its_budget_gets_no_reply() -> None:
+    big = reply("Long", usage={"input_tokens": 100, "output_tokens": 50})
+    asked = sampled(big, times=2, budget=0.00003)
+    async with asked.bench.engine:
+        events = await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
+    first, second = asked.tool.answers[0]
+    assert first.text == "Long"
+    assert "is spent" in second.refused
+    assert any("mcp.samplingBudgetUsd" in each.text for each in only(events, ev.NoticeRaised))
 
 
-def test_a_reply_is_no_longer_than_the_budget_pays_for() -> None:
-    async def main() -> None:
-        greedy = SamplingRequest("small", HELLO.messages, "", 1_000_000)
-        asked = sampled("x", "y", request=greedy, times=1)
-        poor = sampled("x", request=greedy, budget=0.0001)
-        async with asked.bench.engine, poor.bench.engine:
-            await asked.run(answered(Answer("allow")))
-            await poor.run(answered(Answer("allow")))
-        assert asked.bench.requests[1]["max_tokens"] == 4_096
-        assert 0 < poor.bench.requests[1]["max_tokens"] < 200
-
-    run_virtual(main)
+async def test_a_reply_is_no_longer_than_the_budget_pays_for() -> None:
+    greedy = SamplingRequest("small", HELLO.messages, "", 1_000_000)
+    asked = sampled("x", "y", request=greedy, times=1)
+    poor = sampled("x", request=greedy, budget=0.0001)
+    async with asked.bench.engine, poor.bench.engine:
+        await asked.run(answered(Answer("allow")))
+        await poor.run(answered(Answer("allow")))
+    assert asked.bench.requests[1]["max_tokens"] == 4_096
+    assert 0 < poor.bench.requests[1]["max_tokens"] < 200
 
 
 @pytest.mark.parametrize(
@@ -430,50 +377,41 @@ def test_a_reply_is_no_longer_than_the_budget_pays_for() -> None:
     ],
     ids=["rare letters", "images"],
 )
-def test_a_prompt_of_more_tokens_than_it_seems_is_asked_about_although_its_server_is_allowed(
+async def test_a_prompt_of_more_tokens_than_it_seems_is_asked_about_although_its_server_is_allowed(
     messages: tuple[PromptMessage, ...],
 ) -> None:
     async def sample(duties: SessionDuties, _input: Json) -> list[SamplingReply]:
         hostile = SamplingRequest("small", messages, "", 1)
         return [await duties.sample(request) for request in (HELLO, HELLO, hostile)]
 
-    async def main() -> None:
-        asked = session("One", "Two", "Three", request=sample, budget=0.05)
-        async with asked.bench.engine:
-            events = await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
-        assert [len(question.display["messages"]) for question in only(events, ev.PermissionRequested)] == [
-            1,
-            len(messages),
-        ]
-
-    run_virtual(main)
+    asked = session("One", "Two", "Three", request=sample, budget=0.05)
+    async with asked.bench.engine:
+        events = await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
+    assert [len(question.display["messages"]) for question in only(events, ev.PermissionRequested)] == [
+        1,
+        len(messages),
+    ]
 
 
-def test_requests_at_the_same_time_spend_no_more_than_the_budget() -> None:
+async def test_requests_at_the_same_time_spend_no_more_than_the_budget() -> None:
     big = reply("Long", usage={"input_tokens": 100, "output_tokens": 50})
 
     async def sample(duties: SessionDuties, _input: Json) -> list[SamplingReply]:
         return await asyncio.gather(*(duties.sample(HELLO) for _each in range(20)))
 
-    async def main() -> None:
-        asked = session(big, request=sample, budget=0.00003)
-        async with asked.bench.engine:
-            await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
-        assert [each.text for each in asked.tool.answers[0] if not each.refused] == ["Long"]
-
-    run_virtual(main)
+    asked = session(big, request=sample, budget=0.00003)
+    async with asked.bench.engine:
+        await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
+    assert [each.text for each in asked.tool.answers[0] if not each.refused] == ["Long"]
 
 
-def test_a_model_without_a_price_is_asked_about_each_time() -> None:
-    async def main() -> None:
-        profile = Profile(model="own-model", small_model="own-model", system=("Be good.",))
-        asked = sampled("One", "Two", times=2, profile=profile)
-        async with asked.bench.engine:
-            events = await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
-        assert len(only(events, ev.PermissionRequested)) == 2
-        assert only(events, ev.PermissionRequested)[0].display["most_usd"] is None
-
-    run_virtual(main)
+async def test_a_model_without_a_price_is_asked_about_each_time() -> None:
+    profile = Profile(model="own-model", small_model="own-model", system=("Be good.",))
+    asked = sampled("One", "Two", times=2, profile=profile)
+    async with asked.bench.engine:
+        events = await asked.run(answered(Answer("allow", updated_input={"scope": "session"})))
+    assert len(only(events, ev.PermissionRequested)) == 2
+    assert only(events, ev.PermissionRequested)[0].display["most_usd"] is None
 
 
 @each_row(
@@ -486,14 +424,11 @@ def test_a_model_without_a_price_is_asked_about_each_time() -> None:
         (("claude",), "claude-haiku-5-5"),
     ],
 )
-def test_hints_choose_between_the_small_model_and_the_sessions(hints: tuple[str, ...], model: str) -> None:
-    async def main() -> None:
-        asked = sampled(request=SamplingRequest("small", HELLO.messages, "", 50, hints))
-        async with asked.bench.engine:
-            events = await asked.run(answered(Answer("deny")))
-        assert only(events, ev.PermissionRequested)[0].display["model"] == model
-
-    run_virtual(main)
+async def test_hints_choose_between_the_small_model_and_the_sessions(hints: tuple[str, ...], model: str) -> None:
+    asked = sampled(request=SamplingRequest("small", HELLO.messages, "", 50, hints))
+    async with asked.bench.engine:
+        events = await asked.run(answered(Answer("deny")))
+    assert only(events, ev.PermissionRequested)[0].display["model"] == model
 
 
 @each_row(
@@ -506,31 +441,25 @@ def test_hints_choose_between_the_small_model_and_the_sessions(hints: tuple[str,
         (PromptMessage("user", McpContent("text", text="a" * 500_000)),),
     ],
 )
-def test_messages_that_cannot_be_sent_are_refused_without_a_question(messages: tuple[PromptMessage, ...]) -> None:
-    async def main() -> None:
-        asked = sampled(request=SamplingRequest("small", messages))
-        async with asked.bench.engine:
-            events = await asked.run(answered(Answer("allow")))
-        assert only(events, ev.PermissionRequested) == []
-        assert asked.tool.answers[0][0].refused
-
-    run_virtual(main)
+async def test_messages_that_cannot_be_sent_are_refused_without_a_question(messages: tuple[PromptMessage, ...]) -> None:
+    asked = sampled(request=SamplingRequest("small", messages))
+    async with asked.bench.engine:
+        events = await asked.run(answered(Answer("allow")))
+    assert only(events, ev.PermissionRequested) == []
+    assert asked.tool.answers[0][0].refused
 
 
-def test_an_interruption_stops_the_model_and_the_server_gets_an_error() -> None:
-    async def main() -> None:
-        asked = sampled(reply("Hel", pause(60), "lo"))
+async def test_an_interruption_stops_the_model_and_the_server_gets_an_error() -> None:
+    asked = sampled(reply("Hel", pause(60), "lo"))
 
-        def allow(_question: ev.PermissionRequested) -> Answer:
-            asyncio.get_running_loop().call_later(5, asked.bench.engine.abort)
-            return Answer("allow")
+    def allow(_question: ev.PermissionRequested) -> Answer:
+        asyncio.get_running_loop().call_later(5, asked.bench.engine.abort)
+        return Answer("allow")
 
-        async with asked.bench.engine:
-            await asked.run(allow)
-            assert asked.bench.engine.costs.totals.by_model["claude-haiku-5-5"].requests == 1
-        assert asked.tool.answers[0][0].refused == "the user cancelled the request"
-
-    run_virtual(main)
+    async with asked.bench.engine:
+        await asked.run(allow)
+        assert asked.bench.engine.costs.totals.by_model["claude-haiku-5-5"].requests == 1
+    assert asked.tool.answers[0][0].refused == "the user cancelled the request"
 
 
 # ---------------------------------------------------------------------------------------------- with a real server

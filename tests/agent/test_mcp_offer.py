@@ -33,6 +33,8 @@ from tests.support.scripts import call, event, fails, reply
 from tests.support.virtual import run_virtual
 from tests.tools.running import context_in, run, text_of
 
+pytestmark = pytest.mark.virtual
+
 DEFERRING = OfferLimits(OfferSettings(direct_tokens=0))
 
 
@@ -60,196 +62,164 @@ def with_servers(*replies: Json | str, servers: tuple[FakeServer, ...], **rest: 
     return bench(*replies, tools=[FakeTool()], mcp=fake_servers(*servers), **rest)
 
 
-def test_tools_of_connected_servers_are_direct_if_they_are_few() -> None:
+async def test_tools_of_connected_servers_are_direct_if_they_are_few() -> None:
     server = FakeServer("small", tool_offer("echo"), tool_offer("add"))
     server.connect()
 
-    async def main() -> None:
-        b = with_servers(reply(call("mcp__small__echo")), "done", servers=(server,))
-        async with b.engine:
-            await b.run()
-        assert tool_names(b.requests[0]) == ["Look", "ToolSearch", "mcp__small__add", "mcp__small__echo"]
-        assert server.calls == [("echo", {})]
-        assert last_result(b)["content"][0]["text"] == "echo was called"
-        assert "mcp" not in texts(b.requests[0])
-
-    run_virtual(main)
+    b = with_servers(reply(call("mcp__small__echo")), "done", servers=(server,))
+    async with b.engine:
+        await b.run()
+    assert tool_names(b.requests[0]) == ["Look", "ToolSearch", "mcp__small__add", "mcp__small__echo"]
+    assert server.calls == [("echo", {})]
+    assert last_result(b)["content"][0]["text"] == "echo was called"
+    assert "mcp" not in texts(b.requests[0])
 
 
-def test_past_the_threshold_tools_are_deferred_but_not_those_of_servers_that_are_always_loaded() -> None:
+async def test_past_the_threshold_tools_are_deferred_but_not_those_of_servers_that_are_always_loaded() -> None:
     big, always = FakeServer("big", *many(200)), FakeServer("always", tool_offer("echo"), always_load=True)
     big.connect()
     always.connect()
 
-    async def main() -> None:
-        b = with_servers("done", servers=(big, always))
-        async with b.engine:
-            await b.run()
-        assert tool_names(b.requests[0]) == ["Look", "ToolSearch", "mcp__always__echo"]
-        assert "- big (200 tools): get_thing_0, get_thing_1, get_thing_10" in texts(b.requests[0])
-
-    run_virtual(main)
+    b = with_servers("done", servers=(big, always))
+    async with b.engine:
+        await b.run()
+    assert tool_names(b.requests[0]) == ["Look", "ToolSearch", "mcp__always__echo"]
+    assert "- big (200 tools): get_thing_0, get_thing_1, get_thing_10" in texts(b.requests[0])
 
 
 @pytest.mark.parametrize("counts", [(200,), (100, 60, 40), (20,) * 10])
-def test_two_hundred_deferred_tools_cost_less_than_two_thousand_tokens(counts: tuple[int, ...]) -> None:
+async def test_two_hundred_deferred_tools_cost_less_than_two_thousand_tokens(counts: tuple[int, ...]) -> None:
     servers = tuple(FakeServer(f"server-{number}", *many(count)) for number, count in enumerate(counts))
     for server in servers:
         server.connect()
 
-    async def main() -> None:
-        b = with_servers("done", servers=servers)
-        async with b.engine:
-            await b.run()
-        (search,) = [tool for tool in b.requests[0]["tools"] if tool["name"] == "ToolSearch"]
-        (announced,) = [
-            block["text"] for block in b.requests[0]["messages"][0]["content"] if "Deferred" in block["text"]
-        ]
-        assert schema_tokens(search) + text_tokens(announced) < 2_000
-
-    run_virtual(main)
+    b = with_servers("done", servers=servers)
+    async with b.engine:
+        await b.run()
+    (search,) = [tool for tool in b.requests[0]["tools"] if tool["name"] == "ToolSearch"]
+    (announced,) = [block["text"] for block in b.requests[0]["messages"][0]["content"] if "Deferred" in block["text"]]
+    assert schema_tokens(search) + text_tokens(announced) < 2_000
 
 
-def test_a_prompt_does_not_wait_and_tools_that_come_later_are_announced_found_and_called() -> None:
+async def test_a_prompt_does_not_wait_and_tools_that_come_later_are_announced_found_and_called() -> None:
     server = FakeServer("late", tool_offer("echo", "Say a text again", text="string"))
 
-    async def main() -> None:
-        b = with_servers(
-            "first",
-            reply(call("ToolSearch", query="say text")),
-            reply(call("mcp__late__echo", text="hi")),
-            "done",
-            servers=(server,),
-        )
-        async with b.engine:
-            await b.run("one")
-            server.connect()
-            events = await b.run("two")
-        first, second, third, fourth = b.requests
-        assert tool_names(first) == tool_names(second) == ["Look", "ToolSearch"]
-        assert "mcp" not in texts(first)
-        assert "- late (1 tool): echo" in texts(second)
-        assert last_result(b)["content"][0]["text"] == "echo was called"
-        assert server.calls == [("echo", {"text": "hi"})]
-        assert third["tools"][-1] == {
-            "name": "mcp__late__echo",
-            "description": "Say a text again",
-            "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}},
-            "defer_loading": True,
-        }
-        found = third["messages"][-1]["content"][0]["content"]
-        assert found == [{"type": "tool_reference", "tool_name": "mcp__late__echo"}]
-        assert third["tools"] == fourth["tools"]
-        assert only(events, ev.PrefixBroken) == []
-        assert result_of(events).text == "done"
-
-    run_virtual(main)
+    b = with_servers(
+        "first",
+        reply(call("ToolSearch", query="say text")),
+        reply(call("mcp__late__echo", text="hi")),
+        "done",
+        servers=(server,),
+    )
+    async with b.engine:
+        await b.run("one")
+        server.connect()
+        events = await b.run("two")
+    first, second, third, fourth = b.requests
+    assert tool_names(first) == tool_names(second) == ["Look", "ToolSearch"]
+    assert "mcp" not in texts(first)
+    assert "- late (1 tool): echo" in texts(second)
+    assert last_result(b)["content"][0]["text"] == "echo was called"
+    assert server.calls == [("echo", {"text": "hi"})]
+    assert third["tools"][-1] == {
+        "name": "mcp__late__echo",
+        "description": "Say a text again",
+        "input_schema": {"type": "object", "properties": {"text": {"type": "string"}}},
+        "defer_loading": True,
+    }
+    found = third["messages"][-1]["content"][0]["content"]
+    assert found == [{"type": "tool_reference", "tool_name": "mcp__late__echo"}]
+    assert third["tools"] == fourth["tools"]
+    assert only(events, ev.PrefixBroken) == []
+    assert result_of(events).text == "done"
 
 
-def test_each_thing_is_announced_once_per_change() -> None:
+async def test_each_thing_is_announced_once_per_change() -> None:
     server = FakeServer("one", tool_offer("a"), instructions="Be\x1b[31m kind.")
 
-    async def main() -> None:
-        b = with_servers(*["ok"] * 6, servers=(server,), mcp_limits=DEFERRING)
-        async with b.engine:
-            server.connect()
-            await b.run("1")
-            await b.run("2")
-            server.connect(tool_offer("a"), tool_offer("b"))
-            await b.run("3")
-            server.leave()
-            await b.run("4")
-            await b.run("5")
-            server.connect(tool_offer("a"), tool_offer("b"))
-            await b.run("6")
-        added = [json.dumps(body["messages"][-1]["content"]) for body in b.requests]
-        assert "- one (1 tool): a" in added[0]
-        assert "Instructions of the MCP server one:\\nBe kind." in added[0]
-        assert "MCP" not in added[1]
-        assert "- one (2 tools): a, b" in added[2]
-        assert "not connected any more: one" in added[3]
-        assert "MCP" not in added[4]
-        assert "- one (2 tools): a, b" in added[5]
-
-    run_virtual(main)
+    b = with_servers(*["ok"] * 6, servers=(server,), mcp_limits=DEFERRING)
+    async with b.engine:
+        server.connect()
+        await b.run("1")
+        await b.run("2")
+        server.connect(tool_offer("a"), tool_offer("b"))
+        await b.run("3")
+        server.leave()
+        await b.run("4")
+        await b.run("5")
+        server.connect(tool_offer("a"), tool_offer("b"))
+        await b.run("6")
+    added = [json.dumps(body["messages"][-1]["content"]) for body in b.requests]
+    assert "- one (1 tool): a" in added[0]
+    assert "Instructions of the MCP server one:\\nBe kind." in added[0]
+    assert "MCP" not in added[1]
+    assert "- one (2 tools): a, b" in added[2]
+    assert "not connected any more: one" in added[3]
+    assert "MCP" not in added[4]
+    assert "- one (2 tools): a, b" in added[5]
 
 
-def test_a_server_that_connects_again_is_not_reported_gone_and_calls_wait_for_it() -> None:
+async def test_a_server_that_connects_again_is_not_reported_gone_and_calls_wait_for_it() -> None:
     server = FakeServer("one", tool_offer("a"))
     server.connect()
 
-    async def main() -> None:
-        b = with_servers("ok", reply(call("mcp__one__a")), "done", servers=(server,), mcp_limits=DEFERRING)
-        async with b.engine:
-            await b.run("1")
-            server.leave("connecting", "")
-            asyncio.get_running_loop().call_later(5, server.connect)
-            await b.run("2")
-        assert "not connected" not in texts(b.requests[-1])
-        assert texts(b.requests[-1]).count("- one (1 tool): a") == 1
-        assert server.calls == [("a", {})]
-
-    run_virtual(main)
+    b = with_servers("ok", reply(call("mcp__one__a")), "done", servers=(server,), mcp_limits=DEFERRING)
+    async with b.engine:
+        await b.run("1")
+        server.leave("connecting", "")
+        asyncio.get_running_loop().call_later(5, server.connect)
+        await b.run("2")
+    assert "not connected" not in texts(b.requests[-1])
+    assert texts(b.requests[-1]).count("- one (1 tool): a") == 1
+    assert server.calls == [("a", {})]
 
 
 @pytest.mark.parametrize("query", ["select:mcp__late__echo", "echo"])
-def test_a_search_that_finds_nothing_waits_for_servers_that_connect(query: str) -> None:
+async def test_a_search_that_finds_nothing_waits_for_servers_that_connect(query: str) -> None:
     server = FakeServer("late", tool_offer("echo"))
 
-    async def main() -> None:
-        b = with_servers(reply(call("ToolSearch", query=query)), "done", servers=(server,), mcp_limits=DEFERRING)
-        async with b.engine:
-            asyncio.get_running_loop().call_later(5, server.connect)
-            events = await b.run()
-        assert [event.text for event in only(events, ev.ToolProgressed)] == ["waiting for late"]
-        assert "mcp__late__echo" in tool_names(b.requests[1])
-
-    run_virtual(main)
+    b = with_servers(reply(call("ToolSearch", query=query)), "done", servers=(server,), mcp_limits=DEFERRING)
+    async with b.engine:
+        asyncio.get_running_loop().call_later(5, server.connect)
+        events = await b.run()
+    assert [event.text for event in only(events, ev.ToolProgressed)] == ["waiting for late"]
+    assert "mcp__late__echo" in tool_names(b.requests[1])
 
 
-def test_a_search_that_finds_nothing_names_servers_that_are_not_connected() -> None:
+async def test_a_search_that_finds_nothing_names_servers_that_are_not_connected() -> None:
     broken, off = FakeServer("broken"), FakeServer("off")
     broken.leave("failed", "db-server: no such\x1b[31m program")
     off.leave("disabled", "")
 
-    async def main() -> None:
-        b = with_servers(reply(call("ToolSearch", query="query")), "done", servers=(broken, off, FakeServer("late")))
-        async with b.engine:
-            await b.run()
-        text = last_result(b)["content"][0]["text"]
-        assert "broken (failed: db-server: no such program); off (disabled)." in text
-
-    run_virtual(main)
+    b = with_servers(reply(call("ToolSearch", query="query")), "done", servers=(broken, off, FakeServer("late")))
+    async with b.engine:
+        await b.run()
+    text = last_result(b)["content"][0]["text"]
+    assert "broken (failed: db-server: no such program); off (disabled)." in text
 
 
-def test_a_search_does_not_wait_forever() -> None:
-    async def main() -> None:
-        b = with_servers(reply(call("ToolSearch", query="echo")), "done", servers=(FakeServer("late"),))
-        async with b.engine:
-            await b.run()
-        assert "Still connecting: late; search again later." in texts(b.requests[1])
-
-    run_virtual(main)
+async def test_a_search_does_not_wait_forever() -> None:
+    b = with_servers(reply(call("ToolSearch", query="echo")), "done", servers=(FakeServer("late"),))
+    async with b.engine:
+        await b.run()
+    assert "Still connecting: late; search again later." in texts(b.requests[1])
 
 
-def test_a_direct_tool_that_vanishes_stays_in_the_prefix_and_its_calls_say_why() -> None:
+async def test_a_direct_tool_that_vanishes_stays_in_the_prefix_and_its_calls_say_why() -> None:
     server = FakeServer("one", tool_offer("a"))
     server.connect()
 
-    async def main() -> None:
-        b = with_servers("ok", reply(call("mcp__one__a")), "done", servers=(server,))
-        async with b.engine:
-            await b.run("1")
-            server.leave()
-            events = await b.run("2")
-        assert b.requests[0]["tools"] == b.requests[-1]["tools"]
-        assert "The MCP server one is not connected (failed): it crashed" in last_result(b)["content"][0]["text"]
-        assert only(events, ev.PrefixBroken) == []
-
-    run_virtual(main)
+    b = with_servers("ok", reply(call("mcp__one__a")), "done", servers=(server,))
+    async with b.engine:
+        await b.run("1")
+        server.leave()
+        events = await b.run("2")
+    assert b.requests[0]["tools"] == b.requests[-1]["tools"]
+    assert "The MCP server one is not connected (failed): it crashed" in last_result(b)["content"][0]["text"]
+    assert only(events, ev.PrefixBroken) == []
 
 
-def test_a_deferred_tool_can_be_called_without_being_loaded_if_its_input_fits() -> None:
+async def test_a_deferred_tool_can_be_called_without_being_loaded_if_its_input_fits() -> None:
     offer = replace(
         tool_offer("a", number="integer"),
         input_schema={"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]},
@@ -257,101 +227,86 @@ def test_a_deferred_tool_can_be_called_without_being_loaded_if_its_input_fits() 
     server = FakeServer("one", offer)
     server.connect()
 
-    async def main() -> None:
-        b = with_servers(
-            reply(call("mcp__one__a", number="x")),
-            reply(call("mcp__one__a", number=3)),
-            "done",
-            servers=(server,),
-            mcp_limits=DEFERRING,
-        )
-        async with b.engine:
-            await b.run()
-        wrong = b.requests[1]["messages"][-1]["content"][0]["content"][0]["text"]
-        assert "number: must be an integer" in wrong
-        assert '{"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}' in wrong
-        assert server.calls == [("a", {"number": 3})]
-
-    run_virtual(main)
+    b = with_servers(
+        reply(call("mcp__one__a", number="x")),
+        reply(call("mcp__one__a", number=3)),
+        "done",
+        servers=(server,),
+        mcp_limits=DEFERRING,
+    )
+    async with b.engine:
+        await b.run()
+    wrong = b.requests[1]["messages"][-1]["content"][0]["content"][0]["text"]
+    assert "number: must be an integer" in wrong
+    assert '{"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}' in wrong
+    assert server.calls == [("a", {"number": 3})]
 
 
-def test_a_tool_that_arrives_while_a_submission_runs_can_be_called_in_it() -> None:
+async def test_a_tool_that_arrives_while_a_submission_runs_can_be_called_in_it() -> None:
     server = FakeServer("late", tool_offer("echo"))
     looks = FakeTool(output=lambda _input: (server.connect(), FakeTool().output)[1])  # type: ignore[arg-type,return-value]
 
-    async def main() -> None:
-        b = bench(reply(call("Look")), reply(call("mcp__late__echo")), "done", tools=[looks], mcp=fake_servers(server))
-        async with b.engine:
-            await b.run()
-        assert "- late (1 tool): echo" in texts(b.requests[1])
-        assert server.calls == [("echo", {})]
-
-    run_virtual(main)
+    b = bench(reply(call("Look")), reply(call("mcp__late__echo")), "done", tools=[looks], mcp=fake_servers(server))
+    async with b.engine:
+        await b.run()
+    assert "- late (1 tool): echo" in texts(b.requests[1])
+    assert server.calls == [("echo", {})]
 
 
-def test_tools_are_selected_by_name() -> None:
+async def test_tools_are_selected_by_name() -> None:
     server = FakeServer("one", *many(30), tool_offer("other"))
     server.connect()
 
-    async def main() -> None:
-        b = with_servers(
-            reply(call("ToolSearch", query="select:mcp__one__get_thing_7,other,nothing")),
-            reply(call("ToolSearch", query="select:nothing")),
-            reply(call("ToolSearch", query="thing number", max_results=3)),
-            "done",
-            servers=(server,),
-            mcp_limits=DEFERRING,
-        )
-        async with b.engine:
-            await b.run()
-        found = [part["tool_name"] for part in b.requests[1]["messages"][-1]["content"][0]["content"]]
-        assert found == ["mcp__one__get_thing_7", "mcp__one__other"]
-        assert b.requests[2]["messages"][-1]["content"][0]["content"][0]["text"].startswith("No tool matches")
-        assert len(b.requests[3]["messages"][-1]["content"][0]["content"]) == 3
-
-    run_virtual(main)
+    b = with_servers(
+        reply(call("ToolSearch", query="select:mcp__one__get_thing_7,other,nothing")),
+        reply(call("ToolSearch", query="select:nothing")),
+        reply(call("ToolSearch", query="thing number", max_results=3)),
+        "done",
+        servers=(server,),
+        mcp_limits=DEFERRING,
+    )
+    async with b.engine:
+        await b.run()
+    found = [part["tool_name"] for part in b.requests[1]["messages"][-1]["content"][0]["content"]]
+    assert found == ["mcp__one__get_thing_7", "mcp__one__other"]
+    assert b.requests[2]["messages"][-1]["content"][0]["content"][0]["text"].startswith("No tool matches")
+    assert len(b.requests[3]["messages"][-1]["content"][0]["content"]) == 3
 
 
 @pytest.mark.parametrize("refused", [False, True])
-def test_models_and_endpoints_without_references_get_loaded_tools_as_ordinary_ones(refused: bool) -> None:
+async def test_models_and_endpoints_without_references_get_loaded_tools_as_ordinary_ones(refused: bool) -> None:
     server = FakeServer("one", tool_offer("a"))
     server.connect()
     profile = Profile(model="claude-sonnet-5-5" if refused else "local", small_model="local", system=("Be good.",))
     no = fails(400, "tools.2.custom.defer_loading: Extra inputs are not permitted", "invalid_request_error")
     replies = [reply(call("ToolSearch", query="a")), *([no] if refused else []), reply(call("mcp__one__a")), "done"]
 
-    async def main() -> None:
-        b = with_servers(*replies, servers=(server,), mcp_limits=DEFERRING, profile=profile)
-        async with b.engine:
-            await b.run()
-        assert b.requests[-1]["tools"][-1]["name"] == "mcp__one__a"
-        assert "defer_loading" not in b.requests[-1]["tools"][-1]
-        assert "tool_reference" not in texts(b.requests[-1])
-        assert "You can call this tool now" in texts(b.requests[-1])
-        assert server.calls == [("a", {})]
-
-    run_virtual(main)
+    b = with_servers(*replies, servers=(server,), mcp_limits=DEFERRING, profile=profile)
+    async with b.engine:
+        await b.run()
+    assert b.requests[-1]["tools"][-1]["name"] == "mcp__one__a"
+    assert "defer_loading" not in b.requests[-1]["tools"][-1]
+    assert "tool_reference" not in texts(b.requests[-1])
+    assert "You can call this tool now" in texts(b.requests[-1])
+    assert server.calls == [("a", {})]
 
 
-def test_without_a_search_everything_is_direct_and_later_tools_break_the_prefix_with_a_reason() -> None:
+async def test_without_a_search_everything_is_direct_and_later_tools_break_the_prefix_with_a_reason() -> None:
     one, two = FakeServer("one", *many(100)), FakeServer("two", tool_offer("b"))
     one.connect()
     usage = {"input_tokens": 10, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 9_000}
 
-    async def main() -> None:
-        limits = OfferLimits(OfferSettings(search="off"))
-        b = with_servers(*[reply("ok", usage=usage)] * 2, servers=(one, two), mcp_limits=limits)
-        async with b.engine:
-            await b.run("1")
-            two.connect()
-            events = await b.run("2")
-        assert "ToolSearch" not in tool_names(b.requests[0])
-        assert len(tool_names(b.requests[0])) == 101
-        assert tool_names(b.requests[1])[-1] == "mcp__two__b"
-        (broken,) = only(events, ev.PrefixBroken)
-        assert (broken.block, broken.reason) == ("the tool mcp__two__b", "tools of MCP servers were loaded")
-
-    run_virtual(main)
+    limits = OfferLimits(OfferSettings(search="off"))
+    b = with_servers(*[reply("ok", usage=usage)] * 2, servers=(one, two), mcp_limits=limits)
+    async with b.engine:
+        await b.run("1")
+        two.connect()
+        events = await b.run("2")
+    assert "ToolSearch" not in tool_names(b.requests[0])
+    assert len(tool_names(b.requests[0])) == 101
+    assert tool_names(b.requests[1])[-1] == "mcp__two__b"
+    (broken,) = only(events, ev.PrefixBroken)
+    assert (broken.block, broken.reason) == ("the tool mcp__two__b", "tools of MCP servers were loaded")
 
 
 def test_tools_that_a_rule_denies_or_the_user_turned_off_are_not_offered() -> None:
@@ -365,38 +320,32 @@ def test_tools_that_a_rule_denies_or_the_user_turned_off_are_not_offered() -> No
     assert offer.registry(Registry(())).names == ("mcp__one__a",)
 
 
-def test_servers_that_are_all_disabled_add_nothing() -> None:
+async def test_servers_that_are_all_disabled_add_nothing() -> None:
     server = FakeServer("one", tool_offer("a"))
     server.leave("disabled", "")
 
-    async def main() -> None:
-        b = with_servers("ok", servers=(server,))
-        async with b.engine:
-            await b.run()
-        assert tool_names(b.requests[0]) == ["Look"]
-
-    run_virtual(main)
+    b = with_servers("ok", servers=(server,))
+    async with b.engine:
+        await b.run()
+    assert tool_names(b.requests[0]) == ["Look"]
 
 
-def test_resources_have_tools_when_a_server_has_some() -> None:
+async def test_resources_have_tools_when_a_server_has_some() -> None:
     server = FakeServer("one", resources=resources("note://one", "note://two"))
     server.connect()
 
-    async def main() -> None:
-        b = with_servers(
-            reply(call("ListMcpResourcesTool")),
-            reply(call("ListMcpResourcesTool", server="x")),
-            "ok",
-            servers=(server,),
-        )
-        async with b.engine:
-            await b.run()
-        assert {"ListMcpResourcesTool", "ReadMcpResourceTool"} <= set(tool_names(b.requests[0]))
-        listed = b.requests[1]["messages"][-1]["content"][0]["content"][0]["text"]
-        assert listed == "one: note://one (one, text/plain)\none: note://two (two, text/plain)"
-        assert "There is no MCP server called 'x'" in last_result(b)["content"][0]["text"]
-
-    run_virtual(main)
+    b = with_servers(
+        reply(call("ListMcpResourcesTool")),
+        reply(call("ListMcpResourcesTool", server="x")),
+        "ok",
+        servers=(server,),
+    )
+    async with b.engine:
+        await b.run()
+    assert {"ListMcpResourcesTool", "ReadMcpResourceTool"} <= set(tool_names(b.requests[0]))
+    listed = b.requests[1]["messages"][-1]["content"][0]["content"][0]["text"]
+    assert listed == "one: note://one (one, text/plain)\none: note://two (two, text/plain)"
+    assert "There is no MCP server called 'x'" in last_result(b)["content"][0]["text"]
 
 
 _steps = st.lists(st.sampled_from(["prompt", "connect", "leave", "grow", "search", "call", "other"]), max_size=12)
@@ -452,112 +401,97 @@ def _fixed_tools(body: Json) -> bytes:
     return to_bytes([tool for tool in body["tools"] if "defer_loading" not in tool])
 
 
-def test_the_estimate_of_the_next_request_counts_tools_as_soon_as_they_are_loaded() -> None:
+async def test_the_estimate_of_the_next_request_counts_tools_as_soon_as_they_are_loaded() -> None:
     server = FakeServer("big", *many(20))
     server.connect()
 
-    async def main() -> None:
-        used = {"input_tokens": 3_000, "output_tokens": 50}
-        search = reply(call("ToolSearch", query="select:get_thing_1,get_thing_2"), usage=used)
-        again = reply(call("ToolSearch", query="select:get_thing_2"), usage=used)
-        b = with_servers(search, again, reply("done", usage=used), servers=(server,), mcp_limits=DEFERRING)
-        grown = []
-        async with b.engine:
-            async for one in b.engine.submit("go"):
-                if isinstance(one, ev.LoopContinued):
-                    items = {item.id: item.tokens for item in b.engine.context.items()}
-                    outlook = b.engine.context.outlook()
-                    assert sum(items.values()) == outlook.tokens
-                    unseen = b.engine._state.setup.view.estimate(b.engine.messages, 0)
-                    grown.append(outlook.tokens - unseen)
-                    assert {"tool:mcp__big__get_thing_1", "tool:mcp__big__get_thing_2"} <= items.keys()
-            assert b.engine.context.outlook().tokens == 3_050, "the last usage counts them"
-        assert grown[0] > 50
-        assert grown[1] == 0, "they were in the request before"
-
-    run_virtual(main)
+    used = {"input_tokens": 3_000, "output_tokens": 50}
+    search = reply(call("ToolSearch", query="select:get_thing_1,get_thing_2"), usage=used)
+    again = reply(call("ToolSearch", query="select:get_thing_2"), usage=used)
+    b = with_servers(search, again, reply("done", usage=used), servers=(server,), mcp_limits=DEFERRING)
+    grown = []
+    async with b.engine:
+        async for one in b.engine.submit("go"):
+            if isinstance(one, ev.LoopContinued):
+                items = {item.id: item.tokens for item in b.engine.context.items()}
+                outlook = b.engine.context.outlook()
+                assert sum(items.values()) == outlook.tokens
+                unseen = b.engine._state.setup.view.estimate(b.engine.messages, 0)
+                grown.append(outlook.tokens - unseen)
+                assert {"tool:mcp__big__get_thing_1", "tool:mcp__big__get_thing_2"} <= items.keys()
+        assert b.engine.context.outlook().tokens == 3_050, "the last usage counts them"
+    assert grown[0] > 50
+    assert grown[1] == 0, "they were in the request before"
 
 
-def test_tools_that_arrive_between_prompts_are_counted_and_nothing_is_expected_from_the_cache() -> None:
+async def test_tools_that_arrive_between_prompts_are_counted_and_nothing_is_expected_from_the_cache() -> None:
     late = FakeServer("late", *many(3))
 
-    async def main() -> None:
-        used = {"input_tokens": 10, "cache_creation_input_tokens": 3_000, "output_tokens": 50}
-        search_off = OfferLimits(OfferSettings(search="off"))
-        b = with_servers(reply("one", usage=used), "two", servers=(late,), mcp_limits=search_off)
-        async with b.engine:
-            await b.run("first")
-            before = b.engine.context.outlook()
-            assert before.cached_tokens == 3_000
-            late.connect()
-            b.engine._state.use_servers()
-            after = b.engine.context.outlook()
-            assert after.tokens > before.tokens + 50
-            assert (after.cached_tokens, after.cold) == (0, True)
-
-    run_virtual(main)
+    used = {"input_tokens": 10, "cache_creation_input_tokens": 3_000, "output_tokens": 50}
+    search_off = OfferLimits(OfferSettings(search="off"))
+    b = with_servers(reply("one", usage=used), "two", servers=(late,), mcp_limits=search_off)
+    async with b.engine:
+        await b.run("first")
+        before = b.engine.context.outlook()
+        assert before.cached_tokens == 3_000
+        late.connect()
+        b.engine._state.use_servers()
+        after = b.engine.context.outlook()
+        assert after.tokens > before.tokens + 50
+        assert (after.cached_tokens, after.cold) == (0, True)
 
 
-def test_context_shows_what_each_server_costs() -> None:
+async def test_context_shows_what_each_server_costs() -> None:
     one, two = FakeServer("one", *many(20)), FakeServer("two", tool_offer("b"), always_load=True)
     one.connect()
     two.connect()
 
-    async def main() -> None:
-        b = with_servers(
-            reply(call("ToolSearch", query="select:get_thing_3")), "ok", servers=(one, two), mcp_limits=DEFERRING
-        )
-        async with b.engine:
-            await b.run()
-            text = result_of(await collect(run_command(b.engine, "context", ""))).text
-            first, second = b.engine.server_costs()
-            items = {item.label: item.category for item in b.engine.context.items()}
-            shown = b.engine.context.item_text("tool:mcp__one__get_thing_3")
-        assert (first.direct, first.loaded, first.deferred) == (0, 1, 20)
-        assert (second.direct, second.loaded, second.deferred) == (1, 0, 0)
-        assert first.announced_tokens > 0
-        assert second.announced_tokens == 0
-        assert f"MCP server one: {first.tokens:,} tokens, 1 tool loaded, 19 tools deferred." in text
-        assert f"MCP server two: {second.tokens:,} tokens, 1 tool in every request." in text
-        assert items["mcp__one__get_thing_3"] == "tools"
-        assert items["Tools and instructions of MCP servers"] == "mcp"
-        assert '"name": "mcp__one__get_thing_3"' in shown
-
-    run_virtual(main)
+    b = with_servers(
+        reply(call("ToolSearch", query="select:get_thing_3")), "ok", servers=(one, two), mcp_limits=DEFERRING
+    )
+    async with b.engine:
+        await b.run()
+        text = result_of(await collect(run_command(b.engine, "context", ""))).text
+        first, second = b.engine.server_costs()
+        items = {item.label: item.category for item in b.engine.context.items()}
+        shown = b.engine.context.item_text("tool:mcp__one__get_thing_3")
+    assert (first.direct, first.loaded, first.deferred) == (0, 1, 20)
+    assert (second.direct, second.loaded, second.deferred) == (1, 0, 0)
+    assert first.announced_tokens > 0
+    assert second.announced_tokens == 0
+    assert f"MCP server one: {first.tokens:,} tokens, 1 tool loaded, 19 tools deferred." in text
+    assert f"MCP server two: {second.tokens:,} tokens, 1 tool in every request." in text
+    assert items["mcp__one__get_thing_3"] == "tools"
+    assert items["Tools and instructions of MCP servers"] == "mcp"
+    assert '"name": "mcp__one__get_thing_3"' in shown
 
 
-def test_a_message_about_several_servers_counts_for_each_what_it_says_of_it() -> None:
+async def test_a_message_about_several_servers_counts_for_each_what_it_says_of_it() -> None:
     large, small = FakeServer("large", *many(100)), FakeServer("small", tool_offer("b"))
     talks = FakeServer("talks", tool_offer("c"), instructions="Ask before you write.\n- Prefer reading.\n" * 20)
     for server in (large, small, talks):
         server.connect()
 
-    async def main() -> None:
-        answered = reply("ok", usage={"input_tokens": 3_000})
-        b = with_servers(answered, servers=(large, small, talks), mcp_limits=DEFERRING)
-        async with b.engine:
-            await b.run()
-            density = b.engine.context.density()
-            costs = {cost.server: cost.announced_tokens for cost in b.engine.server_costs()}
-            told = next(message.text for message in b.engine.messages if MCP_SERVERS in message.meta)
-        assert costs["large"] > 5 * costs["small"]
-        assert costs["talks"] > 5 * costs["small"]
-        assert sum(costs.values()) == pytest.approx(text_tokens(told) * density, rel=0.1)
-
-    run_virtual(main)
+    answered = reply("ok", usage={"input_tokens": 3_000})
+    b = with_servers(answered, servers=(large, small, talks), mcp_limits=DEFERRING)
+    async with b.engine:
+        await b.run()
+        density = b.engine.context.density()
+        costs = {cost.server: cost.announced_tokens for cost in b.engine.server_costs()}
+        told = next(message.text for message in b.engine.messages if MCP_SERVERS in message.meta)
+    assert costs["large"] > 5 * costs["small"]
+    assert costs["talks"] > 5 * costs["small"]
+    assert sum(costs.values()) == pytest.approx(text_tokens(told) * density, rel=0.1)
 
 
-def test_the_session_names_the_tools_of_servers_at_its_start() -> None:
+async def test_the_session_names_the_tools_of_servers_at_its_start() -> None:
     server = FakeServer("one", tool_offer("a"))
     server.connect()
 
-    async def main() -> None:
-        b = with_servers("ok", servers=(server,))
-        async with b.engine:
-            (started,) = only(await b.run(), ev.SessionStarted)
-        assert started.tools == ["Look", "ToolSearch", "mcp__one__a"]
-
-    run_virtual(main)
+    b = with_servers("ok", servers=(server,))
+    async with b.engine:
+        (started,) = only(await b.run(), ev.SessionStarted)
+    assert started.tools == ["Look", "ToolSearch", "mcp__one__a"]
 
 
 BY_API = OfferLimits(OfferSettings(search="api", direct_tokens=0))
@@ -575,144 +509,125 @@ def api_search(*after: Json | str) -> Json:
     return reply(*events, *after)
 
 
-def test_the_api_can_search_itself() -> None:
+async def test_the_api_can_search_itself() -> None:
     server = FakeServer("one", tool_offer("a"), tool_offer("b"))
     server.connect()
 
-    async def main() -> None:
-        b = with_servers(api_search(call("mcp__one__a")), "ok", "ok", servers=(server,), mcp_limits=BY_API)
-        async with b.engine:
-            events = await b.run("one")
-            server.leave()
-            events += await b.run("two")
-        first, second, third = b.requests
-        assert tool_names(first) == ["Look", "tool_search_tool_bm25", "mcp__one__a", "mcp__one__b"]
-        assert first["tools"][1] == {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
-        assert ["defer_loading" in tool for tool in first["tools"]] == [False, False, True, True]
-        assert server.calls == [("a", {})]
-        kinds = [block["type"] for block in second["messages"][1]["content"]]
-        assert kinds == ["server_tool_use", "tool_search_tool_result", "tool_use"]
-        assert third["messages"][1] == second["messages"][1]
-        assert tool_names(third) == ["Look", "tool_search_tool_bm25", "mcp__one__a"]
-        assert only(events, ev.PrefixBroken) == []
-
-    run_virtual(main)
+    b = with_servers(api_search(call("mcp__one__a")), "ok", "ok", servers=(server,), mcp_limits=BY_API)
+    async with b.engine:
+        events = await b.run("one")
+        server.leave()
+        events += await b.run("two")
+    first, second, third = b.requests
+    assert tool_names(first) == ["Look", "tool_search_tool_bm25", "mcp__one__a", "mcp__one__b"]
+    assert first["tools"][1] == {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+    assert ["defer_loading" in tool for tool in first["tools"]] == [False, False, True, True]
+    assert server.calls == [("a", {})]
+    kinds = [block["type"] for block in second["messages"][1]["content"]]
+    assert kinds == ["server_tool_use", "tool_search_tool_result", "tool_use"]
+    assert third["messages"][1] == second["messages"][1]
+    assert tool_names(third) == ["Look", "tool_search_tool_bm25", "mcp__one__a"]
+    assert only(events, ev.PrefixBroken) == []
 
 
-def test_searches_of_the_api_are_text_for_a_model_without_them() -> None:
+async def test_searches_of_the_api_are_text_for_a_model_without_them() -> None:
     server = FakeServer("one", tool_offer("a"))
     server.connect()
 
-    async def main() -> None:
-        b = with_servers(api_search(call("mcp__one__a")), "ok", "ok", servers=(server,), mcp_limits=BY_API)
-        async with b.engine:
-            await b.run("one")
-            b.engine.set_model("local")
-            await b.run("two")
-        assert tool_names(b.requests[-1]) == ["Look", "ToolSearch", "mcp__one__a"]
-        content = b.requests[-1]["messages"][1]["content"]
-        assert [block["type"] for block in content] == ["text", "tool_use"]
-        assert content[0]["text"] == "[Found tools: mcp__one__a]"
-
-    run_virtual(main)
+    b = with_servers(api_search(call("mcp__one__a")), "ok", "ok", servers=(server,), mcp_limits=BY_API)
+    async with b.engine:
+        await b.run("one")
+        b.engine.set_model("local")
+        await b.run("two")
+    assert tool_names(b.requests[-1]) == ["Look", "ToolSearch", "mcp__one__a"]
+    content = b.requests[-1]["messages"][1]["content"]
+    assert [block["type"] for block in content] == ["text", "tool_use"]
+    assert content[0]["text"] == "[Found tools: mcp__one__a]"
 
 
-def test_an_endpoint_without_the_search_of_the_api_gets_ordinary_tools() -> None:
+async def test_an_endpoint_without_the_search_of_the_api_gets_ordinary_tools() -> None:
     server = FakeServer("one", tool_offer("a"))
     server.connect()
     no = fails(400, "tools.1: tool_search_tool_bm25_20251119 is not supported", "invalid_request_error")
 
-    async def main() -> None:
-        b = with_servers(no, "ok", "ok", servers=(server,), mcp_limits=BY_API)
-        async with b.engine:
-            assert result_of(await b.run()).text == "ok"
-            assert tool_names(b.requests[-1]) == ["Look", "mcp__one__a"]
-            await b.run()
-            assert tool_names(b.requests[-1]) == ["Look", "ToolSearch"]
-
-    run_virtual(main)
+    b = with_servers(no, "ok", "ok", servers=(server,), mcp_limits=BY_API)
+    async with b.engine:
+        assert result_of(await b.run()).text == "ok"
+        assert tool_names(b.requests[-1]) == ["Look", "mcp__one__a"]
+        await b.run()
+        assert tool_names(b.requests[-1]) == ["Look", "ToolSearch"]
 
 
-def test_after_a_compaction_tools_are_announced_again_and_no_longer_loaded() -> None:
+async def test_after_a_compaction_tools_are_announced_again_and_no_longer_loaded() -> None:
     server = FakeServer("one", tool_offer("a"))
     server.connect()
 
-    async def main() -> None:
-        b = with_servers(
-            reply(call("ToolSearch", query="a")), "ok", "A summary.", "ok", servers=(server,), mcp_limits=DEFERRING
-        )
-        async with b.engine:
-            await b.run("one")
-            await collect(b.engine.compact())
-            await b.run("two")
-        assert b.refused == []
-        assert "tool_reference" in texts(b.requests[2])
-        assert "tool_reference" not in texts(b.requests[3])
-        assert tool_names(b.requests[3]) == ["Look", "ToolSearch"]
-        assert "- one (1 tool): a" in texts(b.requests[3])
-
-    run_virtual(main)
+    b = with_servers(
+        reply(call("ToolSearch", query="a")), "ok", "A summary.", "ok", servers=(server,), mcp_limits=DEFERRING
+    )
+    async with b.engine:
+        await b.run("one")
+        await collect(b.engine.compact())
+        await b.run("two")
+    assert b.refused == []
+    assert "tool_reference" in texts(b.requests[2])
+    assert "tool_reference" not in texts(b.requests[3])
+    assert tool_names(b.requests[3]) == ["Look", "ToolSearch"]
+    assert "- one (1 tool): a" in texts(b.requests[3])
 
 
 @pytest.mark.parametrize("limits", [OfferLimits(), DEFERRING])
-def test_a_definition_that_has_changed_is_given_as_text_and_the_one_in_the_prefix_stays(limits: OfferLimits) -> None:
+async def test_a_changed_definition_is_given_as_text_and_the_one_in_the_prefix_stays(
+    limits: OfferLimits,
+) -> None:
     server = FakeServer("one", tool_offer("a", "The old one", old="string"))
     server.connect()
 
-    async def main() -> None:
-        b = with_servers(
-            reply(call("ToolSearch", query="select:a")),
-            "ok",
-            reply(call("ToolSearch", query="select:a")),
-            reply(call("mcp__one__a", new=3)),
-            "ok",
-            servers=(server,),
-            mcp_limits=limits,
-        )
-        async with b.engine:
-            await b.run("one")
-            server.connect(tool_offer("a", "The new one", new="integer"))
-            events = await b.run("two")
-        (text,) = b.requests[3]["messages"][-1]["content"][0]["content"]
-        assert "These tools have changed" in text["text"]
-        assert '"description": "The new one"' in text["text"]
-        assert b.requests[1]["tools"] == b.requests[4]["tools"]
-        assert server.calls == [("a", {"new": 3})]
-        assert only(events, ev.PrefixBroken) == []
-
-    run_virtual(main)
+    b = with_servers(
+        reply(call("ToolSearch", query="select:a")),
+        "ok",
+        reply(call("ToolSearch", query="select:a")),
+        reply(call("mcp__one__a", new=3)),
+        "ok",
+        servers=(server,),
+        mcp_limits=limits,
+    )
+    async with b.engine:
+        await b.run("one")
+        server.connect(tool_offer("a", "The new one", new="integer"))
+        events = await b.run("two")
+    (text,) = b.requests[3]["messages"][-1]["content"][0]["content"]
+    assert "These tools have changed" in text["text"]
+    assert '"description": "The new one"' in text["text"]
+    assert b.requests[1]["tools"] == b.requests[4]["tools"]
+    assert server.calls == [("a", {"new": 3})]
+    assert only(events, ev.PrefixBroken) == []
 
 
-def test_a_resource_is_read_after_a_question() -> None:
+async def test_a_resource_is_read_after_a_question() -> None:
     server = FakeServer("one", resources=resources("note://one"))
     server.contents = {"note://one": (McpContent("resource", text="A \x1b[1mnote.", uri="note://one"),)}
     server.connect()
     tool = ReadMcpResource(fake_servers(server))
 
-    async def main() -> None:
-        context = context_in(Path("/"))
-        given = {"server": "one", "uri": "note://one"}
-        assert tool.needs(given, context) == (Need("other", "one:note://one", is_declared_read_only=True),)
-        assert text_of(await run(tool, context, **given)) == "[Resource note://one]\nA note."
-        server.leave()
-        failed = await run(tool, context, **given)
-        assert failed.is_error
-        assert "The MCP server one is not connected" in text_of(failed)
-
-    run_virtual(main)
+    context = context_in(Path("/"))
+    given = {"server": "one", "uri": "note://one"}
+    assert tool.needs(given, context) == (Need("other", "one:note://one", is_declared_read_only=True),)
+    assert text_of(await run(tool, context, **given)) == "[Resource note://one]\nA note."
+    server.leave()
+    failed = await run(tool, context, **given)
+    assert failed.is_error
+    assert "The MCP server one is not connected" in text_of(failed)
 
 
-def test_the_search_stays_in_the_prefix_when_all_servers_are_turned_off() -> None:
+async def test_the_search_stays_in_the_prefix_when_all_servers_are_turned_off() -> None:
     server = FakeServer("one", tool_offer("a"))
     server.connect()
 
-    async def main() -> None:
-        b = with_servers("ok", "ok", servers=(server,), mcp_limits=DEFERRING)
-        async with b.engine:
-            await b.run("one")
-            server.leave("disabled", "")
-            await b.run("two")
-        assert b.requests[0]["tools"] == b.requests[1]["tools"]
-        assert "not connected any more: one" in texts(b.requests[1])
-
-    run_virtual(main)
+    b = with_servers("ok", "ok", servers=(server,), mcp_limits=DEFERRING)
+    async with b.engine:
+        await b.run("one")
+        server.leave("disabled", "")
+        await b.run("two")
+    assert b.requests[0]["tools"] == b.requests[1]["tools"]
+    assert "not connected any more: one" in texts(b.requests[1])

@@ -24,7 +24,8 @@ from tests.support.cacheserver import PromptCache, caching_transport
 from tests.support.curating import BIG, cached_bench, looking
 from tests.support.fakes import MODEL, Bench, bench, collect, only
 from tests.support.scripts import call, fails, reply
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 SONNET = Catalog().get(MODEL).price
 assert SONNET is not None
@@ -37,74 +38,62 @@ def big_bench(*more: Any, **rest: Any) -> tuple[Bench, PromptCache]:
 # ------------------------------------------------------------------------------------------------------- the estimate
 
 
-def test_with_a_warm_cache_the_estimate_matches_the_bill() -> None:
-    async def main() -> None:
-        b, cache = big_bench("And?")
-        async with b.engine:
-            await b.run("go")
-            outlook = b.engine.context.outlook()
-            await b.run("x")
-            assert SONNET is not None
-            billed = SONNET.cost(Usage().updated(cache.readings[-1].usage))
-            assert outlook.next_cost_usd == pytest.approx(billed, rel=0.15)
-            assert not outlook.cold
-            assert outlook.cached_tokens == pytest.approx(cache.readings[-1].read, rel=0.02)
-
-    run_virtual(main)
+async def test_with_a_warm_cache_the_estimate_matches_the_bill() -> None:
+    b, cache = big_bench("And?")
+    async with b.engine:
+        await b.run("go")
+        outlook = b.engine.context.outlook()
+        await b.run("x")
+        assert SONNET is not None
+        billed = SONNET.cost(Usage().updated(cache.readings[-1].usage))
+        assert outlook.next_cost_usd == pytest.approx(billed, rel=0.15)
+        assert not outlook.cold
+        assert outlook.cached_tokens == pytest.approx(cache.readings[-1].read, rel=0.02)
 
 
-def test_after_a_pause_the_estimate_claims_nothing_cached() -> None:
-    async def main() -> None:
-        b, cache = big_bench("And?")
-        async with b.engine:
-            await b.run("go")
-            warm = b.engine.context.outlook()
-            assert b.engine.context.cache_seconds_left() == pytest.approx(SHORT_TTL, abs=1)
-            await asyncio.sleep(SHORT_TTL + 1)
-            cold = b.engine.context.outlook()
-            assert (cold.cold, cold.cached_tokens, b.engine.context.cache_seconds_left()) == (True, 0, None)
-            assert warm.next_cost_usd is not None
-            assert cold.next_cost_usd is not None
-            assert cold.next_cost_usd > 5 * warm.next_cost_usd
-            assert {item.cached for item in b.engine.context.items()} == {False}
-            await b.run("x")
-            assert SONNET is not None
-            billed = SONNET.cost(Usage().updated(cache.readings[-1].usage))
-            assert cold.next_cost_usd == pytest.approx(billed, rel=0.15)
-            assert not b.engine.context.outlook().cold
-
-    run_virtual(main)
+async def test_after_a_pause_the_estimate_claims_nothing_cached() -> None:
+    b, cache = big_bench("And?")
+    async with b.engine:
+        await b.run("go")
+        warm = b.engine.context.outlook()
+        assert b.engine.context.cache_seconds_left() == pytest.approx(SHORT_TTL, abs=1)
+        await asyncio.sleep(SHORT_TTL + 1)
+        cold = b.engine.context.outlook()
+        assert (cold.cold, cold.cached_tokens, b.engine.context.cache_seconds_left()) == (True, 0, None)
+        assert warm.next_cost_usd is not None
+        assert cold.next_cost_usd is not None
+        assert cold.next_cost_usd > 5 * warm.next_cost_usd
+        assert {item.cached for item in b.engine.context.items()} == {False}
+        await b.run("x")
+        assert SONNET is not None
+        billed = SONNET.cost(Usage().updated(cache.readings[-1].usage))
+        assert cold.next_cost_usd == pytest.approx(billed, rel=0.15)
+        assert not b.engine.context.outlook().cold
 
 
-def test_with_another_model_the_estimate_is_of_its_own_price_and_nothing_is_cached() -> None:
-    async def main() -> None:
-        b, _cache = big_bench()
-        async with b.engine:
-            await b.run("go")
-            before = b.engine.context.outlook()
-            b.engine.set_model("opus")
-            outlook = b.engine.context.outlook()
-            price = Catalog().get("opus").price
-            assert price is not None
-            assert outlook.next_cost_usd == pytest.approx(price.cost(Usage(cache_write_5m_tokens=outlook.tokens)))
-            assert outlook.cached_tokens == 0
-            b.engine.set_model(MODEL)
-            assert b.engine.context.outlook() == before, "what was cached is of use again"
-
-    run_virtual(main)
+async def test_with_another_model_the_estimate_is_of_its_own_price_and_nothing_is_cached() -> None:
+    b, _cache = big_bench()
+    async with b.engine:
+        await b.run("go")
+        before = b.engine.context.outlook()
+        b.engine.set_model("opus")
+        outlook = b.engine.context.outlook()
+        price = Catalog().get("opus").price
+        assert price is not None
+        assert outlook.next_cost_usd == pytest.approx(price.cost(Usage(cache_write_5m_tokens=outlook.tokens)))
+        assert outlook.cached_tokens == 0
+        b.engine.set_model(MODEL)
+        assert b.engine.context.outlook() == before, "what was cached is of use again"
 
 
-def test_a_changed_thinking_setting_keeps_system_prompt_and_tools_cached() -> None:
-    async def main() -> None:
-        b, cache = big_bench("And?", profile=Profile(MODEL, MODEL, system=("Be good. " * 2_000,)))
-        async with b.engine:
-            await b.run("go")
-            b.engine.set_thinking(Thinking("disabled"))
-            outlook = b.engine.context.outlook()
-            await b.run("x")
-            assert outlook.cached_tokens == pytest.approx(cache.readings[-1].read, rel=0.3), "an estimate, not counted"
-
-    run_virtual(main)
+async def test_a_changed_thinking_setting_keeps_system_prompt_and_tools_cached() -> None:
+    b, cache = big_bench("And?", profile=Profile(MODEL, MODEL, system=("Be good. " * 2_000,)))
+    async with b.engine:
+        await b.run("go")
+        b.engine.set_thinking(Thinking("disabled"))
+        outlook = b.engine.context.outlook()
+        await b.run("x")
+        assert outlook.cached_tokens == pytest.approx(cache.readings[-1].read, rel=0.3), "an estimate, not counted"
 
 
 def test_after_a_compaction_only_the_head_is_expected_to_be_cached() -> None:
@@ -128,33 +117,28 @@ def test_after_a_fallback_the_cache_is_that_of_the_model_which_answered() -> Non
         assert found == expected, answering
 
 
-def test_while_the_model_is_overloaded_the_estimate_uses_the_fallback() -> None:
-    async def main() -> None:
-        cache = PromptCache(clock=lambda: asyncio.get_running_loop().time())
-        overloaded = [fails(529, "Overloaded", "overloaded_error")] * RetryPolicy().overloads_before_fallback
-        transport = caching_transport(*overloaded, BIG, "Two.", "Three.", cache=cache)
-        profile = Profile(MODEL, MODEL, fallback_models=("claude-haiku-5-5",), system=("Be good. " * 2_000,))
-        b = bench(transport=transport, profile=profile)
-        async with b.engine:
-            await b.run("one")
-            outlook = b.engine.context.outlook()
-            assert outlook.cached_tokens == cache.readings[-1].prompt
-            price = Catalog().get("claude-haiku-5-5").price
-            assert price is not None
-            rest = RetryPolicy().overload_cooldown
-            await asyncio.sleep(rest / 2)
-            await b.run("two")
-            assert cache.readings[-1].read == outlook.cached_tokens
-            billed = price.cost(Usage().updated(cache.readings[-1].usage))
-            assert outlook.next_cost_usd == pytest.approx(billed, rel=0.15)
-            assert b.engine.context.outlook().cached_tokens > 0
-            await asyncio.sleep(rest / 2 + 1)
-            later = b.engine.context.outlook()
-            assert (later.cached_tokens, later.cold) == (0, False), (
-                "the model asked for is tried again, and has nothing"
-            )
-
-    run_virtual(main)
+async def test_while_the_model_is_overloaded_the_estimate_uses_the_fallback() -> None:
+    cache = PromptCache(clock=lambda: asyncio.get_running_loop().time())
+    overloaded = [fails(529, "Overloaded", "overloaded_error")] * RetryPolicy().overloads_before_fallback
+    transport = caching_transport(*overloaded, BIG, "Two.", "Three.", cache=cache)
+    profile = Profile(MODEL, MODEL, fallback_models=("claude-haiku-5-5",), system=("Be good. " * 2_000,))
+    b = bench(transport=transport, profile=profile)
+    async with b.engine:
+        await b.run("one")
+        outlook = b.engine.context.outlook()
+        assert outlook.cached_tokens == cache.readings[-1].prompt
+        price = Catalog().get("claude-haiku-5-5").price
+        assert price is not None
+        rest = RetryPolicy().overload_cooldown
+        await asyncio.sleep(rest / 2)
+        await b.run("two")
+        assert cache.readings[-1].read == outlook.cached_tokens
+        billed = price.cost(Usage().updated(cache.readings[-1].usage))
+        assert outlook.next_cost_usd == pytest.approx(billed, rel=0.15)
+        assert b.engine.context.outlook().cached_tokens > 0
+        await asyncio.sleep(rest / 2 + 1)
+        later = b.engine.context.outlook()
+        assert (later.cached_tokens, later.cold) == (0, False), "the model asked for is tried again, and has nothing"
 
 
 # ---------------------------------------------------------------------------------------------------------- a resume
@@ -194,19 +178,16 @@ def test_a_conversation_in_which_nothing_was_sent_is_not_cold() -> None:
 
 
 @pytest.mark.parametrize(("last", "cold"), [("2025-12-31T23:58:00.000Z", False), ("2025-12-31T23:00:00.000Z", True)])
-def test_an_engine_knows_from_the_time_in_the_session_file(last: str, cold: bool) -> None:
-    async def main() -> None:
-        usage = Usage(cache_write_5m_tokens=90_000)
-        log = (
-            Message("user", (TextBlock("hi"),), "p", Origin.PROMPT),
-            Message("assistant", (TextBlock("Hello."),), "r", Origin.REPLY, model=MODEL, usage=usage),
-        )
-        b = bench("And?", log=log, last_reply_at=last)
-        async with b.engine:
-            outlook = b.engine.context.outlook()
-            assert (outlook.cold, outlook.cached_tokens) == (cold, 0 if cold else 90_000)
-
-    run_virtual(main)
+async def test_an_engine_knows_from_the_time_in_the_session_file(last: str, cold: bool) -> None:
+    usage = Usage(cache_write_5m_tokens=90_000)
+    log = (
+        Message("user", (TextBlock("hi"),), "p", Origin.PROMPT),
+        Message("assistant", (TextBlock("Hello."),), "r", Origin.REPLY, model=MODEL, usage=usage),
+    )
+    b = bench("And?", log=log, last_reply_at=last)
+    async with b.engine:
+        outlook = b.engine.context.outlook()
+        assert (outlook.cold, outlook.cached_tokens) == (cold, 0 if cold else 90_000)
 
 
 def test_the_time_between_two_timestamps() -> None:
@@ -253,27 +234,24 @@ def test_a_change_with_an_unknown_price_is_confirmed_and_not_shown_as_free() -> 
 # -------------------------------------------------------------------------------------------------------- what was lost
 
 
-def test_breaks_and_expiries_are_counted_with_their_cost() -> None:
-    async def main() -> None:
-        b, cache = big_bench("One.", "Two.", "Three.")
-        async with b.engine:
-            await b.run("go")
-            assert b.engine.costs.cache_losses == CacheLosses()
-            b.engine.set_effort("low")
-            events = await b.run("x")
-            [broken] = only(events, ev.PrefixBroken)
-            losses = b.engine.costs.cache_losses
-            assert (losses.breaks, losses.expiries, losses.tokens) == (1, 0, broken.rebilled_tokens)
-            await asyncio.sleep(SHORT_TTL + 1)
-            await b.run("y")
-            losses = b.engine.costs.cache_losses
-            assert (losses.breaks, losses.expiries) == (1, 1)
-            assert SONNET is not None
-            more = (SONNET.cache_write_5m - SONNET.cache_read) / 1_000_000
-            assert b.engine.costs.cache_losses_usd == pytest.approx(losses.tokens * more)
-            assert len(cache.readings) == 4
-
-    run_virtual(main)
+async def test_breaks_and_expiries_are_counted_with_their_cost() -> None:
+    b, cache = big_bench("One.", "Two.", "Three.")
+    async with b.engine:
+        await b.run("go")
+        assert b.engine.costs.cache_losses == CacheLosses()
+        b.engine.set_effort("low")
+        events = await b.run("x")
+        [broken] = only(events, ev.PrefixBroken)
+        losses = b.engine.costs.cache_losses
+        assert (losses.breaks, losses.expiries, losses.tokens) == (1, 0, broken.rebilled_tokens)
+        await asyncio.sleep(SHORT_TTL + 1)
+        await b.run("y")
+        losses = b.engine.costs.cache_losses
+        assert (losses.breaks, losses.expiries) == (1, 1)
+        assert SONNET is not None
+        more = (SONNET.cache_write_5m - SONNET.cache_read) / 1_000_000
+        assert b.engine.costs.cache_losses_usd == pytest.approx(losses.tokens * more)
+        assert len(cache.readings) == 4
 
 
 def test_a_loss_with_an_unknown_price_is_not_shown_as_free() -> None:
@@ -285,35 +263,25 @@ def test_a_loss_with_an_unknown_price_is_not_shown_as_free() -> None:
 # ----------------------------------------------------------------------------------------------- the map and the sizes
 
 
-def test_before_anything_was_sent_the_map_adds_up_to_the_estimate() -> None:
-    async def main() -> None:
-        profile = Profile(
-            MODEL, MODEL, system=("Sé bueno — 善良である。\n" * 300, "def f(x): return {x: [1, 2]}\n" * 200)
+async def test_before_anything_was_sent_the_map_adds_up_to_the_estimate() -> None:
+    profile = Profile(MODEL, MODEL, system=("Sé bueno — 善良である。\n" * 300, "def f(x): return {x: [1, 2]}\n" * 200))
+    b = bench("Hi.", profile=profile, tools=[looking()])
+    async with b.engine:
+        items = b.engine.context.items()
+        assert sum(item.tokens for item in items) == pytest.approx(b.engine.context.outlook().tokens, abs=len(items))
+        assert b.engine._state.requests.overhead_tokens() == pytest.approx(
+            b.engine.context.outlook().tokens, abs=len(items)
         )
-        b = bench("Hi.", profile=profile, tools=[looking()])
-        async with b.engine:
-            items = b.engine.context.items()
-            assert sum(item.tokens for item in items) == pytest.approx(
-                b.engine.context.outlook().tokens, abs=len(items)
-            )
-            assert b.engine._state.requests.overhead_tokens() == pytest.approx(
-                b.engine.context.outlook().tokens, abs=len(items)
-            )
-
-    run_virtual(main)
 
 
-def test_the_learned_token_density_applies_to_system_and_tools_too() -> None:
-    async def main() -> None:
-        b = bench("Hi.", tools=[looking()])
-        async with b.engine:
-            plain = b.engine._state.requests.overhead_tokens()
-            b.engine._state.setup.view.estimator.density = 1.5
-            assert b.engine._state.requests.overhead_tokens() == pytest.approx(plain * 1.5, abs=1)
-            b.engine._state.settings.profile = replace(b.engine.profile, system=("Other. " * 500,))
-            assert b.engine._state.requests.overhead_tokens() > plain * 1.5 + 500
-
-    run_virtual(main)
+async def test_the_learned_token_density_applies_to_system_and_tools_too() -> None:
+    b = bench("Hi.", tools=[looking()])
+    async with b.engine:
+        plain = b.engine._state.requests.overhead_tokens()
+        b.engine._state.setup.view.estimator.density = 1.5
+        assert b.engine._state.requests.overhead_tokens() == pytest.approx(plain * 1.5, abs=1)
+        b.engine._state.settings.profile = replace(b.engine.profile, system=("Other. " * 500,))
+        assert b.engine._state.requests.overhead_tokens() > plain * 1.5 + 500
 
 
 @pytest.mark.anyio

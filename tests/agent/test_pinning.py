@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,39 +35,38 @@ from tests.support.fakes import Bench, LoopClock, bench, collect
 from tests.support.scripts import call, reply, think
 from tests.support.virtual import run_virtual
 
+pytestmark = pytest.mark.virtual
+
 # -------------------------------------------------------------------------------------------------------------- pins
 
 
-def test_pinned_content_survives_compactions_and_drops_beside_it() -> None:
-    async def main() -> None:
-        both = reply(call("Look", what="far"), call("Look", what="near"))
-        b = bench(both, "One.", LONG, "A summary.", "Two.", LONG, "Another.", "Three.", tools=[looking("kept. " * 30)])
-        async with b.engine:
-            await b.run("first")
-            await b.run("second")
-            results = [one.id for one in b.engine.context.items() if one.category == "results"]
-            assert b.engine.context.pin(results[1]) is None
-            assert b.engine.context.drop(results[1]) == pinning.PINNED
-            assert b.engine.context.drop(item_of_call(b, "near")) == pinning.PINNED_TOO
-            assert isinstance(b.engine.context.drop(results[0]), DropEffect)
-            assert b.engine.context.pins == {results[1]}
-            await collect(b.engine.compact())
-            assert len(b.engine.context.pins) == 1
-            assert b.engine.context.pins != {results[1]}
-            await b.run("third")
-            assert "near: kept." in json.dumps(b.requests[-1])
-            assert "far: kept." not in json.dumps(b.requests[-1])
-            await b.run("fourth")
-            await collect(b.engine.compact())
-            await b.run("fifth")
-            assert "near: kept." in json.dumps(b.requests[-1])
-            [now] = b.engine.context.pins
-            assert [one.id for one in b.engine.context.items() if one.pinned] == [now]
-            assert b.engine.context.unpin(now) is None
-            assert b.engine.context.pins == frozenset()
-            assert b.engine.context.unpin(now) == "It is not pinned."
-
-    run_virtual(main)
+async def test_pinned_content_survives_compactions_and_drops_beside_it() -> None:
+    both = reply(call("Look", what="far"), call("Look", what="near"))
+    b = bench(both, "One.", LONG, "A summary.", "Two.", LONG, "Another.", "Three.", tools=[looking("kept. " * 30)])
+    async with b.engine:
+        await b.run("first")
+        await b.run("second")
+        results = [one.id for one in b.engine.context.items() if one.category == "results"]
+        assert b.engine.context.pin(results[1]) is None
+        assert b.engine.context.drop(results[1]) == pinning.PINNED
+        assert b.engine.context.drop(item_of_call(b, "near")) == pinning.PINNED_TOO
+        assert isinstance(b.engine.context.drop(results[0]), DropEffect)
+        assert b.engine.context.pins == {results[1]}
+        await collect(b.engine.compact())
+        assert len(b.engine.context.pins) == 1
+        assert b.engine.context.pins != {results[1]}
+        await b.run("third")
+        assert "near: kept." in json.dumps(b.requests[-1])
+        assert "far: kept." not in json.dumps(b.requests[-1])
+        await b.run("fourth")
+        await collect(b.engine.compact())
+        await b.run("fifth")
+        assert "near: kept." in json.dumps(b.requests[-1])
+        [now] = b.engine.context.pins
+        assert [one.id for one in b.engine.context.items() if one.pinned] == [now]
+        assert b.engine.context.unpin(now) is None
+        assert b.engine.context.pins == frozenset()
+        assert b.engine.context.unpin(now) == "It is not pinned."
 
 
 def item_of_call(b: Bench, what: str) -> str:
@@ -74,49 +74,40 @@ def item_of_call(b: Bench, what: str) -> str:
     return next(f"{message.id}:{n}" for n, use in enumerate(message.tool_uses) if use.input["what"] == what)
 
 
-def test_a_pin_made_while_the_model_works_holds_for_a_compaction_of_the_same_submission() -> None:
-    async def main() -> None:
-        b = bench("One.", "Two.", tools=[looking("x")])
-        async with b.engine:
-            await b.run("first")
-            dependencies = loop_dependencies(b.engine._state, AbortController(), Outlet())
-            assert not dependencies.compaction.pinned
-            assert b.engine.context.pin(item(b, "prompts")) is None
-            assert list(dependencies.compaction.pinned) == [item(b, "prompts")]
-
-    run_virtual(main)
+async def test_a_pin_made_while_the_model_works_holds_for_a_compaction_of_the_same_submission() -> None:
+    b = bench("One.", "Two.", tools=[looking("x")])
+    async with b.engine:
+        await b.run("first")
+        dependencies = loop_dependencies(b.engine._state, AbortController(), Outlet())
+        assert not dependencies.compaction.pinned
+        assert b.engine.context.pin(item(b, "prompts")) is None
+        assert list(dependencies.compaction.pinned) == [item(b, "prompts")]
 
 
-def test_pinning_an_item_that_always_stays_is_refused_with_the_reason() -> None:
-    async def main() -> None:
-        b = bench(reply(think("hm"), "One."), tools=[looking()])
-        async with b.engine:
-            await b.run("first")
-            assert "needs no pin" in (b.engine.context.pin("system") or "")
-            assert "needs no pin" in (b.engine.context.pin("tool:Look") or "")
-            assert b.engine.context.pin("nothing") == pinning.NOT_THERE
-            assert "cannot be pinned alone" in (b.engine.context.pin(item(b, "thinking")) or "")
-            assert b.engine.context.unpin("nothing") == pinning.NOT_THERE
-
-    run_virtual(main)
+async def test_pinning_an_item_that_always_stays_is_refused_with_the_reason() -> None:
+    b = bench(reply(think("hm"), "One."), tools=[looking()])
+    async with b.engine:
+        await b.run("first")
+        assert "needs no pin" in (b.engine.context.pin("system") or "")
+        assert "needs no pin" in (b.engine.context.pin("tool:Look") or "")
+        assert b.engine.context.pin("nothing") == pinning.NOT_THERE
+        assert "cannot be pinned alone" in (b.engine.context.pin(item(b, "thinking")) or "")
+        assert b.engine.context.unpin("nothing") == pinning.NOT_THERE
 
 
-def test_a_shortened_result_is_restored_in_full_when_pinned() -> None:
-    async def main() -> None:
-        b = bench(reply(call("Look", what="far")), "One.", "Two.", tools=[looking()])
-        async with b.engine:
-            await b.run("first")
-            result = item(b, "results")
-            edit = ContextEdit(kind="replace", target=result, text="[cleared]", step="microcompact", freed=5_000)
-            b.engine._state.setup.view.edit([edit], b.engine.messages[-1].id)
-            assert b.engine.context.item_text(result) == "[cleared]"
-            restored = b.engine.context.restore(result)
-            assert isinstance(restored, RestoreEffect)
-            assert restored.tokens_per_turn > 5_000
-            assert b.engine.context.item_text(result) == f"far: {BIG}"
-            assert b.engine.context.pins == {result}
-
-    run_virtual(main)
+async def test_a_shortened_result_is_restored_in_full_when_pinned() -> None:
+    b = bench(reply(call("Look", what="far")), "One.", "Two.", tools=[looking()])
+    async with b.engine:
+        await b.run("first")
+        result = item(b, "results")
+        edit = ContextEdit(kind="replace", target=result, text="[cleared]", step="microcompact", freed=5_000)
+        b.engine._state.setup.view.edit([edit], b.engine.messages[-1].id)
+        assert b.engine.context.item_text(result) == "[cleared]"
+        restored = b.engine.context.restore(result)
+        assert isinstance(restored, RestoreEffect)
+        assert restored.tokens_per_turn > 5_000
+        assert b.engine.context.item_text(result) == f"far: {BIG}"
+        assert b.engine.context.pins == {result}
 
 
 class ClearsAll:
@@ -134,44 +125,38 @@ class ClearsAll:
         return StepPlan(tuple(edits), "cleared all", must=True) if edits else None
 
 
-def test_no_step_changes_pinned_content() -> None:
-    async def main() -> None:
-        both = reply(call("Look", what="far"), call("Look", what="near"))
-        pipeline = Pipeline([ClearsAll()])
-        off = Pipeline([ClearsAll()], frozenset({"microcompact"}))
-        for steps, cleared in ((pipeline, True), (off, False)):
-            b = bench(both, "One.", "Two.", tools=[looking("seen")], pipeline=off)
-            async with b.engine:
-                await b.run("first")
-                _far, near = (one.id for one in b.engine.context.items() if one.category == "results")
-                b.engine.context.pin(near)
-                b.engine._state.setup = replace(b.engine._state.setup, pipeline=steps)
-                await b.run("second")
-            said = json.dumps(b.requests[-1])
-            assert "near: seen" in said
-            assert ("far: seen" not in said) == cleared
-
-    run_virtual(main)
-
-
-def test_a_collapsed_span_is_restored_but_not_dropped() -> None:
-    async def main() -> None:
-        b = bench(BIG, "Two.", "Three.")
+async def test_no_step_changes_pinned_content() -> None:
+    both = reply(call("Look", what="far"), call("Look", what="near"))
+    pipeline = Pipeline([ClearsAll()])
+    off = Pipeline([ClearsAll()], frozenset({"microcompact"}))
+    for steps, cleared in ((pipeline, True), (off, False)):
+        b = bench(both, "One.", "Two.", tools=[looking("seen")], pipeline=off)
         async with b.engine:
             await b.run("first")
+            _far, near = (one.id for one in b.engine.context.items() if one.category == "results")
+            b.engine.context.pin(near)
+            b.engine._state.setup = replace(b.engine._state.setup, pipeline=steps)
             await b.run("second")
-            before = b.engine._state.setup.view.wire(b.engine.messages)
-            first, last = b.engine.messages[0].id, b.engine.messages[1].id
-            span = ContextEdit(
-                kind="collapse", target=first, through=last, text="It was told.", step="collapse", freed=7_000
-            )
-            b.engine._state.setup.view.edit([span], b.engine.messages[-1].id)
-            collapsed = item(b, "summary", "It was told.")
-            assert b.engine.context.drop(collapsed) == pinning.COLLAPSED_SPAN
-            assert isinstance(b.engine.context.restore(collapsed), RestoreEffect)
-            assert b.engine._state.setup.view.wire(b.engine.messages) == before
+        said = json.dumps(b.requests[-1])
+        assert "near: seen" in said
+        assert ("far: seen" not in said) == cleared
 
-    run_virtual(main)
+
+async def test_a_collapsed_span_is_restored_but_not_dropped() -> None:
+    b = bench(BIG, "Two.", "Three.")
+    async with b.engine:
+        await b.run("first")
+        await b.run("second")
+        before = b.engine._state.setup.view.wire(b.engine.messages)
+        first, last = b.engine.messages[0].id, b.engine.messages[1].id
+        span = ContextEdit(
+            kind="collapse", target=first, through=last, text="It was told.", step="collapse", freed=7_000
+        )
+        b.engine._state.setup.view.edit([span], b.engine.messages[-1].id)
+        collapsed = item(b, "summary", "It was told.")
+        assert b.engine.context.drop(collapsed) == pinning.COLLAPSED_SPAN
+        assert isinstance(b.engine.context.restore(collapsed), RestoreEffect)
+        assert b.engine._state.setup.view.wire(b.engine.messages) == before
 
 
 def test_the_restored_size_of_a_collapsed_span_matches_what_is_sent() -> None:
@@ -209,34 +194,31 @@ def test_the_restored_size_of_a_collapsed_span_matches_what_is_sent() -> None:
 # ------------------------------------------------------------------------------------------------------------ resumed
 
 
-def test_pins_and_drops_survive_a_resume(tmp_path: Path) -> None:
-    async def main() -> None:
-        workplace = SessionContext(tmp_path, Path("/work"), LoopClock(), SequentialIds(), "test")
-        store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
-        turns: list[Any] = [reply(call("Look", what="far")), "One.", "Two.", "Three."]
-        b = bench(*turns, tools=[looking()], store=store)
-        async with b.engine:
-            await b.run("first")
-            await b.run("second")
-            b.engine.context.pin(item(b, "prompts", "first"))
-            b.engine.context.drop(item(b, "results"))
-            pins, dropped = b.engine.context.pins, b.engine.context.dropped_items()
-            assert store.path is not None
-            loaded = load_session(store.path)
-            view = ContextView()
-            for after, edit in loaded.edits:
-                view.edit([edit_from_dict(edit)], after)
-            other = bench("Three.", tools=[looking()], log=tuple(loaded.messages), view=view, pins=set(loaded.pinned))
-            async with other.engine:
-                assert other.engine.context.pins == pins
-                assert other.engine.context.dropped_items() == dropped
-                await other.run("third")
-            await b.run("third")
-            assert other.requests[-1]["messages"] == b.requests[-1]["messages"]
-            b.engine.context.unpin(next(iter(pins)))
-            assert load_session(store.path).pinned == ()
-
-    run_virtual(main)
+async def test_pins_and_drops_survive_a_resume(tmp_path: Path) -> None:
+    workplace = SessionContext(tmp_path, Path("/work"), LoopClock(), SequentialIds(), "test")
+    store = SessionStore.create(workplace, "00000000-0000-4000-8000-000000000abc")
+    turns: list[Any] = [reply(call("Look", what="far")), "One.", "Two.", "Three."]
+    b = bench(*turns, tools=[looking()], store=store)
+    async with b.engine:
+        await b.run("first")
+        await b.run("second")
+        b.engine.context.pin(item(b, "prompts", "first"))
+        b.engine.context.drop(item(b, "results"))
+        pins, dropped = b.engine.context.pins, b.engine.context.dropped_items()
+        assert store.path is not None
+        loaded = load_session(store.path)
+        view = ContextView()
+        for after, edit in loaded.edits:
+            view.edit([edit_from_dict(edit)], after)
+        other = bench("Three.", tools=[looking()], log=tuple(loaded.messages), view=view, pins=set(loaded.pinned))
+        async with other.engine:
+            assert other.engine.context.pins == pins
+            assert other.engine.context.dropped_items() == dropped
+            await other.run("third")
+        await b.run("third")
+        assert other.requests[-1]["messages"] == b.requests[-1]["messages"]
+        b.engine.context.unpin(next(iter(pins)))
+        assert load_session(store.path).pinned == ()
 
 
 # --------------------------------------------------------------------------------------------------------- any of it
@@ -306,11 +288,8 @@ def test_pinned_items_survive_a_compaction_after_any_pins_and_drops(data: st.Dat
     run_virtual(main)
 
 
-def test_a_review_needs_an_interactive_session() -> None:
-    async def main() -> None:
-        for interactive, looks in ((True, True), (False, False)):
-            b = bench("One.", interactive=interactive)
-            async with b.engine:
-                assert b.engine.previews_compaction is looks
-
-    run_virtual(main)
+async def test_a_review_needs_an_interactive_session() -> None:
+    for interactive, looks in ((True, True), (False, False)):
+        b = bench("One.", interactive=interactive)
+        async with b.engine:
+            assert b.engine.previews_compaction is looks

@@ -21,6 +21,8 @@ from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
 from tests.support.scripts import call, pause, reply
 from tests.support.virtual import run_virtual
 
+pytestmark = pytest.mark.virtual
+
 
 class SlowAttachments(Attachments):
     """An await point between taking a prompt in and the next request."""
@@ -107,56 +109,47 @@ def test_every_prompt_is_in_the_log_or_in_the_queue_wherever_the_work_ends(steps
     run_virtual(main)
 
 
-def test_a_consumer_that_leaves_between_two_queued_prompts_loses_neither() -> None:
-    async def main() -> None:
-        b = working()
-        async with b.engine:
-            b.engine.enqueue("first")
-            b.engine.enqueue("second")
-            stream = b.engine.submit("go")
-            async for event in stream:
-                if isinstance(event, ev.MessageAppended) and event.message.text == "first":
-                    break
-            await stream.aclose()
-            assert b.engine.messages[-1].text == "first"
-            assert [prompt.text for prompt in b.engine.queue.take()] == ["second"]
-
-    run_virtual(main)
+async def test_a_consumer_that_leaves_between_two_queued_prompts_loses_neither() -> None:
+    b = working()
+    async with b.engine:
+        b.engine.enqueue("first")
+        b.engine.enqueue("second")
+        stream = b.engine.submit("go")
+        async for event in stream:
+            if isinstance(event, ev.MessageAppended) and event.message.text == "first":
+                break
+        await stream.aclose()
+        assert b.engine.messages[-1].text == "first"
+        assert [prompt.text for prompt in b.engine.queue.take()] == ["second"]
 
 
-def test_a_prompt_withdrawn_while_others_are_logged_is_not_sent() -> None:
-    async def main() -> None:
-        b = working()
-        async with b.engine:
-            b.engine.enqueue("first")
-            other = b.engine.enqueue("another prompt")
-            async for event in b.engine.submit("go"):
-                if isinstance(event, ev.MessageAppended) and event.message.text == "first":
-                    assert b.engine.queue.remove(other) is not None
-            assert "another prompt" not in str(b.requests)
-
-    run_virtual(main)
+async def test_a_prompt_withdrawn_while_others_are_logged_is_not_sent() -> None:
+    b = working()
+    async with b.engine:
+        b.engine.enqueue("first")
+        other = b.engine.enqueue("another prompt")
+        async for event in b.engine.submit("go"):
+            if isinstance(event, ev.MessageAppended) and event.message.text == "first":
+                assert b.engine.queue.remove(other) is not None
+        assert "another prompt" not in str(b.requests)
 
 
 @pytest.mark.parametrize("way", ["stop_hook_blocking", "token_budget_continuation"])
-def test_queued_prompts_join_where_the_loop_continues_without_tool_results(way: str) -> None:
-    async def main() -> None:
-        usage = {"input_tokens": 10, "output_tokens": 600}
-        blocking = way == "stop_hook_blocking"
-        b = bench(
-            reply(pause(2), "Done.", usage=usage),
-            reply("Both done.", usage=usage),
-            extensions=Extensions(hooks=OneBlock() if blocking else Hooks()),
-            bounds=Bounds(token_target=None if blocking else 1_200),
-        )
-        async with b.engine:
-            asyncio.get_running_loop().call_later(1.5, b.engine.enqueue, "also this")
-            events = await b.run()
-            assert b.engine.queue.take() == ()
-        assert [event.transition for event in only(events, ev.LoopContinued)] == [way]
-        assert "also this" in str(b.requests[1]["messages"][-1])
-
-    run_virtual(main)
+async def test_queued_prompts_join_where_the_loop_continues_without_tool_results(way: str) -> None:
+    usage = {"input_tokens": 10, "output_tokens": 600}
+    blocking = way == "stop_hook_blocking"
+    b = bench(
+        reply(pause(2), "Done.", usage=usage),
+        reply("Both done.", usage=usage),
+        extensions=Extensions(hooks=OneBlock() if blocking else Hooks()),
+        bounds=Bounds(token_target=None if blocking else 1_200),
+    )
+    async with b.engine:
+        asyncio.get_running_loop().call_later(1.5, b.engine.enqueue, "also this")
+        events = await b.run()
+        assert b.engine.queue.take() == ()
+    assert [event.transition for event in only(events, ev.LoopContinued)] == [way]
+    assert "also this" in str(b.requests[1]["messages"][-1])
 
 
 async def joined(priority: str, *replies: Any) -> list[str]:
@@ -181,57 +174,45 @@ async def joined(priority: str, *replies: Any) -> list[str]:
         ("later", ["go", "call", "call", "Done.", "typed later", "And later."]),
     ],
 )
-def test_a_prompt_joins_the_work_as_its_priority_says(priority: str, expected: list[str]) -> None:
-    async def main() -> None:
-        look = reply(call("Look"))
-        order = await joined(priority, look, look, "Done.", "And later.")
-        assert order == expected
-
-    run_virtual(main)
+async def test_a_prompt_joins_the_work_as_its_priority_says(priority: str, expected: list[str]) -> None:
+    look = reply(call("Look"))
+    order = await joined(priority, look, look, "Done.", "And later.")
+    assert order == expected
 
 
 @pytest.mark.parametrize(("priority", "taken"), [("now", True), ("next", False), ("later", True)])
-def test_a_prompt_that_arrives_with_the_last_reply_joins_unless_it_waits_for_tools(priority: Any, taken: bool) -> None:
-    async def main() -> None:
-        b = bench("Done.", "Joined.")
-        async with b.engine:
-            events = []
-            async for event in b.engine.submit("go"):
-                events.append(event)
-                if isinstance(event, ev.ReplyStarted) and not b.engine.queue.ids and len(b.requests) == 1:
-                    b.engine.enqueue("typed", priority)
-            assert result_of(events).text == ("Joined." if taken else "Done.")
-            assert [prompt.text for prompt in b.engine.queue.take()] == ([] if taken else ["typed"])
-
-    run_virtual(main)
+async def test_a_prompt_with_the_last_reply_joins_unless_it_waits_for_tools(priority: Any, taken: bool) -> None:
+    b = bench("Done.", "Joined.")
+    async with b.engine:
+        events = []
+        async for event in b.engine.submit("go"):
+            events.append(event)
+            if isinstance(event, ev.ReplyStarted) and not b.engine.queue.ids and len(b.requests) == 1:
+                b.engine.enqueue("typed", priority)
+        assert result_of(events).text == ("Joined." if taken else "Done.")
+        assert [prompt.text for prompt in b.engine.queue.take()] == ([] if taken else ["typed"])
 
 
-def test_at_the_end_all_queued_prompts_join_in_the_order_of_their_priorities() -> None:
-    async def main() -> None:
-        b = bench("Done.", "All done.")
-        async with b.engine:
-            for priority in ("later", "next", "now"):
-                b.engine.enqueue(priority, priority)  # type: ignore[arg-type]
-            events = await b.run("go")
-            assert result_of(events).text == "All done."
-            assert [m.text for m in b.engine.messages if m.origin is Origin.QUEUED] == ["now", "next", "later"]
-
-    run_virtual(main)
+async def test_at_the_end_all_queued_prompts_join_in_the_order_of_their_priorities() -> None:
+    b = bench("Done.", "All done.")
+    async with b.engine:
+        for priority in ("later", "next", "now"):
+            b.engine.enqueue(priority, priority)  # type: ignore[arg-type]
+        events = await b.run("go")
+        assert result_of(events).text == "All done."
+        assert [m.text for m in b.engine.messages if m.origin is Origin.QUEUED] == ["now", "next", "later"]
 
 
-def test_a_later_prompt_stays_queued_at_the_turn_limit_and_when_a_hook_blocks_it_the_work_ends() -> None:
+async def test_a_later_prompt_stays_queued_at_the_turn_limit_and_when_a_hook_blocks_it_the_work_ends() -> None:
     class Blocks(Hooks):
         async def before_prompt(self, text: str) -> PromptVerdict:
             return PromptVerdict(blocked="Not now." if text == "typed" else None)
 
-    async def main() -> None:
-        limited: Any = {"bounds": Bounds(max_turns=1)}
-        blocked: Any = {"extensions": Extensions(hooks=Blocks())}
-        for rest, left in ((limited, ["typed"]), (blocked, [])):
-            b = bench("Done.", **rest)
-            async with b.engine:
-                b.engine.enqueue("typed", "later")
-                assert result_of(await b.run("go")).text == "Done."
-                assert [prompt.text for prompt in b.engine.queue.take()] == left
-
-    run_virtual(main)
+    limited: Any = {"bounds": Bounds(max_turns=1)}
+    blocked: Any = {"extensions": Extensions(hooks=Blocks())}
+    for rest, left in ((limited, ["typed"]), (blocked, [])):
+        b = bench("Done.", **rest)
+        async with b.engine:
+            b.engine.enqueue("typed", "later")
+            assert result_of(await b.run("go")).text == "Done."
+            assert [prompt.text for prompt in b.engine.queue.take()] == left

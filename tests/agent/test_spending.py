@@ -36,7 +36,8 @@ from agentcli.tools.base import Output
 from tests.support.cacheserver import PromptCache, caching_transport
 from tests.support.fakes import FakeTool, bench, collect, only, result_of
 from tests.support.scripts import call, provider_on, reply, transport_for
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 PRICE = Price.of(10.0, 50.0)
 
@@ -201,28 +202,25 @@ def test_results_cost_nothing_after_a_compaction_and_cost_again_after_its_undo()
     assert after(*begun, boundary, undone).tools["Read"].in_context > 900
 
 
-def test_content_repeated_by_a_compaction_is_no_new_prompt_or_result() -> None:
-    async def main() -> None:
-        tool = FakeTool(output=Output("what was seen " * 200))
-        story = "Part of a long story. " * 400
-        long = {"input_tokens": 9_000}
-        told, after = reply(story, usage=long), reply("After.", usage=long)
-        looked, seen = reply(call("Look"), usage=long), reply("Seen.", usage=long)
-        b = bench(told, looked, seen, "A summary.", after, "Undone.", tools=[tool])
-        async with b.engine:
-            await b.run("tell")
-            await b.run("look")
-            [whole] = [row.in_context for row in b.engine.costs.spending.tools.values()]
-            await collect(b.engine.compact())
-            assert [m.text for m in b.engine.messages if m.is_copy and m.origin is Origin.PROMPT] == ["look"]
-            [kept] = [row.in_context for row in b.engine.costs.spending.tools.values()]
-            await b.run("go on")
-            await collect(b.engine.perform(b.engine.context.undo_compaction()))
-            [back] = [row.in_context for row in b.engine.costs.spending.tools.values()]
-        assert [one.title for one in b.engine.costs.spending.submissions] == ["tell", "look", "(compaction)", "go on"]
-        assert (kept, back) == (whole, whole)
-
-    run_virtual(main)
+async def test_content_repeated_by_a_compaction_is_no_new_prompt_or_result() -> None:
+    tool = FakeTool(output=Output("what was seen " * 200))
+    story = "Part of a long story. " * 400
+    long = {"input_tokens": 9_000}
+    told, after = reply(story, usage=long), reply("After.", usage=long)
+    looked, seen = reply(call("Look"), usage=long), reply("Seen.", usage=long)
+    b = bench(told, looked, seen, "A summary.", after, "Undone.", tools=[tool])
+    async with b.engine:
+        await b.run("tell")
+        await b.run("look")
+        [whole] = [row.in_context for row in b.engine.costs.spending.tools.values()]
+        await collect(b.engine.compact())
+        assert [m.text for m in b.engine.messages if m.is_copy and m.origin is Origin.PROMPT] == ["look"]
+        [kept] = [row.in_context for row in b.engine.costs.spending.tools.values()]
+        await b.run("go on")
+        await collect(b.engine.perform(b.engine.context.undo_compaction()))
+        [back] = [row.in_context for row in b.engine.costs.spending.tools.values()]
+    assert [one.title for one in b.engine.costs.spending.submissions] == ["tell", "look", "(compaction)", "go on"]
+    assert (kept, back) == (whole, whole)
 
 
 def test_a_resumed_session_is_measured_as_it_was_before_its_first_event() -> None:
@@ -313,41 +311,35 @@ def test_an_unknown_cost_exhausts_any_budget() -> None:
     assert not Budget(None).is_spent(unknown)
 
 
-def test_work_stops_at_the_budget_with_advice_how_to_continue() -> None:
-    async def main() -> None:
-        dear = reply(call("Look"), usage={"input_tokens": 100_000})
-        b = bench(dear, dear, "Done.", "More.", tools=[FakeTool(output=lambda i: Output(str(id(i))))],
-                  interactive=True, bounds=Bounds(max_budget_usd=0.45))  # fmt: skip
-        async with b.engine:
-            await collect(b.engine.submit("go"))
-            b.engine.costs.set_budget(0.40)
-            events = []
-            async for event in b.engine.submit("again"):
-                events.append(event)
-                if isinstance(event, ev.PermissionRequested):
-                    b.engine.answer(event.request_id, Answer("deny"))
-            assert result_of(events).terminal == "max_budget_usd"
-            assert "/budget 0.8 raises it, /budget off removes it" in result_of(events).errors[0]
-            b.engine.costs.set_budget(None)
-            assert result_of(await collect(b.engine.submit("again"))).text == "More."
-
-    run_virtual(main)
+async def test_work_stops_at_the_budget_with_advice_how_to_continue() -> None:
+    dear = reply(call("Look"), usage={"input_tokens": 100_000})
+    b = bench(dear, dear, "Done.", "More.", tools=[FakeTool(output=lambda i: Output(str(id(i))))],
+              interactive=True, bounds=Bounds(max_budget_usd=0.45))  # fmt: skip
+    async with b.engine:
+        await collect(b.engine.submit("go"))
+        b.engine.costs.set_budget(0.40)
+        events = []
+        async for event in b.engine.submit("again"):
+            events.append(event)
+            if isinstance(event, ev.PermissionRequested):
+                b.engine.answer(event.request_id, Answer("deny"))
+        assert result_of(events).terminal == "max_budget_usd"
+        assert "/budget 0.8 raises it, /budget off removes it" in result_of(events).errors[0]
+        b.engine.costs.set_budget(None)
+        assert result_of(await collect(b.engine.submit("again"))).text == "More."
 
 
-def test_the_warning_comes_while_there_is_still_something_left() -> None:
-    async def main() -> None:
-        dear = reply(call("Look"), usage={"input_tokens": 100_000})
-        b = bench(dear, "Done.", tools=[FakeTool()], bounds=Bounds(max_budget_usd=0.24))
-        async with b.engine:
-            events = await b.run()
-        assert not result_of(events).is_error
-        [warned] = [n for n in only(events, ev.NoticeRaised) if n.code == "budget"]
-        assert (warned.level, warned.text) == (
-            "warning",
-            "$0.20 of the budget of $0.24 is spent. At the budget the run stops.",
-        )
-
-    run_virtual(main)
+async def test_the_warning_comes_while_there_is_still_something_left() -> None:
+    dear = reply(call("Look"), usage={"input_tokens": 100_000})
+    b = bench(dear, "Done.", tools=[FakeTool()], bounds=Bounds(max_budget_usd=0.24))
+    async with b.engine:
+        events = await b.run()
+    assert not result_of(events).is_error
+    [warned] = [n for n in only(events, ev.NoticeRaised) if n.code == "budget"]
+    assert (warned.level, warned.text) == (
+        "warning",
+        "$0.20 of the budget of $0.24 is spent. At the budget the run stops.",
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- the commands
@@ -435,21 +427,18 @@ def test_a_table_is_aligned_for_any_content() -> None:
     assert table([("a", "b", ""), ("1", "22", "some words")], last_is_text=True) == "a   b\n1  22  some words"
 
 
-def test_the_sum_over_tools_is_within_the_cost_of_requests() -> None:
+async def test_the_sum_over_tools_is_within_the_cost_of_requests() -> None:
     """On an API with a cache the cost attributed to results is less than the whole input cost."""
 
-    async def main() -> None:
-        cache = PromptCache(clock=lambda: 0.0, least=0)
-        tool = FakeTool(output=lambda given: Output("line " * 200 + str(given)))
-        replies = [*(reply(call("Look", what=str(turn))) for turn in range(20)), "Done."]
-        profile = Profile(model="claude-sonnet-5-5", small_model="claude-haiku-5-5", system=("Be good.",))
-        b = bench(transport=caching_transport(*replies, cache=cache), tools=[tool], profile=profile)
-        async with b.engine:
-            await b.run()
-            [row] = b.engine.costs.spending.tools.values()
-            output = sum(one.usage.output_tokens for one in b.engine.costs.totals.by_model.values())
-            billed = b.engine.costs.totals.cost_usd - output * 10 / 1_000_000
-        assert row.calls == 20
-        assert 0.5 * billed < row.cost_usd < billed
-
-    run_virtual(main)
+    cache = PromptCache(clock=lambda: 0.0, least=0)
+    tool = FakeTool(output=lambda given: Output("line " * 200 + str(given)))
+    replies = [*(reply(call("Look", what=str(turn))) for turn in range(20)), "Done."]
+    profile = Profile(model="claude-sonnet-5-5", small_model="claude-haiku-5-5", system=("Be good.",))
+    b = bench(transport=caching_transport(*replies, cache=cache), tools=[tool], profile=profile)
+    async with b.engine:
+        await b.run()
+        [row] = b.engine.costs.spending.tools.values()
+        output = sum(one.usage.output_tokens for one in b.engine.costs.totals.by_model.values())
+        billed = b.engine.costs.totals.cost_usd - output * 10 / 1_000_000
+    assert row.calls == 20
+    assert 0.5 * billed < row.cost_usd < billed

@@ -8,6 +8,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Extensions, Hooks, StopVerdict
 from agentcli.agent.profile import Bounds
@@ -24,6 +26,8 @@ from tests.support.scripts import call, fails, fault, pause, reply
 from tests.support.subagents import WORKER, Children, agent_bench, task
 from tests.support.virtual import run_virtual
 
+pytestmark = pytest.mark.virtual
+
 
 def results(b: Bench) -> list[str]:
     return [result.text for message in b.engine.messages for result in message.tool_results]
@@ -33,77 +37,63 @@ def worker(*steps: Json | str, **rest: Any) -> Json:
     return reply(*steps, match=WORKER, **rest)
 
 
-def test_the_events_of_an_agent_are_framed_and_stay_out_of_the_log() -> None:
-    async def main() -> None:
-        look = FakeTool("Look")
-        b, _children = agent_bench(
-            reply("I delegate.", task()), "Done.", worker("First.", call("Look")), worker("Found it."), tools=[look]
-        )
-        async with b.engine:
-            events = await b.run()
-            result = result_of(events)
-            assert (result.text, result.turns) == ("Done.", 2)
-            of_agent = [event for event in events if event.agent]
-            assert {event.agent for event in of_agent} == {"general-1"}
-            assert kinds(of_agent)[0] == "AgentStarted"
-            assert kinds(of_agent)[-1] == "AgentFinished"
-            assert not only(of_agent, ev.SessionStarted) + only(of_agent, ev.Result) + only(of_agent, ev.LoopEnded)
-            finished = of_agent[-1]
-            assert (finished.status, finished.turns, finished.text) == ("completed", 2, "Found it.")
-            assert results(b) == ["Found it."]
-            assert [message.text for message in b.engine.messages if message.usage] == ["I delegate.", "Done."]
-            # Totals count everything, and tell who it was.
-            assert b.engine.costs.totals.usage == result.usage
-            assert b.engine.costs.spending.by_agent.by_model["general-1"].requests == 2
-            assert b.engine.costs.spending.by_agent.by_model["main"].requests == 2
-
-    run_virtual(main)
+async def test_the_events_of_an_agent_are_framed_and_stay_out_of_the_log() -> None:
+    look = FakeTool("Look")
+    b, _children = agent_bench(
+        reply("I delegate.", task()), "Done.", worker("First.", call("Look")), worker("Found it."), tools=[look]
+    )
+    async with b.engine:
+        events = await b.run()
+        result = result_of(events)
+        assert (result.text, result.turns) == ("Done.", 2)
+        of_agent = [event for event in events if event.agent]
+        assert {event.agent for event in of_agent} == {"general-1"}
+        assert kinds(of_agent)[0] == "AgentStarted"
+        assert kinds(of_agent)[-1] == "AgentFinished"
+        assert not only(of_agent, ev.SessionStarted) + only(of_agent, ev.Result) + only(of_agent, ev.LoopEnded)
+        finished = of_agent[-1]
+        assert (finished.status, finished.turns, finished.text) == ("completed", 2, "Found it.")
+        assert results(b) == ["Found it."]
+        assert [message.text for message in b.engine.messages if message.usage] == ["I delegate.", "Done."]
+        # Totals count everything, and tell who it was.
+        assert b.engine.costs.totals.usage == result.usage
+        assert b.engine.costs.spending.by_agent.by_model["general-1"].requests == 2
+        assert b.engine.costs.spending.by_agent.by_model["main"].requests == 2
 
 
-def test_the_prefix_of_the_parent_is_untouched_by_an_agent() -> None:
-    async def main() -> None:
-        b, _children = agent_bench(reply(task()), "Done.", worker("Found."))
-        async with b.engine:
-            events = await b.run()
-            before, _child, after = b.requests
-            for part in ("system", "tools", "model"):
-                assert before[part] == after[part]
-            assert [block["text"] for block in after["messages"][0]["content"]] == ["go"]
-            assert len(after["messages"]) == len(before["messages"]) + 2
-            assert not only(events, ev.PrefixBroken)
-
-    run_virtual(main)
+async def test_the_prefix_of_the_parent_is_untouched_by_an_agent() -> None:
+    b, _children = agent_bench(reply(task()), "Done.", worker("Found."))
+    async with b.engine:
+        events = await b.run()
+        before, _child, after = b.requests
+        for part in ("system", "tools", "model"):
+            assert before[part] == after[part]
+        assert [block["text"] for block in after["messages"][0]["content"]] == ["go"]
+        assert len(after["messages"]) == len(before["messages"]) + 2
+        assert not only(events, ev.PrefixBroken)
 
 
-def test_ten_agents_run_beside_each_other_and_are_released() -> None:
-    async def main() -> None:
-        calls = [task(f"part {number}") for number in range(10)]
-        b, children = agent_bench(reply(*calls), "Done.", worker(pause(5), "Part.", repeat=10))
-        async with b.engine:
-            began = asyncio.get_running_loop().time()
-            events = await b.run()
-            assert asyncio.get_running_loop().time() - began < 6
-            assert results(b) == ["Part."] * 10
-            assert len({event.agent for event in only(events, ev.AgentFinished)}) == 10
-            assert b.engine.agents.running == []
-            gc.collect()
-            assert [engine() for engine in children.built] == [None] * 10
-
-    run_virtual(main)
+async def test_ten_agents_run_beside_each_other_and_are_released() -> None:
+    calls = [task(f"part {number}") for number in range(10)]
+    b, children = agent_bench(reply(*calls), "Done.", worker(pause(5), "Part.", repeat=10))
+    async with b.engine:
+        began = asyncio.get_running_loop().time()
+        events = await b.run()
+        assert asyncio.get_running_loop().time() - began < 6
+        assert results(b) == ["Part."] * 10
+        assert len({event.agent for event in only(events, ev.AgentFinished)}) == 10
+        assert b.engine.agents.running == []
+        gc.collect()
+        assert [engine() for engine in children.built] == [None] * 10
 
 
-def test_agents_beyond_the_limit_wait() -> None:
-    async def main() -> None:
-        b, _children = agent_bench(
-            reply(*(task() for _ in range(4))), "Done.", worker(pause(5), "Part.", repeat=4), most=2
-        )
-        async with b.engine:
-            began = asyncio.get_running_loop().time()
-            await b.run()
-            assert 10 <= asyncio.get_running_loop().time() - began < 12
-            assert results(b) == ["Part."] * 4
-
-    run_virtual(main)
+async def test_agents_beyond_the_limit_wait() -> None:
+    b, _children = agent_bench(reply(*(task() for _ in range(4))), "Done.", worker(pause(5), "Part.", repeat=4), most=2)
+    async with b.engine:
+        began = asyncio.get_running_loop().time()
+        await b.run()
+        assert 10 <= asyncio.get_running_loop().time() - began < 12
+        assert results(b) == ["Part."] * 4
 
 
 def test_nested_agents_end_at_the_second_level_and_never_wait_for_a_slot() -> None:
@@ -142,42 +132,36 @@ def test_nested_agents_end_at_the_second_level_and_never_wait_for_a_slot() -> No
     run_virtual(full)
 
 
-def test_a_stopped_agent_reports_its_last_calls_even_if_it_said_nothing() -> None:
-    async def main() -> None:
-        tools = [FakeTool("Peek"), FakeTool("Look", seconds=60)]
-        b, _children = agent_bench(reply(task()), worker(call("Peek"), call("Look")), tools=tools)
-        async with b.engine:
-            asyncio.get_running_loop().call_later(5, b.engine.abort)
-            await b.run()
-            [text] = results(b)
-            assert "It had reported nothing yet.\n\nIts last calls:\n- Peek" in text
-            assert "- Look" not in text
-
-    run_virtual(main)
+async def test_a_stopped_agent_reports_its_last_calls_even_if_it_said_nothing() -> None:
+    tools = [FakeTool("Peek"), FakeTool("Look", seconds=60)]
+    b, _children = agent_bench(reply(task()), worker(call("Peek"), call("Look")), tools=tools)
+    async with b.engine:
+        asyncio.get_running_loop().call_later(5, b.engine.abort)
+        await b.run()
+        [text] = results(b)
+        assert "It had reported nothing yet.\n\nIts last calls:\n- Peek" in text
+        assert "- Look" not in text
 
 
-def test_an_interruption_ends_agents_at_once_and_keeps_what_they_found() -> None:
-    async def main() -> None:
-        look = FakeTool("Look", seconds=60)
-        b, _children = agent_bench(reply(task(), task()), worker("Half of it.", call("Look"), repeat=2), tools=[look])
-        async with b.engine:
-            asyncio.get_running_loop().call_later(5, b.engine.abort)
-            began = asyncio.get_running_loop().time()
-            events = await b.run()
-            assert asyncio.get_running_loop().time() - began < 6
-            assert result_of(events).terminal == "aborted_tools"
-            assert len(results(b)) == 2
-            for text in results(b):
-                assert "was stopped before it was done" in text
-                assert "Half of it." in text
-            assert [one.status for one in only(events, ev.AgentFinished)] == ["stopped", "stopped"]
-            assert look.ended == ["aborted", "aborted"]
-            assert [one.outcome for one in only(events, ev.ToolFinished) if not one.agent] == ["interrupted"] * 2
-
-    run_virtual(main)
+async def test_an_interruption_ends_agents_at_once_and_keeps_what_they_found() -> None:
+    look = FakeTool("Look", seconds=60)
+    b, _children = agent_bench(reply(task(), task()), worker("Half of it.", call("Look"), repeat=2), tools=[look])
+    async with b.engine:
+        asyncio.get_running_loop().call_later(5, b.engine.abort)
+        began = asyncio.get_running_loop().time()
+        events = await b.run()
+        assert asyncio.get_running_loop().time() - began < 6
+        assert result_of(events).terminal == "aborted_tools"
+        assert len(results(b)) == 2
+        for text in results(b):
+            assert "was stopped before it was done" in text
+            assert "Half of it." in text
+        assert [one.status for one in only(events, ev.AgentFinished)] == ["stopped", "stopped"]
+        assert look.ended == ["aborted", "aborted"]
+        assert [one.outcome for one in only(events, ev.ToolFinished) if not one.agent] == ["interrupted"] * 2
 
 
-def test_failures_are_results_with_what_was_found() -> None:
+async def test_failures_are_results_with_what_was_found() -> None:
     async def run(*replies: Json | str, **rest: Any) -> tuple[str, ev.AgentFinished]:
         b, _children = agent_bench(reply(task()), "Done.", *replies, tools=[FakeTool("Look")], **rest)
         async with b.engine:
@@ -186,31 +170,25 @@ def test_failures_are_results_with_what_was_found() -> None:
             assert block.is_error
             return block.text, only(events, ev.AgentFinished)[0]
 
-    async def main() -> None:
-        first = worker("The start.", call("Look"))
-        text, finished = await run(first, fails(400, "no such luck", "invalid_request_error", match=WORKER))
-        assert finished.status == "failed"
-        assert "no such luck" in text
-        assert "The start." in text
-        limited = {"general": replace(BUILTIN["general"], max_turns=1)}
-        text, _finished = await run(first, defined=limited)
-        assert "maximum number of turns" in text
-        assert "The start." in text
-
-    run_virtual(main)
+    first = worker("The start.", call("Look"))
+    text, finished = await run(first, fails(400, "no such luck", "invalid_request_error", match=WORKER))
+    assert finished.status == "failed"
+    assert "no such luck" in text
+    assert "The start." in text
+    limited = {"general": replace(BUILTIN["general"], max_turns=1)}
+    text, _finished = await run(first, defined=limited)
+    assert "maximum number of turns" in text
+    assert "The start." in text
 
 
-def test_the_budget_counts_agents_and_ends_the_run() -> None:
-    async def main() -> None:
-        dear = worker("Half.", call("Look"), usage={"input_tokens": 1_000_000})
-        b, _children = agent_bench(reply(task()), dear, tools=[FakeTool("Look")], bounds=Bounds(max_budget_usd=1.0))
-        async with b.engine:
-            events = await b.run()
-            assert result_of(events).subtype == "error_max_budget_usd"
-            assert only(events, ev.AgentFinished)[0].status != "completed"
-            assert b.engine.costs.totals.cost_usd > 1
-
-    run_virtual(main)
+async def test_the_budget_counts_agents_and_ends_the_run() -> None:
+    dear = worker("Half.", call("Look"), usage={"input_tokens": 1_000_000})
+    b, _children = agent_bench(reply(task()), dear, tools=[FakeTool("Look")], bounds=Bounds(max_budget_usd=1.0))
+    async with b.engine:
+        events = await b.run()
+        assert result_of(events).subtype == "error_max_budget_usd"
+        assert only(events, ev.AgentFinished)[0].status != "completed"
+        assert b.engine.costs.totals.cost_usd > 1
 
 
 def test_an_agent_asks_through_its_parent() -> None:
@@ -240,79 +218,64 @@ def test_an_agent_asks_through_its_parent() -> None:
     assert result_of(events).terminal == "aborted_tools"
 
 
-def test_a_rule_can_deny_one_agent() -> None:
-    async def main() -> None:
-        b, children = agent_bench(reply(task(), task(subagent_type="plan")), "Done.", worker("Worked."))
-        b.engine.permissions.policy = replace(
-            b.engine.permissions.policy, mode=PermissionMode.DEFAULT, deny=tuple(parse_rules(["Task(plan)"]))
-        )
-        async with b.engine:
-            assert b.engine.test_permission("Task", "plan").behavior == "deny"
-            assert b.engine.test_permission("Task", "explore").behavior == "allow"
-            await b.run()
-            worked, denied = results(b)
-            assert worked == "Worked."
-            assert "denied by" in denied.lower()
-            assert len(children.built) == 1
-
-    run_virtual(main)
+async def test_a_rule_can_deny_one_agent() -> None:
+    b, children = agent_bench(reply(task(), task(subagent_type="plan")), "Done.", worker("Worked."))
+    b.engine.permissions.policy = replace(
+        b.engine.permissions.policy, mode=PermissionMode.DEFAULT, deny=tuple(parse_rules(["Task(plan)"]))
+    )
+    async with b.engine:
+        assert b.engine.test_permission("Task", "plan").behavior == "deny"
+        assert b.engine.test_permission("Task", "explore").behavior == "allow"
+        await b.run()
+        worked, denied = results(b)
+        assert worked == "Worked."
+        assert "denied by" in denied.lower()
+        assert len(children.built) == 1
 
 
-def test_the_end_of_an_agent_does_not_end_the_rights_of_a_skill() -> None:
-    async def main() -> None:
-        change = FakeTool("Change", safe=False, need="write")
-        change.output = lambda _input: Output("changed", allows=("Change",), allows_from="a skill")
-        b, _children = agent_bench(
-            reply(call("Change")), reply(task()), reply(call("Change")), "Done.", worker("Worked."), tools=[change]
-        )
-        async with b.engine:
-            rights = b.engine.permissions
-            async with aclosing(b.engine.submit("go")) as stream:
-                seen = [len(rights.policy.allow) async for event in stream if isinstance(event, ev.AgentFinished)]
-            assert seen == [1]
-            assert b.engine.permissions.policy.allow == ()
-
-    run_virtual(main)
+async def test_the_end_of_an_agent_does_not_end_the_rights_of_a_skill() -> None:
+    change = FakeTool("Change", safe=False, need="write")
+    change.output = lambda _input: Output("changed", allows=("Change",), allows_from="a skill")
+    b, _children = agent_bench(
+        reply(call("Change")), reply(task()), reply(call("Change")), "Done.", worker("Worked."), tools=[change]
+    )
+    async with b.engine:
+        rights = b.engine.permissions
+        async with aclosing(b.engine.submit("go")) as stream:
+            seen = [len(rights.policy.allow) async for event in stream if isinstance(event, ev.AgentFinished)]
+        assert seen == [1]
+        assert b.engine.permissions.policy.allow == ()
 
 
-def test_a_reply_that_breaks_off_does_not_repeat_an_agent() -> None:
-    async def main() -> None:
-        b, children = agent_bench(reply(task(), pause(1), fault("drop")), "Done.", worker(pause(5), "Found."))
-        async with b.engine:
-            events = await b.run()
-            assert result_of(events).text == "Done."
-            assert results(b) == ["Found."]
-            assert len(children.built) == 1
-            assert not only(events, ev.ReplyTombstoned)
-
-    run_virtual(main)
+async def test_a_reply_that_breaks_off_does_not_repeat_an_agent() -> None:
+    b, children = agent_bench(reply(task(), pause(1), fault("drop")), "Done.", worker(pause(5), "Found."))
+    async with b.engine:
+        events = await b.run()
+        assert result_of(events).text == "Done."
+        assert results(b) == ["Found."]
+        assert len(children.built) == 1
+        assert not only(events, ev.ReplyTombstoned)
 
 
-def test_unknown_agents_are_refused_with_the_known_ones() -> None:
-    async def main() -> None:
-        b, _children = agent_bench(reply(task(subagent_type="nobody")), "Done.")
-        async with b.engine:
-            await b.run()
-            assert "There are: explore, fork, general, plan" in results(b)[0]
-
-    run_virtual(main)
+async def test_unknown_agents_are_refused_with_the_known_ones() -> None:
+    b, _children = agent_bench(reply(task(subagent_type="nobody")), "Done.")
+    async with b.engine:
+        await b.run()
+        assert "There are: explore, fork, general, plan" in results(b)[0]
 
 
-def test_agents_from_files_are_announced_once_and_when_they_change() -> None:
-    async def main() -> None:
-        defined = {"helper": AgentSpec("helper", "Helps with tests.", "You help.")}
-        b, _children = agent_bench("One.", "Two.", "Three.", defined=defined)
-        async with b.engine:
-            await b.run()
-            assert "- helper: Helps with tests." in str(b.requests[0]["messages"])
-            await b.run()
-            assert len(b.engine.messages) == 5
-            defined["helper"] = AgentSpec("helper", "Helps with everything.", "You help.")
-            await b.run()
-            assert "- helper: Helps with everything." in str(b.requests[2]["messages"])
-            assert b.requests[0]["tools"] == b.requests[2]["tools"]
-
-    run_virtual(main)
+async def test_agents_from_files_are_announced_once_and_when_they_change() -> None:
+    defined = {"helper": AgentSpec("helper", "Helps with tests.", "You help.")}
+    b, _children = agent_bench("One.", "Two.", "Three.", defined=defined)
+    async with b.engine:
+        await b.run()
+        assert "- helper: Helps with tests." in str(b.requests[0]["messages"])
+        await b.run()
+        assert len(b.engine.messages) == 5
+        defined["helper"] = AgentSpec("helper", "Helps with everything.", "You help.")
+        await b.run()
+        assert "- helper: Helps with everything." in str(b.requests[2]["messages"])
+        assert b.requests[0]["tools"] == b.requests[2]["tools"]
 
 
 class Watching(Hooks):
@@ -332,51 +295,45 @@ class Watching(Hooks):
         return StopVerdict()
 
 
-def test_agents_have_hooks_of_their_own() -> None:
-    async def main() -> None:
-        hooks = Watching()
-        b, _children = agent_bench(
-            reply(task()), "Done.", worker("First."), worker("Second."), extensions=Extensions(hooks=hooks)
-        )
-        async with b.engine:
-            await b.run()
-            assert results(b) == ["Second."]
-            assert hooks.seen == [
-                ("before", "general-1", "general", "work"),
-                ("after", "general-1", "general", "First."),
-                ("after", "general-1", "general", "Second."),
-                ("stop",),
-            ]
-            assert "Mind the gap." in str(b.requests[1]["messages"])
-
-    run_virtual(main)
-
-
-def test_nested_agents_use_the_hooks_that_the_session_has_now() -> None:
-    async def main() -> None:
-        hooks = Watching()
-        hooks.seen = [("none",)] * 5
-        b, _children = agent_bench(
-            reply(task("outer")),
-            "Done.",
-            reply(task("inner", subagent_type="helper"), match="outer"),
-            reply("Helped.", match="You help"),
-            worker("Both are done."),
-            defined={"helper": AgentSpec("helper", "Helps.", "You help.")},
-        )
-        b.engine._state.use_hooks(hooks)
-        async with b.engine:
-            await b.run()
-        agents = [(what, *rest[:1]) for what, *rest in hooks.seen[5:]]
-        assert agents == [
-            ("before", "general-1"),
-            ("before", "helper-1"),
-            ("after", "helper-1"),
-            ("after", "general-1"),
+async def test_agents_have_hooks_of_their_own() -> None:
+    hooks = Watching()
+    b, _children = agent_bench(
+        reply(task()), "Done.", worker("First."), worker("Second."), extensions=Extensions(hooks=hooks)
+    )
+    async with b.engine:
+        await b.run()
+        assert results(b) == ["Second."]
+        assert hooks.seen == [
+            ("before", "general-1", "general", "work"),
+            ("after", "general-1", "general", "First."),
+            ("after", "general-1", "general", "Second."),
             ("stop",),
         ]
+        assert "Mind the gap." in str(b.requests[1]["messages"])
 
-    run_virtual(main)
+
+async def test_nested_agents_use_the_hooks_that_the_session_has_now() -> None:
+    hooks = Watching()
+    hooks.seen = [("none",)] * 5
+    b, _children = agent_bench(
+        reply(task("outer")),
+        "Done.",
+        reply(task("inner", subagent_type="helper"), match="outer"),
+        reply("Helped.", match="You help"),
+        worker("Both are done."),
+        defined={"helper": AgentSpec("helper", "Helps.", "You help.")},
+    )
+    b.engine._state.use_hooks(hooks)
+    async with b.engine:
+        await b.run()
+    agents = [(what, *rest[:1]) for what, *rest in hooks.seen[5:]]
+    assert agents == [
+        ("before", "general-1"),
+        ("before", "helper-1"),
+        ("after", "helper-1"),
+        ("after", "general-1"),
+        ("stop",),
+    ]
 
 
 # ------------------------------------------------------------------------------------------------- in the background
@@ -387,28 +344,25 @@ def background_bench(*more: Json | str, **rest: Any) -> tuple[Bench, Children]:
     return agent_bench(started, "Started it.", *more, **rest)
 
 
-def test_a_background_agent_reports_with_the_next_prompt() -> None:
-    async def main() -> None:
-        b, _children = background_bench("I have read it.", worker(pause(20), "The report."))
-        async with b.engine:
-            events = await b.run()
-            assert result_of(events).text == "Started it."
-            assert "works in the background" in results(b)[0]
-            assert result_of(events).background_tasks[0]["task_id"] == "general-1"
-            assert [one.status for one in b.engine.background.tasks] == ["running"]
-            b.engine.abort()
-            later: list[ev.Event] = []
-            while not only(later, ev.AgentFinished):
-                later += await b.engine.background.wait_for_changes()
-            assert {event.agent for event in later} == {"general-1"}
-            assert b.engine.background.output("general-1") == "The report."
-            assert b.engine.costs.spending.by_agent.by_model["general-1"].requests == 1
-            await b.run()
-            assert "The report." in str(b.requests[-1]["messages"][-1])
-            told = [message.text for message in b.engine.messages if "The report." in message.text]
-            assert len(told) == 1
-
-    run_virtual(main)
+async def test_a_background_agent_reports_with_the_next_prompt() -> None:
+    b, _children = background_bench("I have read it.", worker(pause(20), "The report."))
+    async with b.engine:
+        events = await b.run()
+        assert result_of(events).text == "Started it."
+        assert "works in the background" in results(b)[0]
+        assert result_of(events).background_tasks[0]["task_id"] == "general-1"
+        assert [one.status for one in b.engine.background.tasks] == ["running"]
+        b.engine.abort()
+        later: list[ev.Event] = []
+        while not only(later, ev.AgentFinished):
+            later += await b.engine.background.wait_for_changes()
+        assert {event.agent for event in later} == {"general-1"}
+        assert b.engine.background.output("general-1") == "The report."
+        assert b.engine.costs.spending.by_agent.by_model["general-1"].requests == 1
+        await b.run()
+        assert "The report." in str(b.requests[-1]["messages"][-1])
+        told = [message.text for message in b.engine.messages if "The report." in message.text]
+        assert len(told) == 1
 
 
 def test_a_background_agent_survives_an_interruption_and_is_shown_meanwhile() -> None:
@@ -455,60 +409,51 @@ def test_background_agents_can_be_stopped_and_end_with_the_session() -> None:
     run_virtual(lambda: main(close=True))
 
 
-def test_agents_that_reach_the_budget_together_ask_once() -> None:
-    async def main() -> None:
-        dear = worker(pause(1), call("Look"), usage={"output_tokens": 200_000}, repeat=3)
-        b, _children = agent_bench(
-            reply(task(), task(), task()),
-            "Done.",
-            dear,
-            worker("Found.", repeat=3),
-            tools=[FakeTool("Look")],
-            bounds=Bounds(max_budget_usd=1.0),
-            interactive=True,
-        )
-        asked: list[ev.PermissionRequested] = []
-        async with b.engine, aclosing(b.engine.submit("go")) as stream:
-            async for event in stream:
-                if isinstance(event, ev.PermissionRequested):
-                    asked.append(event)
-                    b.engine.costs.set_budget(None)
-                    b.engine.answer(event.request_id, Answer("deny"))
-            assert results(b) == ["Found."] * 3
-        assert len(asked) == 1
-
-    run_virtual(main)
+async def test_agents_that_reach_the_budget_together_ask_once() -> None:
+    dear = worker(pause(1), call("Look"), usage={"output_tokens": 200_000}, repeat=3)
+    b, _children = agent_bench(
+        reply(task(), task(), task()),
+        "Done.",
+        dear,
+        worker("Found.", repeat=3),
+        tools=[FakeTool("Look")],
+        bounds=Bounds(max_budget_usd=1.0),
+        interactive=True,
+    )
+    asked: list[ev.PermissionRequested] = []
+    async with b.engine, aclosing(b.engine.submit("go")) as stream:
+        async for event in stream:
+            if isinstance(event, ev.PermissionRequested):
+                asked.append(event)
+                b.engine.costs.set_budget(None)
+                b.engine.answer(event.request_id, Answer("deny"))
+        assert results(b) == ["Found."] * 3
+    assert len(asked) == 1
 
 
-def test_an_agent_has_no_output_to_read() -> None:
-    async def main() -> None:
-        b, _children = background_bench(
-            reply(call("BashOutput", bash_id="general-1")), "I wait.", worker(pause(100), "Late."), tools=[BashOutput()]
-        )
-        async with b.engine:
-            await b.run()
-            await b.run()
-            assert "general-1 is an agent, not a command. Its report comes in a later message" in results(b)[-1]
-
-    run_virtual(main)
+async def test_an_agent_has_no_output_to_read() -> None:
+    b, _children = background_bench(
+        reply(call("BashOutput", bash_id="general-1")), "I wait.", worker(pause(100), "Late."), tools=[BashOutput()]
+    )
+    async with b.engine:
+        await b.run()
+        await b.run()
+        assert "general-1 is an agent, not a command. Its report comes in a later message" in results(b)[-1]
 
 
-def test_the_model_can_stop_a_background_agent() -> None:
-    async def main() -> None:
-        b, _children = background_bench(
-            reply(call("KillShell", bash_id="general-1")),
-            "Stopped it.",
-            worker("Half.", pause(100), "The report."),
-            tools=[KillShell()],
-        )
-        async with b.engine:
-            await b.run()
-            await asyncio.sleep(5)
-            await b.run()
-            assert "was stopped before it was done" in results(b)[-1]
-            assert "Half." in results(b)[-1]
-            assert b.engine.agents.running == []
-            # Its report was the result.
-            assert not [message for message in b.engine.messages if "has ended" in message.text]
-
-    run_virtual(main)
+async def test_the_model_can_stop_a_background_agent() -> None:
+    b, _children = background_bench(
+        reply(call("KillShell", bash_id="general-1")),
+        "Stopped it.",
+        worker("Half.", pause(100), "The report."),
+        tools=[KillShell()],
+    )
+    async with b.engine:
+        await b.run()
+        await asyncio.sleep(5)
+        await b.run()
+        assert "was stopped before it was done" in results(b)[-1]
+        assert "Half." in results(b)[-1]
+        assert b.engine.agents.running == []
+        # Its report was the result.
+        assert not [message for message in b.engine.messages if "has ended" in message.text]

@@ -19,7 +19,8 @@ from agentcli.core.tool_errors import unwrapped, wrapped, wrapped_content
 from agentcli.tools.base import Output, Progress, ToolContext
 from tests.support.fakes import Bench, FakeTool, bench, collect, only, result_of
 from tests.support.scripts import call, call_raw, reply
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 PICTURE = ImageBlock({"type": "base64", "media_type": "image/png", "data": "eA=="})
 
@@ -100,22 +101,19 @@ FAILURES: list[tuple[str, Json, FakeTool, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize("executor", [Executor, BatchExecutor])
 @pytest.mark.parametrize(("step", "tool", "rest", "said"), [row[1:] for row in FAILURES], ids=[r[0] for r in FAILURES])
-def test_every_failure_is_an_error_result_in_the_same_tags(
+async def test_every_failure_is_an_error_result_in_the_same_tags(
     step: Json, tool: FakeTool, rest: dict[str, Any], said: str, executor: Any
 ) -> None:
-    async def main() -> None:
-        b = bench(reply(step), "Done.", tools=[tool], tuning=Tuning(executor=executor), **rest)
-        async with b.engine:
-            async for event in b.engine.submit("go"):
-                if isinstance(event, ev.PermissionRequested):
-                    b.engine.answer(event.request_id, Answer("deny"))
-        assert b.refused == []
-        (result,) = results(b)
-        assert_marked(result)
-        assert said in result.text
-        assert "tool_use_error" not in unwrapped(result.text)
-
-    run_virtual(main)
+    b = bench(reply(step), "Done.", tools=[tool], tuning=Tuning(executor=executor), **rest)
+    async with b.engine:
+        async for event in b.engine.submit("go"):
+            if isinstance(event, ev.PermissionRequested):
+                b.engine.answer(event.request_id, Answer("deny"))
+    assert b.refused == []
+    (result,) = results(b)
+    assert_marked(result)
+    assert said in result.text
+    assert "tool_use_error" not in unwrapped(result.text)
 
 
 def assert_marked(result: ToolResultBlock) -> None:
@@ -134,54 +132,45 @@ def assert_marked(result: ToolResultBlock) -> None:
     ],
 )
 @pytest.mark.parametrize("ignores", [True, False])
-def test_calls_ended_or_prevented_by_an_abort_are_marked_with_the_reason(
+async def test_calls_ended_or_prevented_by_an_abort_are_marked_with_the_reason(
     reason: AbortReason, said: str, ignores: bool
 ) -> None:
-    async def main() -> None:
-        slow = FakeTool("Slow", safe=False, seconds=60, ignores_abort=ignores)
-        b = bench(reply(call("Slow"), call("Slow", what="later")), "Next.", tools=[slow])
-        async with b.engine:
-            asyncio.get_running_loop().call_later(1, b.engine.abort, reason)
-            await collect(b.engine.submit("go"))
-        first, second = results(b)
-        for result in (first, second):
-            assert_marked(result)
-        assert said in second.text
-        assert said in first.text or not ignores
-
-    run_virtual(main)
+    slow = FakeTool("Slow", safe=False, seconds=60, ignores_abort=ignores)
+    b = bench(reply(call("Slow"), call("Slow", what="later")), "Next.", tools=[slow])
+    async with b.engine:
+        asyncio.get_running_loop().call_later(1, b.engine.abort, reason)
+        await collect(b.engine.submit("go"))
+    first, second = results(b)
+    for result in (first, second):
+        assert_marked(result)
+    assert said in second.text
+    assert said in first.text or not ignores
 
 
-def test_a_cancelled_sibling_and_a_consumer_that_leaves_are_marked_too() -> None:
-    async def main() -> None:
-        bad = FakeTool("Bad", output=Output("It broke.", is_error=True, cancel_siblings=True))
-        b = bench(reply(call("Bad"), call("Look", seconds=50)), "Done.", tools=[bad, FakeTool()])
-        async with b.engine:
-            await b.run()
-        for result in results(b):
-            assert_marked(result)
-        b = bench(reply(call("Look", seconds=50)), tools=[FakeTool()])
-        async with b.engine:
-            stream = b.engine.submit("go")
-            async for event in stream:
-                if isinstance(event, ev.MessageAppended) and event.message.tool_uses:
-                    break
-            await stream.aclose()
-            (left,) = results(b)
-            assert_marked(left)
-
-    run_virtual(main)
+async def test_a_cancelled_sibling_and_a_consumer_that_leaves_are_marked_too() -> None:
+    bad = FakeTool("Bad", output=Output("It broke.", is_error=True, cancel_siblings=True))
+    b = bench(reply(call("Bad"), call("Look", seconds=50)), "Done.", tools=[bad, FakeTool()])
+    async with b.engine:
+        await b.run()
+    for result in results(b):
+        assert_marked(result)
+    b = bench(reply(call("Look", seconds=50)), tools=[FakeTool()])
+    async with b.engine:
+        stream = b.engine.submit("go")
+        async for event in stream:
+            if isinstance(event, ev.MessageAppended) and event.message.tool_uses:
+                break
+        await stream.aclose()
+        (left,) = results(b)
+        assert_marked(left)
 
 
-def test_successes_are_not_marked() -> None:
-    async def main() -> None:
-        b = bench(reply(LOOK), "Done.", tools=[FakeTool()])
-        async with b.engine:
-            await b.run()
-        (result,) = results(b)
-        assert (result.is_error, result.text) == (False, "looked")
-
-    run_virtual(main)
+async def test_successes_are_not_marked() -> None:
+    b = bench(reply(LOOK), "Done.", tools=[FakeTool()])
+    async with b.engine:
+        await b.run()
+    (result,) = results(b)
+    assert (result.is_error, result.text) == (False, "looked")
 
 
 def test_wrapping_is_done_once_and_keeps_pictures_in_place() -> None:
@@ -197,18 +186,15 @@ def test_wrapping_is_done_once_and_keeps_pictures_in_place() -> None:
 # ------------------------------------------------------------------------------------------------- hooks and budget
 
 
-def test_a_hook_that_raises_after_a_call_does_not_undo_its_success() -> None:
-    async def main() -> None:
-        b = bench(reply(LOOK), "Done.", tools=[FakeTool()], extensions=Extensions(hooks=OddHooks(crash=True)))
-        async with b.engine:
-            events = await b.run()
-        (result,) = results(b)
-        assert (result.is_error, result.text) == (False, "looked")
-        [notice] = [event.text for event in only(events, ev.NoticeRaised) if event.code == "hook"]
-        assert "ValueError: the hook is broken" in notice
-        assert result_of(events).text == "Done."
-
-    run_virtual(main)
+async def test_a_hook_that_raises_after_a_call_does_not_undo_its_success() -> None:
+    b = bench(reply(LOOK), "Done.", tools=[FakeTool()], extensions=Extensions(hooks=OddHooks(crash=True)))
+    async with b.engine:
+        events = await b.run()
+    (result,) = results(b)
+    assert (result.is_error, result.text) == (False, "looked")
+    [notice] = [event.text for event in only(events, ev.NoticeRaised) if event.code == "hook"]
+    assert "ValueError: the hook is broken" in notice
+    assert result_of(events).text == "Done."
 
 
 class SlowHooks(Hooks):
@@ -226,47 +212,38 @@ class SlowAfterTool(SlowHooks):
         return PromptVerdict()
 
 
-def test_an_abort_ends_a_hook_that_runs_before_the_prompt() -> None:
-    async def main() -> None:
-        b = bench("Never.", extensions=Extensions(hooks=SlowHooks()))
-        async with b.engine:
-            loop = asyncio.get_running_loop()
-            loop.call_later(1, b.engine.abort)
-            events = await b.run()
-            assert loop.time() < 2
-        assert result_of(events).terminal == "aborted_streaming"
-        assert b.requests == []
-
-    run_virtual(main)
+async def test_an_abort_ends_a_hook_that_runs_before_the_prompt() -> None:
+    b = bench("Never.", extensions=Extensions(hooks=SlowHooks()))
+    async with b.engine:
+        loop = asyncio.get_running_loop()
+        loop.call_later(1, b.engine.abort)
+        events = await b.run()
+        assert loop.time() < 2
+    assert result_of(events).terminal == "aborted_streaming"
+    assert b.requests == []
 
 
-def test_an_abort_in_a_hook_after_a_call_keeps_its_result() -> None:
-    async def main() -> None:
-        b = bench(reply(LOOK), "Never.", tools=[FakeTool()], extensions=Extensions(hooks=SlowAfterTool()))
-        async with b.engine:
-            loop = asyncio.get_running_loop()
-            loop.call_later(1, b.engine.abort)
-            events = await b.run()
-            assert loop.time() < 2
-        assert result_of(events).terminal == "aborted_tools"
-        assert [(result.is_error, result.text) for result in results(b)] == [(False, "looked")]
-
-    run_virtual(main)
+async def test_an_abort_in_a_hook_after_a_call_keeps_its_result() -> None:
+    b = bench(reply(LOOK), "Never.", tools=[FakeTool()], extensions=Extensions(hooks=SlowAfterTool()))
+    async with b.engine:
+        loop = asyncio.get_running_loop()
+        loop.call_later(1, b.engine.abort)
+        events = await b.run()
+        assert loop.time() < 2
+    assert result_of(events).terminal == "aborted_tools"
+    assert [(result.is_error, result.text) for result in results(b)] == [(False, "looked")]
 
 
-def test_a_budget_stop_is_not_reported_to_the_model_as_an_interruption() -> None:
-    async def main() -> None:
-        dear = {"input_tokens": 100_000, "output_tokens": 1_000}
-        calls = reply(call("Slow"), call("Slow", what="later"), usage=dear)
-        slow = FakeTool("Slow", safe=False, seconds=60)
-        b = bench(calls, "Next.", tools=[slow], bounds=Bounds(max_budget_usd=0.05))
-        async with b.engine:
-            assert result_of(await b.run()).terminal == "max_budget_usd"
-            assert not [m for m in b.engine.messages if m.origin is Origin.INTERRUPTION]
-            b.engine.costs.set_budget(None)
-            assert result_of(await b.run("go on")).text == "Next."
-        sent = str(b.requests[1]["messages"])
-        assert "nterrupted" not in sent
-        assert "The budget was spent before this call" in sent
-
-    run_virtual(main)
+async def test_a_budget_stop_is_not_reported_to_the_model_as_an_interruption() -> None:
+    dear = {"input_tokens": 100_000, "output_tokens": 1_000}
+    calls = reply(call("Slow"), call("Slow", what="later"), usage=dear)
+    slow = FakeTool("Slow", safe=False, seconds=60)
+    b = bench(calls, "Next.", tools=[slow], bounds=Bounds(max_budget_usd=0.05))
+    async with b.engine:
+        assert result_of(await b.run()).terminal == "max_budget_usd"
+        assert not [m for m in b.engine.messages if m.origin is Origin.INTERRUPTION]
+        b.engine.costs.set_budget(None)
+        assert result_of(await b.run("go on")).text == "Next."
+    sent = str(b.requests[1]["messages"])
+    assert "nterrupted" not in sent
+    assert "The budget was spent before this call" in sent

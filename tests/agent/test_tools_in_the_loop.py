@@ -21,6 +21,8 @@ from tests.support.scripts import call, call_raw, call_with_id, fault, pause, re
 from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
 
+pytestmark = pytest.mark.virtual
+
 
 def played(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     def run() -> None:
@@ -188,20 +190,17 @@ FAILURES = [
 
 
 @each_row(("step", "said"), FAILURES)
-def test_every_failed_call_has_a_wrapped_error_result(step: Json, said: str) -> None:
-    async def main() -> None:
-        b = bench(reply(step), "Done.", tools=[FakeTool(), FakeTool("Crash", crash=ValueError("boom"))])
-        async with b.engine:
-            events = await b.run()
-        text = result_text(b)
-        assert text.startswith("<tool_use_error>")
-        assert text.endswith("</tool_use_error>")
-        assert said in text
-        assert len(text) < 500
-        assert only(events, ev.ToolFinished)[0].result.is_error
-        assert result_of(events).subtype == "success"
-
-    run_virtual(main)
+async def test_every_failed_call_has_a_wrapped_error_result(step: Json, said: str) -> None:
+    b = bench(reply(step), "Done.", tools=[FakeTool(), FakeTool("Crash", crash=ValueError("boom"))])
+    async with b.engine:
+        events = await b.run()
+    text = result_text(b)
+    assert text.startswith("<tool_use_error>")
+    assert text.endswith("</tool_use_error>")
+    assert said in text
+    assert len(text) < 500
+    assert only(events, ev.ToolFinished)[0].result.is_error
+    assert result_of(events).subtype == "success"
 
 
 @played
@@ -356,16 +355,13 @@ async def test_a_hook_may_deny_change_and_comment_on_a_call() -> None:
 
 
 @pytest.mark.parametrize(("mode", "runs"), [(PermissionMode.DEFAULT, 1), (PermissionMode.PLAN, 0)])
-def test_a_hooks_allow_answers_a_question_but_overrides_no_refusal(mode: PermissionMode, runs: int) -> None:
-    async def main() -> None:
-        tool = FakeTool("Change", safe=False, need="write")
-        hooks = ToolHooks(PreToolVerdict("allow"))
-        b = bench(reply(call("Change")), "Done.", tools=[tool], mode=mode, extensions=Extensions(hooks=hooks))
-        async with b.engine:
-            await b.run()
-        assert len(tool.runs) == runs
-
-    run_virtual(main)
+async def test_a_hooks_allow_answers_a_question_but_overrides_no_refusal(mode: PermissionMode, runs: int) -> None:
+    tool = FakeTool("Change", safe=False, need="write")
+    hooks = ToolHooks(PreToolVerdict("allow"))
+    b = bench(reply(call("Change")), "Done.", tools=[tool], mode=mode, extensions=Extensions(hooks=hooks))
+    async with b.engine:
+        await b.run()
+    assert len(tool.runs) == runs
 
 
 # -------------------------------------------------------------------------------------------- queue and summaries

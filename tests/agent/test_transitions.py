@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from agentcli.agent.loop_state import Continue, LoopState, Transition
 from agentcli.agent.ports import Extensions, Hooks, StopVerdict
 from agentcli.agent.profile import Bounds
@@ -13,7 +15,8 @@ from tests.context.logs import Talk
 from tests.support.fakes import FakeTool, bench, only
 from tests.support.scripts import call_with_id, fails, reply
 from tests.support.tables import each_row
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 TOO_LONG = fails(400, "prompt is too long: 250000 tokens > 200000 maximum")
 CUT = reply("Cut", stop_reason="max_tokens")
@@ -44,23 +47,20 @@ class Watching(Hooks):
         ([reply("Done?", usage=USED)], {"target": 1_000}, "token_budget_continuation", {"remaining": 400}),
     ],
 )
-def test_the_state_carries_the_transition_and_its_data(
+async def test_the_state_carries_the_transition_and_its_data(
     replies: list[Any], rest: dict[str, Any], transition: str, data: dict[str, Any]
 ) -> None:
-    async def main() -> None:
-        errors = rest.pop("errors", None)
-        hooks = Watching(*[StopVerdict(errors=errors)] if errors else [])
-        bounds = Bounds(token_target=rest.pop("target", None))
-        before = Talk()
-        before.prompt("before")
-        before.answer("Something long that was said before. " * 40)
-        last = reply("Done.", usage=USED)
-        extensions = Extensions(hooks=hooks, **rest)
-        b = bench(*replies, last, tools=[FakeTool()], extensions=extensions, bounds=bounds, log=tuple(before.log))
-        async with b.engine:
-            events = await b.run()
-        assert hooks.seen[-1] == Continue(Transition(transition), data)
-        told = only(events, ev.LoopContinued)[-1]
-        assert (told.transition, told.data) == (transition, data)
-
-    run_virtual(main)
+    errors = rest.pop("errors", None)
+    hooks = Watching(*[StopVerdict(errors=errors)] if errors else [])
+    bounds = Bounds(token_target=rest.pop("target", None))
+    before = Talk()
+    before.prompt("before")
+    before.answer("Something long that was said before. " * 40)
+    last = reply("Done.", usage=USED)
+    extensions = Extensions(hooks=hooks, **rest)
+    b = bench(*replies, last, tools=[FakeTool()], extensions=extensions, bounds=bounds, log=tuple(before.log))
+    async with b.engine:
+        events = await b.run()
+    assert hooks.seen[-1] == Continue(Transition(transition), data)
+    told = only(events, ev.LoopContinued)[-1]
+    assert (told.transition, told.data) == (transition, data)

@@ -18,7 +18,8 @@ from agentcli.core.permission import Answer
 from agentcli.plain.questions.by_kind import answer_to
 from tests.support.fakes import MODEL, Bench, bench, only, result_of
 from tests.support.scripts import reply
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 USED = {"input_tokens": 10, "cache_read_input_tokens": 40_000, "output_tokens": 5}
 
@@ -53,74 +54,62 @@ YES, NO = Answer("allow"), Answer("deny")
         ("/thinking disabled", "Change thinking to disabled?", "about $0.11", "Thinking is still adaptive."),
     ],
 )
-def test_the_price_is_shown_first_and_only_a_yes_changes_anything(
+async def test_the_price_is_shown_first_and_only_a_yes_changes_anything(
     line: str, title: str, price: str, unchanged: str
 ) -> None:
-    async def main() -> None:
-        b = used_bench({**USED, "cache_read_input_tokens": 44_000})
-        async with b.engine:
-            await b.run()
-            before = b.engine.profile
-            text, [question] = await said(b, line, NO)
-            assert question.title == title
-            assert question.display["kind"] == "confirm"
-            assert price in question.reason
-            assert "re-bills" in question.reason
-            assert text == f"Cancelled. {unchanged}"
-            assert b.engine.profile == before
-            text, _questions = await said(b, line, YES)
-            assert b.engine.profile != before
-            assert "re-reads" not in text, "the price was in the question"
-
-    run_virtual(main)
+    b = used_bench({**USED, "cache_read_input_tokens": 44_000})
+    async with b.engine:
+        await b.run()
+        before = b.engine.profile
+        text, [question] = await said(b, line, NO)
+        assert question.title == title
+        assert question.display["kind"] == "confirm"
+        assert price in question.reason
+        assert "re-bills" in question.reason
+        assert text == f"Cancelled. {unchanged}"
+        assert b.engine.profile == before
+        text, _questions = await said(b, line, YES)
+        assert b.engine.profile != before
+        assert "re-reads" not in text, "the price was in the question"
 
 
-def test_nothing_is_asked_while_nothing_is_cached_or_below_the_threshold() -> None:
-    async def main() -> None:
-        b = used_bench({"input_tokens": 10, "cache_read_input_tokens": 900, "output_tokens": 5})
-        async with b.engine:
-            assert await said(b, "/effort low") == ("The effort is low.", [])
-            await b.run()
-            text, questions = await said(b, "/effort high")
-            assert (text, questions) == (
-                "The effort is high. The next request re-reads 900 tokens, about $0.0022.",
-                [],
-            )
-
-    run_virtual(main)
+async def test_nothing_is_asked_while_nothing_is_cached_or_below_the_threshold() -> None:
+    b = used_bench({"input_tokens": 10, "cache_read_input_tokens": 900, "output_tokens": 5})
+    async with b.engine:
+        assert await said(b, "/effort low") == ("The effort is low.", [])
+        await b.run()
+        text, questions = await said(b, "/effort high")
+        assert (text, questions) == (
+            "The effort is high. The next request re-reads 900 tokens, about $0.0022.",
+            [],
+        )
 
 
-def test_with_a_cold_cache_a_note_is_shown_and_nothing_is_asked() -> None:
-    async def main() -> None:
-        b = used_bench()
-        async with b.engine:
-            await b.run()
-            await asyncio.sleep(SHORT_TTL)
-            text, questions = await said(b, "/model opus")
-            assert text == "The model is now claude-opus-5-5. The cache is cold: nothing is re-billed."
-            assert questions == []
-
-    run_virtual(main)
+async def test_with_a_cold_cache_a_note_is_shown_and_nothing_is_asked() -> None:
+    b = used_bench()
+    async with b.engine:
+        await b.run()
+        await asyncio.sleep(SHORT_TTL)
+        text, questions = await said(b, "/model opus")
+        assert text == "The model is now claude-opus-5-5. The cache is cold: nothing is re-billed."
+        assert questions == []
 
 
-def test_now_confirms_in_advance_like_the_pickers() -> None:
-    async def main() -> None:
-        b = used_bench()
-        async with b.engine:
-            await b.run()
-            text, questions = await said(b, "/model opus now")
-            assert questions == []
-            assert text.startswith("The model is now claude-opus-5-5. The next request re-reads 40k tokens")
-            await said(b, f"/model {MODEL} NOW")
-            assert (await said(b, "/effort low now"))[1] == []
-            assert (await said(b, "/thinking disabled now"))[1] == []
-            assert (b.engine.model, b.engine.profile.effort, b.engine.profile.thinking.mode) == (
-                MODEL,
-                "low",
-                "disabled",
-            )
-
-    run_virtual(main)
+async def test_now_confirms_in_advance_like_the_pickers() -> None:
+    b = used_bench()
+    async with b.engine:
+        await b.run()
+        text, questions = await said(b, "/model opus now")
+        assert questions == []
+        assert text.startswith("The model is now claude-opus-5-5. The next request re-reads 40k tokens")
+        await said(b, f"/model {MODEL} NOW")
+        assert (await said(b, "/effort low now"))[1] == []
+        assert (await said(b, "/thinking disabled now"))[1] == []
+        assert (b.engine.model, b.engine.profile.effort, b.engine.profile.thinking.mode) == (
+            MODEL,
+            "low",
+            "disabled",
+        )
 
 
 def test_now_counts_only_as_the_last_word() -> None:
@@ -131,33 +120,27 @@ def test_now_counts_only_as_the_last_word() -> None:
     assert without_now("now opus") == ("now opus", False)
 
 
-def test_in_a_non_interactive_run_the_price_is_reported_with_the_change() -> None:
-    async def main() -> None:
-        b = used_bench(interactive=False)
-        async with b.engine:
-            await b.run()
-            text, questions = await said(b, "/model opus")
-            assert questions == []
-            assert text == "The model is now claude-opus-5-5. The next request re-reads 40k tokens, about $0.20."
-
-    run_virtual(main)
+async def test_in_a_non_interactive_run_the_price_is_reported_with_the_change() -> None:
+    b = used_bench(interactive=False)
+    async with b.engine:
+        await b.run()
+        text, questions = await said(b, "/model opus")
+        assert questions == []
+        assert text == "The model is now claude-opus-5-5. The next request re-reads 40k tokens, about $0.20."
 
 
-def test_an_abort_at_the_question_changes_nothing() -> None:
-    async def main() -> None:
-        b = used_bench()
-        async with b.engine:
-            await b.run()
-            events = []
-            async for event in run_command(b.engine, "model", "opus"):
-                events.append(event)
-                if isinstance(event, ev.PermissionRequested):
-                    b.engine.abort(AbortReason.USER_CANCEL)
-            assert [event.behavior for event in only(events, ev.PermissionResolved)] == ["withdrawn"]
-            assert b.engine.model == MODEL
-            assert not b.engine.running
-
-    run_virtual(main)
+async def test_an_abort_at_the_question_changes_nothing() -> None:
+    b = used_bench()
+    async with b.engine:
+        await b.run()
+        events = []
+        async for event in run_command(b.engine, "model", "opus"):
+            events.append(event)
+            if isinstance(event, ev.PermissionRequested):
+                b.engine.abort(AbortReason.USER_CANCEL)
+        assert [event.behavior for event in only(events, ev.PermissionResolved)] == ["withdrawn"]
+        assert b.engine.model == MODEL
+        assert not b.engine.running
 
 
 # ------------------------------------------------------------------------------------------------------------ in lines
@@ -184,33 +167,27 @@ class Lines:
 @pytest.mark.parametrize(
     ("typed", "answer"), [(("y",), YES), (("n",), NO), (("what", "1"), YES), ((None,), NO)], ids=str
 )
-def test_plain_mode_asks_and_esc_cancels_only_the_question(typed: tuple[str | None, ...], answer: Answer) -> None:
-    async def main() -> None:
-        b = used_bench()
-        async with b.engine:
-            await b.run()
-            _text, [question] = await said(b, "/model opus", NO)
-            lines = Lines(*typed)
-            assert await answer_to(question, lines) == answer
-            assert "re-bills 40k tokens, about $0.20, once" in "".join(lines.seen)
-            assert "Change it" in "".join(lines.seen)
-
-    run_virtual(main)
+async def test_plain_mode_asks_and_esc_cancels_only_the_question(typed: tuple[str | None, ...], answer: Answer) -> None:
+    b = used_bench()
+    async with b.engine:
+        await b.run()
+        _text, [question] = await said(b, "/model opus", NO)
+        lines = Lines(*typed)
+        assert await answer_to(question, lines) == answer
+        assert "re-bills 40k tokens, about $0.20, once" in "".join(lines.seen)
+        assert "Change it" in "".join(lines.seen)
 
 
-def test_a_change_is_confirmed_from_the_configured_amount_on_and_its_price_is_noted_below_it() -> None:
-    async def main() -> None:
-        few = {"input_tokens": 10, "cache_read_input_tokens": 12_000, "output_tokens": 5}
-        b = used_bench(few)
-        async with b.engine:
-            await b.run()
-            text, questions = await said(b, "/effort high")
-            assert (text, questions) == ("The effort is high. The next request re-reads 12k tokens, about $0.03.", [])
-        b = used_bench(few, tuning=Tuning(confirm_cost_above=0.02))
-        async with b.engine:
-            await b.run()
-            text, questions = await said(b, "/effort high", NO)
-            assert text == "Cancelled. The effort is still auto."
-            assert len(questions) == 1
-
-    run_virtual(main)
+async def test_a_change_is_confirmed_from_the_configured_amount_on_and_its_price_is_noted_below_it() -> None:
+    few = {"input_tokens": 10, "cache_read_input_tokens": 12_000, "output_tokens": 5}
+    b = used_bench(few)
+    async with b.engine:
+        await b.run()
+        text, questions = await said(b, "/effort high")
+        assert (text, questions) == ("The effort is high. The next request re-reads 12k tokens, about $0.03.", [])
+    b = used_bench(few, tuning=Tuning(confirm_cost_above=0.02))
+    async with b.engine:
+        await b.run()
+        text, questions = await said(b, "/effort high", NO)
+        assert text == "Cancelled. The effort is still auto."
+        assert len(questions) == 1

@@ -20,7 +20,8 @@ from agentcli.mcp.offers import McpContent, PromptArgument, PromptMessage, Promp
 from tests.support.fakes import Bench, bench, collect, only, result_of
 from tests.support.mcp_offers import OFFERS, FakeServer, fake, servers_with
 from tests.support.mcp_server import PIXEL
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 GREET, PLAIN = OFFERS.prompts
 
@@ -64,21 +65,18 @@ def test_missing_and_superfluous_arguments_are_refused() -> None:
     assert words_of("  a  b ") == [(2, "a"), (5, "b")]
 
 
-def test_the_messages_of_a_prompt_become_the_turn_of_the_user() -> None:
-    async def main() -> None:
-        servers = servers_with(("notes", "connected"))
-        b = bench("Hello Ada.", mcp=servers)
-        async with b.engine:
-            events = await collect(run_command(b.engine, "mcp__notes__greet", "Ada"))
-            assert fake(servers, "notes").done == ["prompt greet {'name': 'Ada'}"]
-            assert result_of(events).text == "Hello Ada."
-            [prompt] = prompts_of(b)
-            assert prompt.text == "Greet Ada."
-            assert prompt.meta["typed"] == "/mcp__notes__greet Ada"
-            assert expansion_line(prompt) == "Prompt of the MCP server notes (1 line)"
-            assert b.requests[0]["messages"][0]["role"] == "user"
-
-    run_virtual(main)
+async def test_the_messages_of_a_prompt_become_the_turn_of_the_user() -> None:
+    servers = servers_with(("notes", "connected"))
+    b = bench("Hello Ada.", mcp=servers)
+    async with b.engine:
+        events = await collect(run_command(b.engine, "mcp__notes__greet", "Ada"))
+        assert fake(servers, "notes").done == ["prompt greet {'name': 'Ada'}"]
+        assert result_of(events).text == "Hello Ada."
+        [prompt] = prompts_of(b)
+        assert prompt.text == "Greet Ada."
+        assert prompt.meta["typed"] == "/mcp__notes__greet Ada"
+        assert expansion_line(prompt) == "Prompt of the MCP server notes (1 line)"
+        assert b.requests[0]["messages"][0]["role"] == "user"
 
 
 def test_roles_are_marked_where_the_assistant_speaks_and_pictures_are_sent() -> None:
@@ -101,48 +99,39 @@ def test_roles_are_marked_where_the_assistant_speaks_and_pictures_are_sent() -> 
     asyncio.run(main())  # pictures are read in a thread
 
 
-def test_a_failure_is_a_notice_and_nothing_is_sent() -> None:
-    async def main() -> None:
-        servers = servers_with(("notes", "connected"))
-        fake(servers, "notes").offers = replace(OFFERS, prompts=(PromptOffer("broken"), GREET))
-        b = bench(mcp=servers)
-        async with b.engine:
-            for name, arguments, text in (
-                ("mcp__notes__broken", "", "/mcp__notes__broken failed: notes: no such prompt"),
-                ("mcp__notes__greet", "", "Arguments are missing: <name> [mood]"),
-            ):
-                events = await collect(run_command(b.engine, name, arguments))
-                assert [notice.text for notice in only(events, ev.NoticeRaised)] == [text]
-                assert result_of(events).is_error
-            assert b.requests == []
-            assert b.engine.messages == ()
-
-    run_virtual(main)
+async def test_a_failure_is_a_notice_and_nothing_is_sent() -> None:
+    servers = servers_with(("notes", "connected"))
+    fake(servers, "notes").offers = replace(OFFERS, prompts=(PromptOffer("broken"), GREET))
+    b = bench(mcp=servers)
+    async with b.engine:
+        for name, arguments, text in (
+            ("mcp__notes__broken", "", "/mcp__notes__broken failed: notes: no such prompt"),
+            ("mcp__notes__greet", "", "Arguments are missing: <name> [mood]"),
+        ):
+            events = await collect(run_command(b.engine, name, arguments))
+            assert [notice.text for notice in only(events, ev.NoticeRaised)] == [text]
+            assert result_of(events).is_error
+        assert b.requests == []
+        assert b.engine.messages == ()
 
 
-def test_an_unknown_prompt_names_servers_that_still_connect() -> None:
-    async def main() -> None:
-        b = bench(mcp=servers_with(("notes", "connecting")))
-        async with b.engine:
-            events = await collect(run_command(b.engine, "mcp__notes__greet", ""))
-            assert "still connecting" in only(events, ev.NoticeRaised)[0].text
-
-    run_virtual(main)
+async def test_an_unknown_prompt_names_servers_that_still_connect() -> None:
+    b = bench(mcp=servers_with(("notes", "connecting")))
+    async with b.engine:
+        events = await collect(run_command(b.engine, "mcp__notes__greet", ""))
+        assert "still connecting" in only(events, ev.NoticeRaised)[0].text
 
 
-def test_arguments_complete_through_the_server_with_those_before_them() -> None:
-    async def main() -> None:
-        servers = servers_with(("notes", "connected"))
-        server = fake(servers, "notes")
-        assert await complete_argument(server, GREET, "a") == [("Ada", "Whom"), ("Alan", "Whom")]
-        server.values = ("very kind", "vain")
-        assert await complete_argument(server, GREET, "Ada v") == [('Ada "very kind"', ""), ("Ada vain", "")]
-        assert server.done[-1] == "complete prompt greet mood v {'name': 'Ada'}"
-        both = PromptOffer("two", arguments=(PromptArgument("a", required=True), PromptArgument("b", required=True)))
-        assert (await complete_argument(server, both, "va"))[0] == ("vain ", "")
-        assert await complete_argument(server, both, "x y z") == []
-
-    run_virtual(main)
+async def test_arguments_complete_through_the_server_with_those_before_them() -> None:
+    servers = servers_with(("notes", "connected"))
+    server = fake(servers, "notes")
+    assert await complete_argument(server, GREET, "a") == [("Ada", "Whom"), ("Alan", "Whom")]
+    server.values = ("very kind", "vain")
+    assert await complete_argument(server, GREET, "Ada v") == [('Ada "very kind"', ""), ("Ada vain", "")]
+    assert server.done[-1] == "complete prompt greet mood v {'name': 'Ada'}"
+    both = PromptOffer("two", arguments=(PromptArgument("a", required=True), PromptArgument("b", required=True)))
+    assert (await complete_argument(server, both, "va"))[0] == ("vain ", "")
+    assert await complete_argument(server, both, "x y z") == []
 
 
 class SlowServer(FakeServer):
@@ -152,23 +141,20 @@ class SlowServer(FakeServer):
         return ("late",)
 
 
-def test_late_completions_are_cached_and_end_in_time() -> None:
-    async def main() -> None:
-        servers = servers_with(("notes", "connected"))
-        b = bench(mcp=servers)
-        async with b.engine:
-            late = LateCompletions(lambda: b.engine)
-            assert await late("mcp__notes__greet", "al") == [("Alan", "Whom")]
-            assert await late("mcp__notes__greet", "al") == [("Alan", "Whom")]
-            assert len(fake(servers, "notes").done) == 1
-            assert await late("help", "x") == []
-            slow = servers._servers["notes"] = SlowServer(fake(servers, "notes").config, servers)
-            began = asyncio.get_running_loop().time()
-            assert await late("mcp__notes__greet", "al") == []
-            assert asyncio.get_running_loop().time() - began < 3
-            assert slow.done == ["complete"]
-
-    run_virtual(main)
+async def test_late_completions_are_cached_and_end_in_time() -> None:
+    servers = servers_with(("notes", "connected"))
+    b = bench(mcp=servers)
+    async with b.engine:
+        late = LateCompletions(lambda: b.engine)
+        assert await late("mcp__notes__greet", "al") == [("Alan", "Whom")]
+        assert await late("mcp__notes__greet", "al") == [("Alan", "Whom")]
+        assert len(fake(servers, "notes").done) == 1
+        assert await late("help", "x") == []
+        slow = servers._servers["notes"] = SlowServer(fake(servers, "notes").config, servers)
+        began = asyncio.get_running_loop().time()
+        assert await late("mcp__notes__greet", "al") == []
+        assert asyncio.get_running_loop().time() - began < 3
+        assert slow.done == ["complete"]
 
 
 def test_a_server_without_prompts_adds_no_rows() -> None:

@@ -20,7 +20,8 @@ from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.servers import McpServers
 from tests.support.fakes import bench, collect, only
 from tests.support.mcp_offers import FakeServer, fake, servers_with
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 
 def all_states() -> McpServers:
@@ -200,17 +201,14 @@ class WithPages(NoFrontEnd):
         self.opened.append((kind, *(each.name for each in data if isinstance(each, McpServer))))
 
 
-def test_where_there_are_pages_a_name_opens_the_page_of_that_server() -> None:
-    async def main() -> None:
-        b, front_end, command = bench(mcp=servers_with(("notes", "connected"))), WithPages(), find("mcp")
-        assert command is not None
-        async with b.engine:
-            for line in ("", "notes"):
-                assert command.is_local(line, front_end)
-                assert await collect(command.load()(b.engine, line, front_end)) == []
-        assert front_end.opened == [("mcp",), ("mcp", "notes")]
-
-    run_virtual(main)
+async def test_where_there_are_pages_a_name_opens_the_page_of_that_server() -> None:
+    b, front_end, command = bench(mcp=servers_with(("notes", "connected"))), WithPages(), find("mcp")
+    assert command is not None
+    async with b.engine:
+        for line in ("", "notes"):
+            assert command.is_local(line, front_end)
+            assert await collect(command.load()(b.engine, line, front_end)) == []
+    assert front_end.opened == [("mcp",), ("mcp", "notes")]
 
 
 @pytest.mark.parametrize("line", ["reconnect notes", "enable notes", "disable notes", "login hub", "logout hub"])

@@ -20,7 +20,8 @@ from agentcli.core.usage import Usage
 from tests.support.curating import cached_bench, looking
 from tests.support.fakes import Bench, collect, result_of
 from tests.support.scripts import call, reply
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 LONG = "a prompt that goes on and on, with 日本語 in it, and then some more words until it is long"
 
@@ -70,32 +71,29 @@ async def said(b: Bench, name: str) -> str:
     return result_of(await collect(run_command(b.engine, name, ""))).text
 
 
-def test_cost_and_status_count_tokens_that_missed_the_cache() -> None:
-    async def main() -> None:
-        b, _cache = cached_bench(reply(call("Look", what="a")), "Read.", "Low.", "Later.", tools=[looking()])
-        async with b.engine:
-            assert "cache     nothing is cached yet" in await said(b, "status")
-            default = b.engine.catalog.get(b.engine.profile.model).default_effort
-            assert default is not None
-            assert f"effort    auto: {default}\n" in await said(b, "status")
-            await b.run("go")
-            assert "The prompt cache" not in await said(b, "cost")
-            assert "warm for 5 min more" in await said(b, "status")
-            await asyncio.sleep(SHORT_TTL - 40)
-            assert "warm for 40 s more" in await said(b, "status")
-            b.engine.set_effort("low")
-            await b.run("x")
-            [sentence] = [line for line in (await said(b, "cost")).splitlines() if line.startswith("The prompt cache")]
-            tokens, usd = b.engine.costs.cache_losses.tokens, b.engine.costs.cache_losses_usd
-            assert sentence == (
-                f"The prompt cache broke once: {token_count(tokens)} tokens were billed again, which cost "
-                f"{money(usd)} more than reading it."
-            )
-            assert tokens > 5_000
-            await asyncio.sleep(SHORT_TTL + 1)
-            assert "cold: the next request is billed in full" in await said(b, "status")
-            assert "The cache is cold." in await said(b, "cost")
-            await b.run("y")
-            assert "broke once and expired once: " in await said(b, "status")
-
-    run_virtual(main)
+async def test_cost_and_status_count_tokens_that_missed_the_cache() -> None:
+    b, _cache = cached_bench(reply(call("Look", what="a")), "Read.", "Low.", "Later.", tools=[looking()])
+    async with b.engine:
+        assert "cache     nothing is cached yet" in await said(b, "status")
+        default = b.engine.catalog.get(b.engine.profile.model).default_effort
+        assert default is not None
+        assert f"effort    auto: {default}\n" in await said(b, "status")
+        await b.run("go")
+        assert "The prompt cache" not in await said(b, "cost")
+        assert "warm for 5 min more" in await said(b, "status")
+        await asyncio.sleep(SHORT_TTL - 40)
+        assert "warm for 40 s more" in await said(b, "status")
+        b.engine.set_effort("low")
+        await b.run("x")
+        [sentence] = [line for line in (await said(b, "cost")).splitlines() if line.startswith("The prompt cache")]
+        tokens, usd = b.engine.costs.cache_losses.tokens, b.engine.costs.cache_losses_usd
+        assert sentence == (
+            f"The prompt cache broke once: {token_count(tokens)} tokens were billed again, which cost "
+            f"{money(usd)} more than reading it."
+        )
+        assert tokens > 5_000
+        await asyncio.sleep(SHORT_TTL + 1)
+        assert "cold: the next request is billed in full" in await said(b, "status")
+        assert "The cache is cold." in await said(b, "cost")
+        await b.run("y")
+        assert "broke once and expired once: " in await said(b, "status")

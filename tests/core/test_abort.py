@@ -7,6 +7,8 @@ import pytest
 from agentcli.core.abort import AbortController, Aborted, AbortReason
 from tests.support.virtual import run_virtual
 
+pytestmark = pytest.mark.virtual
+
 
 def test_the_first_reason_stays() -> None:
     controller = AbortController()
@@ -102,17 +104,14 @@ def test_a_result_that_finishes_with_the_abort_is_kept() -> None:
     assert run_virtual(main) == "done"
 
 
-def test_cancelling_the_caller_is_no_abort() -> None:
-    async def main() -> None:
-        controller = AbortController()
-        task = asyncio.ensure_future(controller.signal.run(asyncio.sleep(100)))
-        await asyncio.sleep(1)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert not controller.signal.aborted
-
-    run_virtual(main)
+async def test_cancelling_the_caller_is_no_abort() -> None:
+    controller = AbortController()
+    task = asyncio.ensure_future(controller.signal.run(asyncio.sleep(100)))
+    await asyncio.sleep(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not controller.signal.aborted
 
 
 def test_a_sleep_is_cut_short_by_an_abort() -> None:

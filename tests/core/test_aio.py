@@ -15,22 +15,21 @@ from agentcli.core.aio import Merge, Outlet, cancel_and_wait, in_thread, start_t
 from tests.support.own_loop import start_tasks_eagerly
 from tests.support.virtual import VirtualLoop, run_virtual
 
+pytestmark = pytest.mark.virtual
+
 
 @pytest.mark.parametrize("is_eager", [False, True])
-def test_a_task_runs_only_after_its_caller_has_stored_it(is_eager: bool) -> None:
-    async def main() -> None:
-        if is_eager:
-            start_tasks_eagerly(asyncio.get_running_loop())
-        tasks: list[asyncio.Task[list[object]]] = []
+async def test_a_task_runs_only_after_its_caller_has_stored_it(is_eager: bool) -> None:
+    if is_eager:
+        start_tasks_eagerly(asyncio.get_running_loop())
+    tasks: list[asyncio.Task[list[object]]] = []
 
-        async def look() -> list[object]:
-            return [*tasks, asyncio.current_task()]
+    async def look() -> list[object]:
+        return [*tasks, asyncio.current_task()]
 
-        tasks.append(start_task(look(), name="looking"))
-        assert await tasks[0] == [tasks[0], tasks[0]]
-        assert tasks[0].get_name() == "looking"
-
-    run_virtual(main)
+    tasks.append(start_task(look(), name="looking"))
+    assert await tasks[0] == [tasks[0], tasks[0]]
+    assert tasks[0].get_name() == "looking"
 
 
 def test_items_of_several_producers_arrive_as_they_happen() -> None:
@@ -87,20 +86,17 @@ def test_a_slow_consumer_slows_the_producer() -> None:
     assert run_virtual(main) <= 6
 
 
-def test_a_producer_that_raises_ends_the_merge_with_its_error() -> None:
-    async def main() -> None:
-        merge: Merge[int] = Merge()
+async def test_a_producer_that_raises_ends_the_merge_with_its_error() -> None:
+    merge: Merge[int] = Merge()
 
-        async def fail() -> None:
-            raise ValueError("boom")
+    async def fail() -> None:
+        raise ValueError("boom")
 
-        merge.start(fail())
-        with pytest.raises(ValueError, match="boom"):
-            async for _item in merge:
-                pass
-        await merge.aclose()
-
-    run_virtual(main)
+    merge.start(fail())
+    with pytest.raises(ValueError, match="boom"):
+        async for _item in merge:
+            pass
+    await merge.aclose()
 
 
 def test_closing_cancels_producers_that_wait_for_room() -> None:
@@ -147,31 +143,28 @@ def test_cancel_and_wait_waits_for_slow_cleanup_even_when_cancelled() -> None:
     assert run_virtual(main) == ["cleaned"]
 
 
-def test_a_task_whose_time_limit_is_just_over_is_cancelled_soon() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
+async def test_a_task_whose_time_limit_is_just_over_is_cancelled_soon() -> None:
+    loop = asyncio.get_running_loop()
 
-        async def work() -> None:
-            try:
-                async with asyncio.timeout_at(10):
-                    await asyncio.sleep(100)
-            except TimeoutError:
+    async def work() -> None:
+        try:
+            async with asyncio.timeout_at(10):
                 await asyncio.sleep(100)
+        except TimeoutError:
+            await asyncio.sleep(100)
 
-        async def cancel() -> None:
-            over = loop.create_future()
-            loop.call_at(10, over.set_result, None)
-            await over
-            assert task.cancelling(), "by its time limit"
-            await cancel_and_wait([task])
+    async def cancel() -> None:
+        over = loop.create_future()
+        loop.call_at(10, over.set_result, None)
+        await over
+        assert task.cancelling(), "by its time limit"
+        await cancel_and_wait([task])
 
-        cancelling = asyncio.create_task(cancel())
-        task = asyncio.create_task(work())
-        await cancelling
-        assert task.cancelled()
-        assert loop.time() < 11
-
-    run_virtual(main)
+    cancelling = asyncio.create_task(cancel())
+    task = asyncio.create_task(work())
+    await cancelling
+    assert task.cancelled()
+    assert loop.time() < 11
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -230,30 +223,27 @@ def test_a_wait_ends_with_its_futures_however_often_it_is_cancelled(cancelled: s
 
 
 @pytest.mark.parametrize("wait", [wait_uncancelled, cancel_and_wait])
-def test_a_wait_in_a_cancelled_scope_of_anyio_ends_with_its_futures(wait: object) -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        released = loop.create_future()
+async def test_a_wait_in_a_cancelled_scope_of_anyio_ends_with_its_futures(wait: object) -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    released = loop.create_future()
 
-        async def slow_to_end() -> None:
-            with suppress(asyncio.CancelledError):
-                await asyncio.sleep(100)
-            await released
+    async def slow_to_end() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(100)
+        await released
 
-        slow = loop.create_task(slow_to_end())
-        await asyncio.sleep(0)
-        loop.act_at[loop.steps + 10] = lambda: released.set_result(None)
-        with anyio.CancelScope() as scope:
-            scope.cancel()
-            if wait is wait_uncancelled:
-                slow.cancel()
-            await wait([slow])  # type: ignore[operator]
-        assert scope.cancelled_caught
-        assert slow.done()
-        assert not slow.cancelled()
-
-    run_virtual(main)
+    slow = loop.create_task(slow_to_end())
+    await asyncio.sleep(0)
+    loop.act_at[loop.steps + 10] = lambda: released.set_result(None)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        if wait is wait_uncancelled:
+            slow.cancel()
+        await wait([slow])  # type: ignore[operator]
+    assert scope.cancelled_caught
+    assert slow.done()
+    assert not slow.cancelled()
 
 
 # --------------------------------------------------------------------------------------------------------- outlets

@@ -22,6 +22,8 @@ from tests.support.mcp_fakes import FakeServer, fake_servers
 from tests.support.scripts import call, pause, reply, say
 from tests.support.virtual import run_virtual
 
+pytestmark = pytest.mark.virtual
+
 
 def played(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     def run() -> None:
@@ -307,7 +309,7 @@ async def test_a_bug_in_a_submission_is_noted_and_the_next_prompt_works() -> Non
         await driven.idle()
 
 
-def test_an_idle_session_notifies_hooks_once_after_an_answer() -> None:
+async def test_an_idle_session_notifies_hooks_once_after_an_answer() -> None:
     class Waiting(Hooks):
         def __init__(self) -> None:
             self.seen: list[str] = []
@@ -315,18 +317,15 @@ def test_an_idle_session_notifies_hooks_once_after_an_answer() -> None:
         def attention_needed(self, kind: str, text: str) -> None:
             self.seen.append(kind)
 
-    async def main() -> None:
-        hooks = Waiting()
-        async with Driven("Hi.", extensions=Extensions(hooks=hooks)) as driven:
-            await asyncio.sleep(100)
-            assert hooks.seen == [], "nothing was asked yet"
-            driven.send("hello")
-            await asyncio.sleep(50)
-            assert hooks.seen == []
-            await asyncio.sleep(200)
-        assert hooks.seen == ["idle_prompt"]
-
-    run_virtual(main)
+    hooks = Waiting()
+    async with Driven("Hi.", extensions=Extensions(hooks=hooks)) as driven:
+        await asyncio.sleep(100)
+        assert hooks.seen == [], "nothing was asked yet"
+        driven.send("hello")
+        await asyncio.sleep(50)
+        assert hooks.seen == []
+        await asyncio.sleep(200)
+    assert hooks.seen == ["idle_prompt"]
 
 
 @played
@@ -386,22 +385,19 @@ class Tidying(FakeTool):
 
 @pytest.mark.parametrize("ending", ["esc", "exit"])
 @pytest.mark.parametrize(("seconds", "ended"), [(1.5, ["cleaned up"]), (60.0, [])])
-def test_a_stopped_tool_may_clean_up_for_some_seconds(seconds: float, ended: list[str], ending: str) -> None:
-    async def main() -> None:
-        tool, loop = Tidying(), asyncio.get_running_loop()
-        tool.cleanup_seconds = seconds
-        async with Driven(reply(call("Look")), "Hello.", tools=[tool]) as driven:
-            driven.send("go")
-            await asyncio.sleep(1)
-            began = loop.time()
-            if ending == "esc":
-                driven.driver.interrupt()
-                await driven.idle()
-                assert not any("did not stop. Quit" in line for line in driven.record.log)
-            else:
-                await driven.driver.close()
-            assert loop.time() - began <= ABORT_GRACE_SECONDS + CLEANUP_SECONDS + 0.1
-            assert not driven.driver.stuck
-        assert tool.ended == ended
-
-    run_virtual(main)
+async def test_a_stopped_tool_may_clean_up_for_some_seconds(seconds: float, ended: list[str], ending: str) -> None:
+    tool, loop = Tidying(), asyncio.get_running_loop()
+    tool.cleanup_seconds = seconds
+    async with Driven(reply(call("Look")), "Hello.", tools=[tool]) as driven:
+        driven.send("go")
+        await asyncio.sleep(1)
+        began = loop.time()
+        if ending == "esc":
+            driven.driver.interrupt()
+            await driven.idle()
+            assert not any("did not stop. Quit" in line for line in driven.record.log)
+        else:
+            await driven.driver.close()
+        assert loop.time() - began <= ABORT_GRACE_SECONDS + CLEANUP_SECONDS + 0.1
+        assert not driven.driver.stuck
+    assert tool.ended == ended

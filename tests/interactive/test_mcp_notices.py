@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from agentcli.agent.mcp.notices import ServerNotices
 from agentcli.commands.mcp_listing import tool_lines, tool_summary
 from agentcli.core.events import NoticeRaised
@@ -12,7 +14,8 @@ from agentcli.mcp.offers import ToolOffer
 from tests.interactive.test_driver import Driven, played
 from tests.support.fakes import bench, only
 from tests.support.mcp_offers import fake, servers_with
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 
 def texts(notices: ServerNotices) -> list[str]:
@@ -103,15 +106,12 @@ async def test_an_idle_session_shows_what_happens_to_its_servers() -> None:
         ]
 
 
-def test_a_run_without_a_user_reports_it_with_the_submission() -> None:
-    async def main() -> None:
-        servers = servers_with(("notes", "failed"))
-        b = bench("Hello.", "Hello.", mcp=servers)
-        async with b.engine:
-            notices = only(await b.run("Hi"), NoticeRaised)
-            assert [notice.text for notice in notices if notice.code == "mcp"] == [
-                "MCP server notes failed: exit code 1 no module named notes; /mcp shows more"
-            ]
-            assert not only(await b.run("Hi"), NoticeRaised)
-
-    run_virtual(main)
+async def test_a_run_without_a_user_reports_it_with_the_submission() -> None:
+    servers = servers_with(("notes", "failed"))
+    b = bench("Hello.", "Hello.", mcp=servers)
+    async with b.engine:
+        notices = only(await b.run("Hi"), NoticeRaised)
+        assert [notice.text for notice in notices if notice.code == "mcp"] == [
+            "MCP server notes failed: exit code 1 no module named notes; /mcp shows more"
+        ]
+        assert not only(await b.run("Hi"), NoticeRaised)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from agentcli.interactive.completion.resources import MentionSource
 from agentcli.interactive.completion.sources import FileHit, FoundFiles
 from agentcli.interactive.completion.targets import file_menu, target_at
@@ -12,6 +14,8 @@ from agentcli.mcp.servers import McpServers
 from agentcli.plain.prompt.recall import PromptCompleter
 from tests.support.mcp_offers import fake, servers_with
 from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 
 class SomeFiles:
@@ -68,20 +72,17 @@ def test_a_query_that_names_a_server_finds_only_its_resources() -> None:
     assert fake(servers, "notes").done[-1] == "complete resource note://{name} name tw {}"
 
 
-def test_a_server_that_does_not_answer_is_not_waited_for_long() -> None:
-    async def main() -> None:
-        servers = notes()
+async def test_a_server_that_does_not_answer_is_not_waited_for_long() -> None:
+    servers = notes()
 
-        async def never(*_arguments: object) -> tuple[str, ...]:
-            await asyncio.sleep(600)
-            return ()
+    async def never(*_arguments: object) -> tuple[str, ...]:
+        await asyncio.sleep(600)
+        return ()
 
-        fake(servers, "notes").complete = never  # type: ignore[assignment, method-assign]
-        hits = await MentionSource(lambda: servers, SomeFiles()).files("notes:note://one", 20)
-        assert [hit.path for hit in hits.hits] == ["notes:note://one"]
-        assert asyncio.get_running_loop().time() < 5
-
-    run_virtual(main)
+    fake(servers, "notes").complete = never  # type: ignore[assignment, method-assign]
+    hits = await MentionSource(lambda: servers, SomeFiles()).files("notes:note://one", 20)
+    assert [hit.path for hit in hits.hits] == ["notes:note://one"]
+    assert asyncio.get_running_loop().time() < 5
 
 
 def test_a_template_is_inserted_up_to_its_variable_and_completed_on() -> None:
@@ -94,27 +95,24 @@ def test_a_template_is_inserted_up_to_its_variable_and_completed_on() -> None:
     assert inserts["notes:note://one"] == ("@notes:note://one", "stay")
 
 
-def test_values_of_another_session_or_search_are_asked_for_again() -> None:
-    async def main() -> None:
-        servers, files = notes(), SomeFiles()
-        source = MentionSource(lambda: servers, files)
+async def test_values_of_another_session_or_search_are_asked_for_again() -> None:
+    servers, files = notes(), SomeFiles()
+    source = MentionSource(lambda: servers, files)
 
-        async def completed() -> list[str]:
-            source.begin()
-            return [hit.path for hit in (await source.files("notes:note://A", 20)).hits]
+    async def completed() -> list[str]:
+        source.begin()
+        return [hit.path for hit in (await source.files("notes:note://A", 20)).hits]
 
-        assert await completed() == ["notes:note://Ada", "notes:note://Alan"]
-        fake(servers, "notes").values = ("Ann",)
-        assert await completed() == ["notes:note://Ann"]
-        servers = notes()
-        await source.use(SomeFiles())
-        assert files.is_closed
-        assert await completed() == ["notes:note://Ada", "notes:note://Alan"]
-
-    run_virtual(main)
+    assert await completed() == ["notes:note://Ada", "notes:note://Alan"]
+    fake(servers, "notes").values = ("Ann",)
+    assert await completed() == ["notes:note://Ann"]
+    servers = notes()
+    await source.use(SomeFiles())
+    assert files.is_closed
+    assert await completed() == ["notes:note://Ada", "notes:note://Alan"]
 
 
-def test_plain_mode_completes_resources_and_arguments_of_prompts() -> None:
+async def test_plain_mode_completes_resources_and_arguments_of_prompts() -> None:
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
@@ -128,8 +126,5 @@ def test_plain_mode_completes_resources_and_arguments_of_prompts() -> None:
         completions = completer.get_completions_async(Document(text), CompleteEvent(completion_requested=True))
         return [completion.text async for completion in completions]
 
-    async def main() -> None:
-        assert await completed("@notes:note://on") == ["@notes:note://one"]
-        assert await completed("/mcp__notes__greet a") == ["Ada"]
-
-    run_virtual(main)
+    assert await completed("@notes:note://on") == ["@notes:note://one"]
+    assert await completed("/mcp__notes__greet a") == ["Ada"]

@@ -17,33 +17,32 @@ from agentcli.mcp.replies import answers
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.transport import ServerSurroundings
-from tests.support.virtual import VirtualLoop, run_virtual
+from tests.support.virtual import VirtualLoop
+
+pytestmark = pytest.mark.virtual
 
 SCRIPT = Path(__file__).parents[1] / "support" / "mcp_server.py"
 
 
-def test_work_in_a_cancelled_scope_cleans_up_undisturbed_and_without_spinning() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualLoop)
-        ended: list[str] = []
+async def test_work_in_a_cancelled_scope_cleans_up_undisturbed_and_without_spinning() -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    ended: list[str] = []
 
-        async def work() -> None:
-            try:
-                await asyncio.sleep(100)
-            finally:
-                await asyncio.sleep(5)
-                await asyncio.sleep(5)
-                ended.append("cleaned up")
+    async def work() -> None:
+        try:
+            await asyncio.sleep(100)
+        finally:
+            await asyncio.sleep(5)
+            await asyncio.sleep(5)
+            ended.append("cleaned up")
 
-        with anyio.CancelScope() as scope:
-            loop.call_later(1, scope.cancel)
-            await in_own_task(work())
-        assert ended == ["cleaned up"]
-        assert scope.cancelled_caught
-        assert loop.steps < 30
-
-    run_virtual(main)
+    with anyio.CancelScope() as scope:
+        loop.call_later(1, scope.cancel)
+        await in_own_task(work())
+    assert ended == ["cleaned up"]
+    assert scope.cancelled_caught
+    assert loop.steps < 30
 
 
 @pytest.mark.anyio

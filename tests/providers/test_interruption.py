@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 
+import pytest
+
 from agentcli.core.abort import AbortController
 from agentcli.providers.base import Failed, FailureKind, Finished, ModelEvent, Request
 from tests.support.scripts import call, event, fails, fault, pause, provider_for, reply, say
 from tests.support.tables import each_row
 from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 REQUEST = Request("claude-opus-5-5", ({"role": "user", "content": "hi"},), fallback_models=("haiku",))
 STORY = (
@@ -60,18 +64,15 @@ def test_closing_after_any_event_leaves_nothing_behind() -> None:
 
 
 @each_row("turns", range(0, 60, 3))
-def test_cancelling_the_consumer_at_any_point_leaves_nothing_behind(turns: int) -> None:
-    async def main() -> None:
-        async def consume() -> None:
-            async with aclosing(provider_for(*STORY).stream(REQUEST, AbortController().signal)) as events:
-                async for _item in events:
-                    await asyncio.sleep(0)
+async def test_cancelling_the_consumer_at_any_point_leaves_nothing_behind(turns: int) -> None:
+    async def consume() -> None:
+        async with aclosing(provider_for(*STORY).stream(REQUEST, AbortController().signal)) as events:
+            async for _item in events:
+                await asyncio.sleep(0)
 
-        task = asyncio.create_task(consume())
-        for _turn in range(turns):
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.wait([task])
-        assert task.cancelled() or task.done()
-
-    run_virtual(main)
+    task = asyncio.create_task(consume())
+    for _turn in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled() or task.done()

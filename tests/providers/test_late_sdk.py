@@ -22,6 +22,8 @@ from tests.support.scripts import reply, say
 from tests.support.server import LoopbackServer
 from tests.support.virtual import run_virtual
 
+pytestmark = pytest.mark.virtual
+
 BODY: Json = {
     "model": "claude-sonnet-4-5",
     "max_tokens": 5,
@@ -61,44 +63,38 @@ async def carriers(transport: Transport) -> list[str]:
         return [event["by"] async for event in events]
 
 
-def test_the_package_is_loaded_when_idle_after_a_reply_and_carries_the_next_request() -> None:
+async def test_the_package_is_loaded_when_idle_after_a_reply_and_carries_the_next_request() -> None:
     first, later = Recorded("wire"), Recorded("sdk")
 
-    async def main() -> None:
-        transport = LateSdkTransport(first, later)
-        await transport.warm()
-        await asyncio.sleep(10 * IDLE_SECONDS)
-        assert later.loads == 0
-        assert await carriers(transport) == ["wire", "wire"]
-        await asyncio.sleep(IDLE_SECONDS - 1)
-        assert (await carriers(transport), later.loads) == (["wire", "wire"], 0)
-        await asyncio.sleep(IDLE_SECONDS + 2)
-        assert (later.loads, first.closed) == (1, 1)
-        assert await carriers(transport) == ["sdk", "sdk"]
-        await asyncio.sleep(10 * IDLE_SECONDS)
-        assert later.loads == 1
-        await transport.aclose()
-
-    run_virtual(main)
+    transport = LateSdkTransport(first, later)
+    await transport.warm()
+    await asyncio.sleep(10 * IDLE_SECONDS)
+    assert later.loads == 0
+    assert await carriers(transport) == ["wire", "wire"]
+    await asyncio.sleep(IDLE_SECONDS - 1)
+    assert (await carriers(transport), later.loads) == (["wire", "wire"], 0)
+    await asyncio.sleep(IDLE_SECONDS + 2)
+    assert (later.loads, first.closed) == (1, 1)
+    assert await carriers(transport) == ["sdk", "sdk"]
+    await asyncio.sleep(10 * IDLE_SECONDS)
+    assert later.loads == 1
+    await transport.aclose()
 
 
-def test_a_request_stays_with_the_transport_it_began_with() -> None:
+async def test_a_request_stays_with_the_transport_it_began_with() -> None:
     first, later = Recorded("wire"), Recorded("sdk")
 
-    async def main() -> None:
-        transport = LateSdkTransport(first, later)
-        await carriers(transport)
-        await asyncio.sleep(IDLE_SECONDS + 0.5)
-        assert later.loads == 1
-        async with aclosing(transport.events({}, ())) as events:
-            began = await anext(events)
-            await asyncio.sleep(2)
-            assert [began["by"], (await anext(events))["by"]] == ["wire", "wire"]
-            assert first.closed == 0
-        assert await carriers(transport) == ["sdk", "sdk"]
-        await transport.aclose()
-
-    run_virtual(main)
+    transport = LateSdkTransport(first, later)
+    await carriers(transport)
+    await asyncio.sleep(IDLE_SECONDS + 0.5)
+    assert later.loads == 1
+    async with aclosing(transport.events({}, ())) as events:
+        began = await anext(events)
+        await asyncio.sleep(2)
+        assert [began["by"], (await anext(events))["by"]] == ["wire", "wire"]
+        assert first.closed == 0
+    assert await carriers(transport) == ["sdk", "sdk"]
+    await transport.aclose()
 
 
 def test_a_package_that_cannot_be_imported_is_logged_once_and_not_needed(caplog: pytest.LogCaptureFixture) -> None:
@@ -117,18 +113,15 @@ def test_a_package_that_cannot_be_imported_is_logged_once_and_not_needed(caplog:
     assert "continue without it" in caplog.text
 
 
-def test_closing_ends_the_wait_and_the_import() -> None:
-    async def main() -> None:
-        for seconds in (1.0, IDLE_SECONDS + 0.5):
-            first, later = Recorded("wire"), Recorded("sdk")
-            transport = LateSdkTransport(first, later)
-            await carriers(transport)
-            await asyncio.sleep(seconds)
-            await transport.aclose()
-            assert (first.closed, later.closed) == (1, 1)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    run_virtual(main)
+async def test_closing_ends_the_wait_and_the_import() -> None:
+    for seconds in (1.0, IDLE_SECONDS + 0.5):
+        first, later = Recorded("wire"), Recorded("sdk")
+        transport = LateSdkTransport(first, later)
+        await carriers(transport)
+        await asyncio.sleep(seconds)
+        await transport.aclose()
+        assert (first.closed, later.closed) == (1, 1)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 @pytest.mark.anyio

@@ -9,24 +9,27 @@ from __future__ import annotations
 import functools
 import inspect
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 import pytest
 from _pytest.mark import ParameterSet
 
+from tests.support.virtual import run_virtual
 
-def each_row(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Like `pytest.mark.parametrize`, in one test, which names every row that fails and why."""
+Test = Callable[..., Coroutine[Any, Any, None] | None]
+
+
+def each_row(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Test], Callable[..., None]]:
+    """Like `pytest.mark.parametrize`, in one test, which names every row that fails and why. Each row of an
+    asynchronous test has an event loop of its own, on virtual time."""
     arguments = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     table = [row if len(arguments) > 1 else (row,) for row in rows]
     assert table, "a table without rows tests nothing"
     assert not any(isinstance(row, ParameterSet) for row in (*table, *(row[0] for row in table))), "ids are not needed"
     assert all(len(row) == len(arguments) for row in table), "a row has too many or too few values"
 
-    def decorate(test: Callable[..., None]) -> Callable[..., None]:
-        assert not inspect.iscoroutinefunction(test), "rows of an asynchronous test would share an event loop"
-
+    def decorate(test: Test) -> Callable[..., None]:
         @functools.wraps(test)
         def every_row(**fixtures: Any) -> None:
             failed = [
@@ -43,9 +46,11 @@ def each_row(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Calla
     return decorate
 
 
-def _failure(test: Callable[..., None], row: dict[str, Any], fixtures: dict[str, Any]) -> str | None:
+def _failure(test: Test, row: dict[str, Any], fixtures: dict[str, Any]) -> str | None:
     try:
-        test(**row, **fixtures)
+        started = test(**row, **fixtures)
+        if started is not None:
+            run_virtual(started)
     except (Exception, pytest.fail.Exception) as error:
         shown = ", ".join(f"{name}={value!r}" for name, value in row.items())
         frame = traceback.extract_tb(error.__traceback__)[-1]

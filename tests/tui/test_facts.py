@@ -12,7 +12,8 @@ from agentcli.core.ids import SystemClock
 from agentcli.tui.model import Facts
 from agentcli.tui.status import data as facts_module
 from agentcli.tui.status.data import FACTS_SECONDS, FactsFeed
-from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 
 @dataclass
@@ -45,66 +46,54 @@ def _facts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts_module, "facts_of", facts_of)
 
 
-def test_many_simultaneous_changes_are_shown_at_once_and_one_more_time() -> None:
-    async def main() -> None:
-        shown: list[Facts] = []
-        feed = FactsFeed(shown.append)
-        feed.refresh()
-        assert shown == [], "nobody is there yet"
-        feed.follow(Engine())  # type: ignore[arg-type]
-        for number in range(50):
-            feed.set_branch(str(number))
-        assert len(shown) == 1
-        await asyncio.sleep(FACTS_SECONDS * 2)
-        assert [one.branch for one in shown] == ["", "49"]
-        await feed.aclose()
-
-    run_virtual(main)
+async def test_many_simultaneous_changes_are_shown_at_once_and_one_more_time() -> None:
+    shown: list[Facts] = []
+    feed = FactsFeed(shown.append)
+    feed.refresh()
+    assert shown == [], "nobody is there yet"
+    feed.follow(Engine())  # type: ignore[arg-type]
+    for number in range(50):
+        feed.set_branch(str(number))
+    assert len(shown) == 1
+    await asyncio.sleep(FACTS_SECONDS * 2)
+    assert [one.branch for one in shown] == ["", "49"]
+    await feed.aclose()
 
 
-def test_an_expiring_cache_is_shown_even_when_idle() -> None:
-    async def main() -> None:
-        shown: list[Facts] = []
-        feed, engine = FactsFeed(shown.append), Engine(cold_at=300.0)
-        feed.follow(engine)  # type: ignore[arg-type]
-        await asyncio.sleep(299)
-        assert [one.cache_cold for one in shown] == [False]
-        await asyncio.sleep(2)
-        assert [one.cache_cold for one in shown] == [False, True]
-        looked = engine.looked
-        await asyncio.sleep(10_000)
-        assert engine.looked == looked, "then there is nothing more to wait for"
-        await feed.aclose()
-
-    run_virtual(main)
+async def test_an_expiring_cache_is_shown_even_when_idle() -> None:
+    shown: list[Facts] = []
+    feed, engine = FactsFeed(shown.append), Engine(cold_at=300.0)
+    feed.follow(engine)  # type: ignore[arg-type]
+    await asyncio.sleep(299)
+    assert [one.cache_cold for one in shown] == [False]
+    await asyncio.sleep(2)
+    assert [one.cache_cold for one in shown] == [False, True]
+    looked = engine.looked
+    await asyncio.sleep(10_000)
+    assert engine.looked == looked, "then there is nothing more to wait for"
+    await feed.aclose()
 
 
-def test_after_the_machine_slept_the_status_is_updated_soon() -> None:
-    async def main() -> None:
-        shown: list[Facts] = []
-        feed, engine = FactsFeed(shown.append), Engine(cold_at=300.0)
-        feed.follow(engine)  # type: ignore[arg-type]
-        await asyncio.sleep(10)
-        engine.asleep = 3_600.0
-        await asyncio.sleep(20)
-        assert [one.cache_cold for one in shown] == [False, True]
-        await feed.aclose()
-
-    run_virtual(main)
+async def test_after_the_machine_slept_the_status_is_updated_soon() -> None:
+    shown: list[Facts] = []
+    feed, engine = FactsFeed(shown.append), Engine(cold_at=300.0)
+    feed.follow(engine)  # type: ignore[arg-type]
+    await asyncio.sleep(10)
+    engine.asleep = 3_600.0
+    await asyncio.sleep(20)
+    assert [one.cache_cold for one in shown] == [False, True]
+    await feed.aclose()
 
 
-def test_a_closed_feed_shows_no_further_updates() -> None:
-    async def main() -> None:
-        shown: list[Facts] = []
-        feed = FactsFeed(shown.append)
-        feed.follow(Engine(cold_at=5.0))  # type: ignore[arg-type]
-        feed.refresh()
-        await feed.aclose()
-        await asyncio.sleep(100)
-        feed.refresh()
-        assert len(shown) == 1
-
-    run_virtual(main)
+async def test_a_closed_feed_shows_no_further_updates() -> None:
+    shown: list[Facts] = []
+    feed = FactsFeed(shown.append)
+    feed.follow(Engine(cold_at=5.0))  # type: ignore[arg-type]
+    feed.refresh()
+    await feed.aclose()
+    await asyncio.sleep(100)
+    feed.refresh()
+    assert len(shown) == 1
 
 
 def test_the_clock_never_runs_backwards() -> None:

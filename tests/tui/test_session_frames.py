@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from agentcli.core import events as ev
 from agentcli.interactive.drafts.draft import Draft
 from agentcli.tui.frame_clock import LONGEST_SECONDS, SETTLE_SECONDS
@@ -15,6 +17,8 @@ from tests.support.fakes import FakeTool, bench
 from tests.support.scripts import call, event, pause, reply, say, think
 from tests.support.shown import Shown
 from tests.support.virtual import run_virtual
+
+pytestmark = pytest.mark.virtual
 
 CALLS = 20
 MODEL_SECONDS = 0.06
@@ -121,18 +125,15 @@ def test_requests_without_a_pause_are_painted_all_the_same_but_not_one_by_one() 
     assert len(desk.shown.of(ToolItem)) == CALLS * 2
 
 
-def test_what_came_before_an_interruption_is_shown_before_it() -> None:
-    async def main() -> None:
-        desk = Desk(reply(say("Hello, this goes on", chunk=2), pause(60), "and on"))
-        desk.send()
-        while not desk.times(ev.TextStreamed):
-            await asyncio.sleep(0)
-        assert not desk.shown.of(AnswerItem), "its frame is still to come"
-        desk.session.interrupt()
-        assert [type(item) for item in desk.shown.items[-2:]] == [AnswerItem, EndItem]
-        await desk.session.close()
-
-    run_virtual(main)
+async def test_what_came_before_an_interruption_is_shown_before_it() -> None:
+    desk = Desk(reply(say("Hello, this goes on", chunk=2), pause(60), "and on"))
+    desk.send()
+    while not desk.times(ev.TextStreamed):
+        await asyncio.sleep(0)
+    assert not desk.shown.of(AnswerItem), "its frame is still to come"
+    desk.session.interrupt()
+    assert [type(item) for item in desk.shown.items[-2:]] == [AnswerItem, EndItem]
+    await desk.session.close()
 
 
 def test_a_queued_prompt_is_in_the_transcript_as_soon_as_it_leaves_the_queue() -> None:
@@ -158,17 +159,14 @@ def test_a_queued_prompt_is_in_the_transcript_as_soon_as_it_leaves_the_queue() -
     assert prompts == [["go", "and this"], ["go", "and this"]]
 
 
-def test_a_flood_of_events_does_not_wait_for_one_frame() -> None:
-    async def main() -> None:
-        desk = Desk()
-        for number in range(MOST_WAITING + 1):
-            desk.view.show(ev.NoticeRaised(text=str(number)))
-        assert len(desk.shown.items) == MOST_WAITING
-        await asyncio.sleep(1)
-        assert len(desk.shown.items) == MOST_WAITING + 1
-        assert len(desk.shown.painted) == 1
-
-    run_virtual(main)
+async def test_a_flood_of_events_does_not_wait_for_one_frame() -> None:
+    desk = Desk()
+    for number in range(MOST_WAITING + 1):
+        desk.view.show(ev.NoticeRaised(text=str(number)))
+    assert len(desk.shown.items) == MOST_WAITING
+    await asyncio.sleep(1)
+    assert len(desk.shown.items) == MOST_WAITING + 1
+    assert len(desk.shown.painted) == 1
 
 
 def test_an_event_that_cannot_be_shown_does_not_hide_the_others(caplog: Any) -> None:
