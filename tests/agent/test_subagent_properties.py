@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentcli.agent.profile import Tuning
@@ -156,6 +156,7 @@ def test_an_abort_at_any_point_leaves_valid_conversations_and_nothing_running(
 
 
 @given(setups, st.integers(0, 300), st.booleans())
+@example(Setup([], [], [], Executor, 10), 54, False)  # leaves while the call of an ended agent cleans up
 def test_a_consumer_that_goes_away_ends_all_agents(setup: Setup, after: int, cancelled: bool) -> None:
     async def main() -> None:
         own = tools()

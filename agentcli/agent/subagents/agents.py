@@ -242,14 +242,16 @@ class Agents:
             ended = True
             await emit(run.finished())
         finally:
-            await cancel_and_wait([unwanted] if is_moved else [unwanted, working])
-            del self._foreground[run.id]
-            if not is_moved:
-                one.controller.close()
-                self._group.slots.release()
-            if not is_moved and not ended:
-                # The call was cancelled: nothing reads its events any more, but the loop may still show this one.
-                call.emit_soon(run.finished())
+            try:
+                await cancel_and_wait([unwanted] if is_moved else [unwanted, working])
+            finally:
+                del self._foreground[run.id]
+                if not is_moved:
+                    one.controller.close()
+                    self._group.slots.release()
+                if not is_moved and not ended:
+                    # The call was cancelled: nothing reads its events any more, but the loop may still show this one.
+                    call.emit_soon(run.finished())
         if run.declined:
             call.interrupt()
         return run.output()
