@@ -79,9 +79,10 @@ Shift+Tab changes the permission mode; Ctrl+B moves a command or agent to the ba
             session.note(f"Type a number from 1 to {len(choices)}, or only Enter.", "warning")
 
     async def review_trust(self, state: TrustState) -> bool:
-        from agentcli.plain.questions.by_kind import ask_about_trust
+        from agentcli.interactive.questions.kinds import TRUSTED, ask_for_trust
+        from agentcli.plain.questions import answer_question
 
-        return await ask_about_trust(state, self._plain.session, may_leave=False) == "t"
+        return await answer_question(ask_for_trust(state, can_exit=False), self._plain.session) == TRUSTED
 
     def prefill(self, text: str) -> None:
         self._plain.session.put_before(text)

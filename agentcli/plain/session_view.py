@@ -14,7 +14,7 @@ from agentcli.plain.output.pieces import Gap, Piece
 from agentcli.plain.output.printer import Printer, prompt_lines
 from agentcli.plain.output.writer import Writer
 from agentcli.plain.prompt.reader import QuitRequested, Reader
-from agentcli.plain.questions.by_kind import answer_to
+from agentcli.plain.questions import answer_to
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine

@@ -230,10 +230,14 @@ class Plain:
         state = store.state(self.cwd)
         if not state.needs_answer:
             return
-        from agentcli.plain.questions.by_kind import may_continue
+        from agentcli.interactive.questions.kinds import EXIT, TRUSTED, ask_for_trust
+        from agentcli.plain.questions import answer_question
 
         state = await asyncio.to_thread(store.state_for_review, self.cwd)
-        if not await may_continue(state, self.session, store.trust):
+        answer = await answer_question(ask_for_trust(state, can_exit=True), self.session)
+        if answer == TRUSTED:
+            store.trust(state)
+        if answer == EXIT:
             raise QuitRequested
 
     # --------------------------------------------------------------------------------------------------- prompting

@@ -107,12 +107,12 @@ class AppFrontEnd(FrontEnd):
         return await self._app.model_connection.forget_key(await self.options())
 
     async def review_trust(self, state: TrustState) -> bool:
-        from agentcli.tui.screens.trust import TrustReview
+        from agentcli.interactive.questions.kinds import TRUSTED, ask_for_trust
+        from agentcli.tui.screens.question import QuestionDialog
 
-        dialog = TrustReview(state)
+        dialog = QuestionDialog(ask_for_trust(state, can_exit=False))
         dialog.typed = lambda: self._chat.prompt.last_typed
-        answer: str | None = await self._app.ask_on_screen(dialog)
-        return answer == "trust"
+        return bool(await self._app.ask_on_screen(dialog) == TRUSTED)
 
     async def save_setting(self, name: str, value: Any, scope: str = "user") -> str:
         if name == "theme" and isinstance(value, str):

@@ -15,7 +15,7 @@ from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.permission import Answer
-from agentcli.plain.questions.by_kind import answer_to
+from agentcli.plain.questions import answer_to
 from tests.support.fakes import MODEL, Bench, bench, only, result_of
 from tests.support.scripts import reply
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from agentcli.cli.trust import shown
 from agentcli.config.trust import TrustedContent, TrustState
 from agentcli.config.trust_effects import TrustEffects, effects_of
-from agentcli.plain.questions.by_kind import ask_about_trust
-from agentcli.tui.screens.trust import TrustDialog
+from agentcli.interactive.questions.kinds import ask_for_trust
+from agentcli.plain.questions import answer_question
+from agentcli.tui.screens.question import QuestionDialog
 from tests.plain.asked import Paper
 
 SERVERS = r"""{"mcpServers": {
@@ -31,8 +32,9 @@ def test_texts_are_listed_as_they_would_be_used() -> None:
 
 def test_every_front_end_lists_them() -> None:
     paper = Paper("r")
-    asyncio.run(ask_about_trust(state(), paper, may_leave=False))
-    body = TrustDialog(state()).body(200)
+    question = ask_for_trust(state(), can_exit=False)
+    asyncio.run(answer_question(question, paper))
+    body = QuestionDialog(question).body(200)
     app = "\n".join(line.strip.text for line in body)
     for text in (shown(state()), paper.text, app):
         assert "npx -y ${TOOL:-db}" in text

@@ -13,7 +13,8 @@ from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.plain.questions.by_kind import answer_to, may_continue
+from agentcli.interactive.questions.kinds import EXIT, RESTRICTED, TRUSTED, ask_for_trust
+from agentcli.plain.questions import answer_question, answer_to
 from tests.plain.asked import ESC, Paper
 from tests.support.tables import each_row
 
@@ -282,7 +283,7 @@ def proposed() -> ev.CompactionProposed:
 def test_a_summary_is_accepted_edited_or_refused_and_esc_refuses_it() -> None:
     answer, text = answered(proposed(), "y")
     assert answer == Answer("allow")
-    for shown in ("All that mattered.", "90k tokens become 9k", "$0.02", "goes: 40 messages", "and 8 more"):
+    for shown in ("All that mattered.", "90,000 become 9,000", "$0.02", "goes: 40 messages", "and 8 more"):
         assert shown in text
     assert answered(proposed(), "e", "y", edited="Less.")[0] == Answer("allow", updated_input={"summary": "Less."})
     assert answered(proposed(), "n")[0] == Answer("deny")
@@ -330,23 +331,17 @@ def trust_state(*further: TrustedContent) -> TrustState:
     return TrustState(Path("/w"), False, parts, tuple(part.name for part in parts))
 
 
-@pytest.mark.parametrize(
-    ("typed", "goes_on", "trusted"), [("t", True, True), ("r", True, False), ("x", False, False), (ESC, False, False)]
-)
-def test_a_folder_is_trusted_only_by_typing_the_word(typed: str, goes_on: bool, trusted: bool) -> None:
-    kept: list[TrustState] = []
+@pytest.mark.parametrize(("typed", "answer"), [("t", TRUSTED), ("r", RESTRICTED), ("x", EXIT), (ESC, EXIT)])
+def test_a_folder_is_trusted_only_by_typing_the_word(typed: str, answer: Answer) -> None:
     paper = Paper(typed)
-    assert asyncio.run(may_continue(trust_state(), paper, kept.append)) == goes_on
-    assert bool(kept) == trusted
+    assert asyncio.run(answer_question(ask_for_trust(trust_state(), can_exit=True), paper)) == answer
     assert '  | {"hooks": "rm<U+202E>"}\n  | end\n' in paper.text
 
 
 def test_a_folder_with_a_file_that_cannot_be_shown_cannot_be_trusted() -> None:
-    kept: list[TrustState] = []
     paper = Paper("t", "r")
     state = trust_state(TrustedContent(".mcp\n? Trust this folder?\x1b[2J.json", UNREADABLE))
-    assert asyncio.run(may_continue(state, paper, kept.append))
-    assert not kept
+    assert asyncio.run(answer_question(ask_for_trust(state, can_exit=True), paper)) == RESTRICTED
     assert "cannot be shown" in paper.text
     assert "\x1b" not in paper.text
     assert paper.text.count("\n? Trust this folder?") == 0, "a name stays on its line"
@@ -377,8 +372,8 @@ def test_an_undo_asks_which_version_to_keep(typed: str, answer: Answer) -> None:
     given, text = answered(requested(name="agentcli", title=title, reason=display["text"], display=display), typed)
     assert given == answer
     assert title in text
-    assert "line 3, as it is now:" in text
-    assert "| (none)" in text
+    assert "Line 3, as it is now:" in text
+    assert "(none)" in text
     assert "\x1b[2J" not in text
 
 

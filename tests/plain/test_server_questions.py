@@ -12,7 +12,7 @@ from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
-from agentcli.plain.questions.by_kind import answer_to
+from agentcli.plain.questions import answer_to
 from tests.plain.asked import ESC, Paper
 
 COLOURS: Json = {"type": "array", "items": {"enum": ["red", "green", "blue"]}}

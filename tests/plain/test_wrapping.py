@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from agentcli.core.events import ToolFinished
 from agentcli.core.messages import TextBlock, ToolResultBlock
+from agentcli.core.permission import Answer
+from agentcli.interactive.questions.model import AnswerChoice, Question
 from agentcli.plain.output.pieces import line, prose
 from agentcli.plain.output.printer import Printer
 from agentcli.plain.output.writer import ColourWriter, to_terminal, wrapped
-from agentcli.plain.questions.asking import LetterChoice, choose
+from agentcli.plain.questions import answer_question
 from tests.headless.fake_engine import result
 from tests.plain.asked import Paper
 
@@ -53,9 +55,12 @@ def without_styles(text: str) -> list[str]:
 
 def test_the_answers_of_a_question_are_wrapped_below_their_label() -> None:
     paper = Narrow("p")
-    choices = [LetterChoice("p", "project: always, saved in the settings of this project")]
-    assert asyncio.run(choose(choices, paper)) == ("p", "")
-    assert without_styles(paper.text)[:2] == ["  1 p  project: always, saved in the", "       settings of this project"]
+    choice = AnswerChoice("", "Project: always, saved in the settings of this project", "p", Answer("allow"))
+    assert asyncio.run(answer_question(Question(title="Where?", choices=(choice,)), paper)) == Answer("allow")
+    assert without_styles(paper.text)[1:3] == [
+        "  1 p  project: always, saved in the",
+        "       settings of this project",
+    ]
 
 
 def test_the_last_line_of_a_submission_and_outcomes_are_wrapped_between_words() -> None:

@@ -15,7 +15,9 @@ from agentcli.core.events import CompactionProposed
 from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
 from agentcli.tui.prompt import external
-from agentcli.tui.screens.compact_preview import CompactPreview
+from agentcli.tui.screens.dialog import Dialog
+from agentcli.tui.screens.dialog_for import dialog_for
+from agentcli.tui.screens.edited_text import TextDialog
 from tests.support.compacting import LONG
 from tests.tui import test_app, test_session
 from tests.tui.dialog_host import Clock, Host, calm, look, play, press, replies, shown, timed
@@ -34,8 +36,8 @@ PROPOSED = CompactionProposed(
 )
 
 
-def dialog(event: CompactionProposed = PROPOSED) -> CompactPreview:
-    return calm(CompactPreview(event))
+def dialog(event: CompactionProposed = PROPOSED) -> Dialog[Answer | None]:
+    return calm(dialog_for(event))
 
 
 # ----------------------------------------------------------------------------------------------------------- dialog
@@ -52,7 +54,7 @@ def test_kept_and_removed_content_summary_and_prices_are_shown() -> None:
     assert "Find the bug." in text
     choices = ("❯ 1 Yes, continue with the summary", "  2 Edit the summary", "  3 No, keep the conversation as it is")
     assert "".join(f" {choice}\n" for choice in choices) in text
-    assert "e edit · Enter accept · n or Esc cancel" in text
+    assert "Enter confirm · Esc cancel" in text
 
 
 def test_names_with_underscores_stay_as_they_are() -> None:
@@ -65,7 +67,7 @@ def test_names_with_underscores_stay_as_they_are() -> None:
 
 def test_text_that_is_typed_as_it_comes_up_neither_cancels_nor_gets_lost() -> None:
     clock = Clock()
-    preview = timed(CompactPreview(PROPOSED), clock)
+    preview = timed(dialog_for(PROPOSED), clock)
     preview.typed = clock
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -100,7 +102,6 @@ def test_an_edited_summary_is_the_answer() -> None:
         seen = "\n".join(shown(host))
         assert "edited by you" in seen
         assert "My own words." in seen
-        assert "(before your edits)" in seen
         await press(pilot, "enter")
 
     host = play(dialog(), script, (100, 30))
@@ -197,13 +198,13 @@ def test_in_the_app_a_compaction_is_reviewed_accepted_and_undone(tmp_path: Path)
         await test_app.sends(pilot, app, "tell")
         await test_app.idle(pilot, app)
         await test_app.sends(pilot, app, "/compact the greeting")
-        await test_app.until(pilot, lambda: isinstance(app.screen, CompactPreview))
+        await test_app.until(pilot, lambda: isinstance(app.screen, TextDialog))
         await test_app.until(pilot, lambda: "A summary." in test_app.shown(app))
         await pilot.press("escape")
         await test_app.idle(pilot, app)
         assert "Compaction was cancelled" in test_app.shown(app)
         await test_app.sends(pilot, app, "/compact")
-        await test_app.until(pilot, lambda: isinstance(app.screen, CompactPreview))
+        await test_app.until(pilot, lambda: isinstance(app.screen, TextDialog))
         app.screen.guard.pause = 0  # type: ignore[attr-defined]
         await pilot.press("enter")
         await test_app.idle(pilot, app)

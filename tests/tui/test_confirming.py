@@ -13,8 +13,10 @@ from agentcli.agent.profile import Bounds
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
-from agentcli.tui.screens.confirm import ConfirmDialog
+from agentcli.tui.screens.dialog import Dialog
+from agentcli.tui.screens.dialog_for import dialog_for
 from agentcli.tui.screens.model import ModelPicker
+from agentcli.tui.screens.question import QuestionDialog
 from tests.support.fakes import MODEL, FakeTool
 from tests.support.scripts import call, pause, reply
 from tests.tui import test_app
@@ -36,8 +38,8 @@ def asked(**display: str) -> PermissionRequested:
     )
 
 
-def dialog(**display: str) -> ConfirmDialog:
-    return calm(ConfirmDialog(asked(**display)))
+def dialog(**display: str) -> Dialog[Answer | None]:
+    return calm(dialog_for(asked(**display)))
 
 
 def test_enter_confirms_and_esc_cancels_without_stopping_anything() -> None:
@@ -183,7 +185,7 @@ def test_the_app_confirms_a_typed_model_and_not_a_picked_one(tmp_path: Path) -> 
         engine = app.chat.session.engine
         assert engine is not None
         await test_app.sends(pilot, app, "/model opus")
-        await test_app.until(pilot, lambda: isinstance(app.screen, ConfirmDialog))
+        await test_app.until(pilot, lambda: isinstance(app.screen, QuestionDialog))
         assert "re-bills 40k tokens, about $0.20, once" in test_app.shown(app)
         await pilot.press("escape")
         await test_app.idle(pilot, app)

@@ -16,6 +16,7 @@ from agentcli.config.trust import TrustedContent, TrustState
 from agentcli.core.permission import Answer
 from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.login.welcome import Welcome
+from agentcli.interactive.questions.kinds import ask_for_trust
 from agentcli.tui.app import AgentApp
 from agentcli.tui.chat import TWICE_SECONDS
 from agentcli.tui.screens.dialog import Dialog
@@ -24,9 +25,9 @@ from agentcli.tui.screens.hunks import HunkReview
 from agentcli.tui.screens.page import Page
 from agentcli.tui.screens.permission_rules import RuleEditor
 from agentcli.tui.screens.picker import ListSheet, Picker
+from agentcli.tui.screens.question import QuestionDialog
 from agentcli.tui.screens.settings import SettingsPage, ValuePicker
 from agentcli.tui.screens.sheet import Sheet
-from agentcli.tui.screens.trust import TrustDialog
 from agentcli.tui.screens.welcome import WelcomeDialog
 from tests.tui.dialog_host import asked
 from tests.tui.test_app import EDIT, Desk, shown, until
@@ -78,7 +79,9 @@ DIALOGS: dict[str, Opens] = {
     "CompactPreview": lambda app: app.chat.ask(PROPOSED, 0),
     "HunkReview": pushed(hunks),
     "TrustDialog": pushed(
-        lambda app: TrustDialog(TrustState(Path("/srv/app"), False, (TrustedContent("a", "b", "{}"),), ("a",)))
+        lambda app: QuestionDialog(
+            ask_for_trust(TrustState(Path("/srv/app"), False, (TrustedContent("a", "b", "{}"),), ("a",)), can_exit=True)
+        )
     ),
     "WelcomeDialog": pushed(lambda app: WelcomeDialog(Welcome(address=PUBLIC, public=PUBLIC), no_servers, nothing)),
 }
@@ -165,7 +168,7 @@ async def is_closed_by_the_same_keys(
     app.chat.prompt.clear()
     await pilot.pause()
     assert all(answer is None or answer.behavior == "deny" for answer in answers), answers
-    assert name == "WelcomeDialog" or all(value is None for value in app.left_with)  # type: ignore[attr-defined]
+    assert name in ("WelcomeDialog", "TrustDialog") or all(value is None for value in app.left_with)  # type: ignore[attr-defined]
 
 
 async def typed(pilot: Pilot[int], app: AgentApp, text: str) -> None:

@@ -15,6 +15,7 @@ from textual.selection import Selection
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer, PartFinding, PermissionMode
+from agentcli.interactive.questions.permission import ask_permission
 from agentcli.tui.screens.hunks import HunkReview
 from agentcli.tui.screens.permission import PermissionDialog
 from agentcli.tui.screens.scroller import LineScroller
@@ -53,7 +54,7 @@ LONG_DIFF = "@@ -1,40 +1,40 @@\n" + "\n".join(f"{sign}{name} {number}" for numbe
 
 
 def dialog(event: PermissionRequested = COMMAND, waiting: int = 0, cwd: Path = Path("/")) -> PermissionDialog:
-    return calm(PermissionDialog(event, waiting, cwd))
+    return calm(PermissionDialog(ask_permission(event), waiting, cwd))
 
 
 def answers(*scripts: str, event: PermissionRequested = COMMAND) -> list[Answer | str | None]:
@@ -592,7 +593,7 @@ def test_typing_when_the_dialog_opens_neither_answers_nor_loses_text() -> None:
         await press(pilot, "n")
         assert host.answer == Answer("deny")
 
-    play(timed(PermissionDialog(COMMAND), clock), script)
+    play(timed(PermissionDialog(ask_permission(COMMAND)), clock), script)
 
 
 def test_after_the_input_delay_fast_keys_count() -> None:
@@ -603,12 +604,12 @@ def test_after_the_input_delay_fast_keys_count() -> None:
         await press(pilot, "4 a b enter")
         assert host.answer == Answer("deny", message="ab")
 
-    play(timed(PermissionDialog(COMMAND), clock), script)
+    play(timed(PermissionDialog(ask_permission(COMMAND)), clock), script)
 
 
 def test_recent_typing_extends_the_input_delay() -> None:
     clock = Clock()
-    dialog = timed(PermissionDialog(COMMAND), clock)
+    dialog = timed(PermissionDialog(ask_permission(COMMAND)), clock)
     dialog.typed = lambda: 99.5
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -623,7 +624,7 @@ def test_recent_typing_extends_the_input_delay() -> None:
 
 
 def test_esc_is_never_delayed() -> None:
-    assert play(timed(PermissionDialog(COMMAND), Clock()), "escape").answers == [None]
+    assert play(timed(PermissionDialog(ask_permission(COMMAND)), Clock()), "escape").answers == [None]
 
 
 def test_pasted_text_goes_to_the_prompt() -> None:
@@ -679,7 +680,7 @@ def test_only_edits_offer_edit_choices() -> None:
 
 def test_keys_pressed_right_after_the_answer_close_nothing_else() -> None:
     clock = Clock()
-    opened = timed(PermissionDialog(COMMAND), clock)
+    opened = timed(PermissionDialog(ask_permission(COMMAND)), clock)
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         clock.now += 5
@@ -693,7 +694,7 @@ def test_keys_pressed_right_after_the_answer_close_nothing_else() -> None:
 
 def test_typing_continues_in_the_prompt_and_does_not_answer() -> None:
     clock = Clock()
-    dialog = timed(PermissionDialog(COMMAND), clock)
+    dialog = timed(PermissionDialog(ask_permission(COMMAND)), clock)
     dialog.draft = lambda: "text"
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -719,7 +720,7 @@ def test_typing_continues_in_the_prompt_and_does_not_answer() -> None:
 
 @pytest.mark.parametrize("size", [(40, 10), (20, 8)])
 def test_a_small_question_also_says_why_a_digit_did_not_answer(size: tuple[int, int]) -> None:
-    dialog = calm(PermissionDialog(EDIT))
+    dialog = calm(PermissionDialog(ask_permission(EDIT)))
     dialog.draft = lambda: "text"
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -732,7 +733,7 @@ def test_a_small_question_also_says_why_a_digit_did_not_answer(size: tuple[int, 
 
 
 def test_a_letter_that_selects_nothing_begins_a_prompt_and_the_next_ones_continue_it() -> None:
-    dialog = calm(PermissionDialog(COMMAND))
+    dialog = calm(PermissionDialog(ask_permission(COMMAND)))
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         dialog.draft = lambda: host.prompt
@@ -747,7 +748,7 @@ def test_a_letter_that_selects_nothing_begins_a_prompt_and_the_next_ones_continu
 
 def test_a_digit_or_enter_typed_too_early_neither_answers_nor_becomes_text() -> None:
     clock = Clock()
-    dialog = timed(PermissionDialog(COMMAND), clock)
+    dialog = timed(PermissionDialog(ask_permission(COMMAND)), clock)
     dialog.typed = lambda: 99.9
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -763,7 +764,7 @@ def test_a_digit_or_enter_typed_too_early_neither_answers_nor_becomes_text() -> 
 
 def test_a_digit_continues_a_sentence_that_was_being_typed() -> None:
     clock = Clock()
-    dialog = timed(PermissionDialog(COMMAND), clock)
+    dialog = timed(PermissionDialog(ask_permission(COMMAND)), clock)
     dialog.typed, dialog.draft = lambda: 99.9, lambda: "use line "
 
     async def script(pilot: Pilot[None], host: Host) -> None:
@@ -774,7 +775,7 @@ def test_a_digit_continues_a_sentence_that_was_being_typed() -> None:
 
 
 def test_a_second_question_may_come_before_the_dialog_of_the_first_is_composed() -> None:
-    first, second = (timed(PermissionDialog(COMMAND), Clock()) for _ in range(2))
+    first, second = (timed(PermissionDialog(ask_permission(COMMAND)), Clock()) for _ in range(2))
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         host.push_screen(second, host.answers.append)

@@ -12,15 +12,16 @@ from textual.widgets import TextArea
 
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.tui.prompt import external
-from agentcli.tui.screens.plan import PlanDialog
+from agentcli.tui.screens.dialog import Dialog
+from agentcli.tui.screens.dialog_for import dialog_for
 from tests.tui.dialog_host import Host, asked, calm, look, play, press, replies, shown
 
 PLAN = "# Steps\n\nFirst look, then leap.\n"
 
 
-def dialog(plan: str = PLAN, returns_to: str = "default") -> PlanDialog:
+def dialog(plan: str = PLAN, returns_to: str = "default") -> Dialog[Answer | None]:
     event = asked("ExitPlanMode", {"plan": plan}, display={"kind": "plan", "plan": plan, "returns_to": returns_to})
-    return calm(PlanDialog(event))
+    return calm(dialog_for(event))
 
 
 def answers(*scripts: str, plan: str = PLAN) -> list[Any]:

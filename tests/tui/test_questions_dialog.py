@@ -11,6 +11,7 @@ from agentcli.core.abort import AbortController
 from agentcli.core.permission import Answer
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.planning.askuserquestion import AskUserQuestion
+from agentcli.tui.screens.dialog_for import dialog_for
 from agentcli.tui.screens.questions import QuestionsDialog
 from tests.tui.dialog_host import OPEN, Host, asked, calm, look, play, press, replies, settled, shown
 
@@ -34,7 +35,9 @@ ONE = {"questions": [DATABASE]}
 
 def dialog(input: dict[str, Any], **display: str) -> QuestionsDialog:
     event = asked("AskUserQuestion", input, display={"kind": "questions", **display})
-    return calm(QuestionsDialog(event))
+    made = dialog_for(event)
+    assert isinstance(made, QuestionsDialog)
+    return calm(made)
 
 
 def answers(input: dict[str, Any], *scripts: str) -> list[Any]:

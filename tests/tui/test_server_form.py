@@ -11,7 +11,8 @@ from textual.pilot import Pilot
 from agentcli.agent.mcp.server_questions import CANCELLED
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
-from agentcli.tui.screens.server_form import ServerFormDialog
+from agentcli.tui.screens.dialog import Dialog
+from agentcli.tui.screens.dialog_for import dialog_for
 from tests.tui.dialog_host import OPEN, Host, asked, calm, look, looks, play, press, replies, settled, shown
 
 NAME: Json = {"type": "string", "title": "Name", "description": "As in your passport"}
@@ -21,11 +22,11 @@ LANGUAGES: Json = {"type": "array", "items": {"type": "string", "enum": ["Python
 NEWS: Json = {"type": "boolean", "title": "Send me news", "default": True}
 
 
-def dialog(required: tuple[str, ...] = (), message: str = "Who are you?", **fields: Json) -> ServerFormDialog:
+def dialog(required: tuple[str, ...] = (), message: str = "Who are you?", **fields: Json) -> Dialog[Answer | None]:
     schema = {"type": "object", "properties": fields, "required": list(required)}
     display = {"kind": "mcp_form", "server": "small", "message": message, "schema": schema}
     event = asked("agentcli", {}, title="The MCP server small asks for input", display=display)
-    return calm(ServerFormDialog(event))
+    return calm(dialog_for(event))
 
 
 def content(keys: str, required: tuple[str, ...] = (), **fields: Json) -> Any:

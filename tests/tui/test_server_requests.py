@@ -8,21 +8,21 @@ import pytest
 
 from agentcli.agent.mcp.server_questions import CANCELLED
 from agentcli.core.permission import Answer
-from agentcli.tui.screens.dialog import RequestDialog
-from agentcli.tui.screens.server_requests import SamplingDialog, ServerAddressDialog
+from agentcli.tui.screens.dialog import Dialog
+from agentcli.tui.screens.dialog_for import dialog_for
 from tests.tui.dialog_host import OPEN, asked, calm, look, replies
 
 
-def ready(kind: type[RequestDialog], title: str, display: dict[str, Any]) -> RequestDialog:
-    return calm(kind(asked("agentcli", {}, title=title, display=display)))
+def ready(title: str, display: dict[str, Any]) -> Dialog[Answer | None]:
+    return calm(dialog_for(asked("agentcli", {}, title=title, display=display)))
 
 
-def address(url: str = "https://example.com/sign-in?id=1", message: str = "Sign in") -> RequestDialog:
+def address(url: str = "https://example.com/sign-in?id=1", message: str = "Sign in") -> Dialog[Answer | None]:
     display = {"kind": "mcp_url", "server": "small", "url": url, "message": message}
-    return ready(ServerAddressDialog, "The MCP server small asks you to open an address", display)
+    return ready("The MCP server small asks you to open an address", display)
 
 
-def sampling(text: str = "Say hello", **more: Any) -> RequestDialog:
+def sampling(text: str = "Say hello", **more: Any) -> Dialog[Answer | None]:
     display = {
         "kind": "mcp_sampling",
         "server": "small",
@@ -35,7 +35,7 @@ def sampling(text: str = "Say hello", **more: Any) -> RequestDialog:
         "budget_usd": 0.5,
         **more,
     }
-    return ready(SamplingDialog, "The MCP server small requests a model reply", display)
+    return ready("The MCP server small requests a model reply", display)
 
 
 def test_the_whole_address_and_the_message_are_shown() -> None:
@@ -81,7 +81,7 @@ def test_a_request_to_the_model_is_shown_in_full_with_its_price() -> None:
         " ❯ 1 Allow once\n"
         "   2 Allow all of small in this session, up to $0.50\n"
         "   3 Decline\n"
-        " ↑↓ or a number choose · Enter confirm · Esc cancel"
+        " ↑↓ choose · Enter confirm · Esc cancel"
     )
 
 
@@ -95,7 +95,7 @@ def test_a_request_is_allowed_once_or_for_the_session_or_not() -> None:
 
 
 def test_a_long_request_is_read_to_its_end_before_it_can_be_allowed() -> None:
-    def long() -> RequestDialog:
+    def long() -> Dialog[Answer | None]:
         return sampling("line\n" * 100)
 
     assert replies(long, "y", "end | y", "n") == [

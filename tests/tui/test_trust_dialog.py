@@ -8,7 +8,8 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState, TrustStore
-from agentcli.tui.screens.trust import TrustDialog, TrustReview
+from agentcli.interactive.questions.kinds import EXIT, RESTRICTED, TRUSTED, ask_for_trust
+from agentcli.tui.screens.question import QuestionDialog
 from tests.tui.dialog_host import Host, calm, look, play, press, replies, shown
 
 HOOKS = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "./check.sh --all"}]}]}}
@@ -27,8 +28,8 @@ def state(
     return TrustState(Path("/srv/app"), known, parts, names if changed is None else changed)
 
 
-def dialog(about: TrustState | None = None) -> TrustDialog:
-    return calm(TrustDialog(about or state()))
+def dialog(about: TrustState | None = None) -> QuestionDialog:
+    return calm(QuestionDialog(ask_for_trust(about or state(), can_exit=True)))
 
 
 def test_every_file_is_shown_whole_with_the_programs_it_would_start() -> None:
@@ -69,18 +70,18 @@ def test_every_file_is_shown_whole_with_the_programs_it_would_start() -> None:
         "   1 Trust it: all of this takes effect: a file cannot be shown\n"
         " ❯ 2 Continue without it: only its deny and ask rules apply\n"
         "   3 Exit\n"
-        " ↑↓ or a number choose · Enter confirm · Esc close"
+        " ↑↓ choose · Enter confirm · Esc close"
     )
 
 
 def test_each_choice_has_its_keys_and_enter_alone_does_not_trust() -> None:
     scripts = ("1", "t", "up enter", "enter", "r", "3", "x", "escape")
-    verdicts = ["trust", "trust", "trust", "restricted", "restricted", "exit", "exit", None]
+    verdicts = [TRUSTED, TRUSTED, TRUSTED, RESTRICTED, RESTRICTED, EXIT, EXIT, EXIT]
     assert replies(lambda: dialog(state(PARTS[:2])), *scripts) == verdicts
 
 
 def test_a_folder_with_a_file_that_cannot_be_shown_cannot_be_trusted() -> None:
-    assert replies(dialog, "1 r", "t r", "up enter", "enter") == ["restricted", "restricted", "exit", "restricted"]
+    assert replies(dialog, "1 r", "t r", "up enter", "enter") == [RESTRICTED, RESTRICTED, EXIT, RESTRICTED]
 
 
 def test_in_a_known_folder_changed_files_come_first_and_are_marked() -> None:
@@ -129,11 +130,11 @@ def test_it_shows_the_files_of_the_store_and_changes_nothing(tmp_path: Path) -> 
     (project / ".agentcli" / "settings.json").write_text(json.dumps(HOOKS))
     store = TrustStore(tmp_path / "state")
     host = play(dialog(store.state(project)), "1")
-    assert host.answer == "trust"
+    assert host.answer == TRUSTED
     assert not store.state(project).trusted
     assert not (tmp_path / "state").exists()
 
 
 def test_during_a_session_there_is_no_exit() -> None:
-    names = [choice.name for choice in TrustReview(state()).choices()]
+    names = [choice.name for choice in ask_for_trust(state(), can_exit=False).choices]
     assert names == ["trust", "restricted"]

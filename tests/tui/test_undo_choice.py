@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
-from agentcli.tui.screens.confirm import UndoChoice
+from agentcli.tui.screens.dialog import Dialog
+from agentcli.tui.screens.dialog_for import dialog_for
 from tests.tui.dialog_host import calm, look, replies
 
 CLASH = {"line": 2, "now": "mine\x1b[2J\n", "other": "two\nthree\n"}
 
 
-def dialog(**display: object) -> UndoChoice:
+def dialog(**display: object) -> Dialog[Answer | None]:
     fields = {"text": "Both you and the prompt changed these lines.", "now_label": "as it is now"}
     shown = {"kind": "undo", **fields, "other_label": "before “go”", "clashes": [CLASH], "exists": True, **display}
     event = PermissionRequested(
         request_id="q", tool_use_id="", name="agentcli", input={}, title="Undo: you changed a.txt too",
         reason="", display=shown,
     )  # fmt: skip
-    return calm(UndoChoice(event))
+    return calm(dialog_for(event))
 
 
 def test_each_answer_has_a_key_and_closing_leaves_the_file() -> None:

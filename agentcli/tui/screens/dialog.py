@@ -17,8 +17,6 @@ from textual import events, work
 from textual.app import ComposeResult
 from textual.geometry import Offset
 
-from agentcli.core.events import PermissionRequested
-from agentcli.core.permission import Answer
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.screens.choices import SheetChoice, choice_rows, folded_row
@@ -566,15 +564,3 @@ class Dialog(Sheet[T], Generic[T]):
             self.settle()
         else:
             self.clicked(message.meta)
-
-
-class RequestDialog(Dialog[Answer | None]):
-    """A dialog for a request of the engine: the title is the question, the display the content."""
-
-    def __init__(self, event: PermissionRequested) -> None:
-        super().__init__()
-        self.event = event
-
-    @property
-    def question(self) -> str:
-        return self.event.title

@@ -21,7 +21,7 @@ from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.screens.change_hunks import ChangeHunk, diff_of, narrowed, split, texts_of, verdict
 from agentcli.tui.screens.choices import SheetChoice
-from agentcli.tui.screens.dialog import PAINTED, RequestDialog
+from agentcli.tui.screens.dialog import PAINTED, Dialog
 from agentcli.tui.screens.sheet import Keys
 from agentcli.tui.screens.subject import BLANK, diff_lines, fits_in_columns, paragraph
 from agentcli.tui.screens.text import Runs, runs_of
@@ -30,14 +30,15 @@ from agentcli.tui.theme.palette import Palette
 _LARGEST_FILE = 64 * 1024 * 1024
 
 
-class HunkReview(RequestDialog):
+class HunkReview(Dialog[Answer | None]):
     """Reviews hunks. All are accepted at first, as proposed; Esc returns without effect."""
 
     guarded = False  # opened by a key press of the user
     marks_choice = False
 
     def __init__(self, event: PermissionRequested, *, cwd: Path | None = None) -> None:
-        super().__init__(event)
+        super().__init__()
+        self.event = event
         self.hunks: list[ChangeHunk] | None = None
         self.accepted: set[int] = set()
         self.current = 0

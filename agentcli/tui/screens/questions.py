@@ -8,15 +8,11 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.core.events import PermissionRequested
-from agentcli.core.frozen import frozen
-from agentcli.core.messages import Json
-from agentcli.core.permission import Answer
-from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.interactive.questions.kinds import PagedQuestion
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.screens.choices import SheetChoice
-from agentcli.tui.screens.dialog import RequestDialog
+from agentcli.tui.screens.question import QuestionDialog
 from agentcli.tui.screens.sheet import Keys
 from agentcli.tui.screens.subject import BLANK, paragraph
 from agentcli.tui.screens.text import Runs, one_line, runs_of
@@ -24,25 +20,16 @@ from agentcli.tui.screens.text import Runs, one_line, runs_of
 _OTHER = "other"
 
 
-@frozen
-class _Question:
-    key: str
-    """Text exactly as the model wrote it; the tool finds the answer by it."""
-    text: str
-    header: str
-    options: tuple[tuple[str, str], ...]
-    several: bool
-
-
-class QuestionsDialog(RequestDialog):
+class QuestionsDialog(QuestionDialog):
     """Asks the model's questions. A single question with one answer is answered by choosing it; otherwise the last page
     shows all answers first."""
 
     body_varies = True
 
-    def __init__(self, event: PermissionRequested) -> None:
-        super().__init__(event)
-        self.questions = _questions(event.input)
+    def __init__(self, asked: PagedQuestion) -> None:
+        super().__init__(asked)
+        self.paged = asked
+        self.questions = asked.pages
         self.page = 0
         self._picked: list[set[int]] = [set() for _question in self.questions]
         self._said = [""] * len(self.questions)
@@ -53,9 +40,6 @@ class QuestionsDialog(RequestDialog):
             return "Send these answers?"
         count = len(self.questions)
         return "A question for you" if count == 1 else f"Question {self.page + 1} of {count}"
-
-    def asides(self) -> Sequence[str]:
-        return (f"asked by {self.event.agent}",) if self.event.agent else ()
 
     def keys(self) -> Keys:
         if self._reviewing:
@@ -69,7 +53,7 @@ class QuestionsDialog(RequestDialog):
         if self._direct:
             return []
         segments = [Segment(" ")]
-        for number, name in enumerate([*(question.header for question in self.questions), "Send"]):
+        for number, name in enumerate([*(one_line(question.header) for question in self.questions), "Send"]):
             done = number < len(self.questions) and self._answered(number)
             here = number == self.page
             style = self.palette.accent + Style(reverse=True, bold=True) if here else self.palette.muted
@@ -106,7 +90,7 @@ class QuestionsDialog(RequestDialog):
             SheetChoice(str(number), label, detail=description, mark=boxes[0] if number in picked else boxes[1])
             for number, (label, description) in enumerate(question.options)
         ]
-        own = one_line(str(self.event.display.get("other") or "Other: type your own answer"))
+        own = one_line(self.paged.other or "Other: type your own answer")
         label = f"Other: {said}" if said else own
         found.append(SheetChoice(_OTHER, label, short="" if said else "Other …", mark=boxes[0] if said else boxes[1]))
         return found
@@ -138,7 +122,7 @@ class QuestionsDialog(RequestDialog):
 
     def _ask_other(self, typed: str = "") -> None:
         # A question that offers a free answer describes it in `other`.
-        what = one_line(str(self.event.display.get("other") or "Your answer"))
+        what = one_line(self.paged.other or "Your answer")
         self.index = len(self.questions[self.page].options)
         self.ask(what, self._said[self.page] + typed, "empty: none")
 
@@ -215,25 +199,4 @@ class QuestionsDialog(RequestDialog):
         self.scroller.move_to(0)
 
     def _send(self) -> None:
-        answers: Json = {}
-        for number, question in enumerate(self.questions):
-            given = self._answers(number)
-            if given:
-                answers[question.key] = given if question.several else given[0]
-        self.dismiss(Answer("allow", updated_input={**self.event.input, "answers": answers}))
-
-
-def _questions(input: Json) -> list[_Question]:
-    return [
-        _Question(
-            question["question"],
-            plain_text(question["question"]),
-            one_line(question["header"]),
-            tuple(
-                (plain_line(option["label"], limit=200), plain_text(option.get("description") or ""))
-                for option in question["options"]
-            ),
-            bool(question.get("multiSelect")),
-        )
-        for question in input["questions"]
-    ]
+        self.dismiss(self.paged.answer([self._answers(number) for number in range(len(self.questions))]))

@@ -7,35 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentcli.agent.mcp.server_questions import CANCELLED
-from agentcli.core.events import PermissionRequested
-from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.core.text.plural import counted
-from agentcli.mcp.input_form import FieldValue, FormField, ValueRefused, parse_form
+from agentcli.interactive.questions.kinds import FormQuestion
+from agentcli.interactive.questions.model import Paragraph, answer_of
+from agentcli.mcp.input_form import FieldValue, FormField, ValueRefused
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.screens.choices import SheetChoice
 from agentcli.tui.screens.editable import EDITING_KEYS, EditableDialog
 from agentcli.tui.screens.picker import ListSheet, Picker
 from agentcli.tui.screens.rows import Row
 from agentcli.tui.screens.sheet import Keys
-from agentcli.tui.screens.subject import BLANK, paragraph
+from agentcli.tui.screens.subject import detail_lines, paragraph
 from agentcli.tui.screens.text import Runs, one_line
 
 _NEW_LINE = ("ctrl+j", "shift+enter", "alt+enter")
-_LEAST_ROWS = 4
+MIN_ROWS = 4
 _TYPED = ("text", "integer", "number")
 
 
 class ServerFormDialog(EditableDialog):
-    declined = CANCELLED
-
-    def __init__(self, event: PermissionRequested) -> None:
+    def __init__(self, asked: FormQuestion) -> None:
         super().__init__("")
-        self.event = event
-        self._form = parse_form(event.display["schema"])
-        self._server = plain_line(str(event.display.get("server", "")), 80)
-        self._message = plain_text(str(event.display.get("message", "")))
+        self.asked = asked
+        self._form = asked.form
         self._texts: dict[str, str] = {}
         """Typed text of text and number fields, including invalid text."""
         self._picked: dict[str, FieldValue] = {}
@@ -55,14 +50,14 @@ class ServerFormDialog(EditableDialog):
 
     @property
     def question(self) -> str:
-        return self.event.title
+        return self.asked.title
 
     def asides(self) -> Sequence[str]:
         return ()
 
     @property
     def size_of_body(self) -> int:
-        return len(self._message)
+        return sum(len(detail.text) for detail in self.asked.details if isinstance(detail, Paragraph))
 
     def keys(self) -> Keys:
         if self.editing:
@@ -79,10 +74,7 @@ class ServerFormDialog(EditableDialog):
         return super().shown_keys()
 
     def body(self, width: int) -> list[BlockLine]:
-        palette = self.palette
-        lines = paragraph(self._message, width, palette.text) if self._message else []
-        text = f"Answers go to the MCP server {self._server}. Enter no passwords or keys."
-        lines += [*([BLANK] if lines else []), *paragraph(text, width, palette.muted)]
+        lines, palette = detail_lines(self.asked.details, width, self.palette), self.palette
         for field in self._form.fields:
             if field.asks_for_secret:
                 text = f"“{_label(field)}” seems to ask for a secret. A server must not do that with a form."
@@ -92,13 +84,13 @@ class ServerFormDialog(EditableDialog):
     def choices(self) -> Sequence[SheetChoice]:
         if not self._rows:
             fields = [self._row(number, field) for number, field in enumerate(self._form.fields)]
-            send = SheetChoice("accept", "Accept: send the answers", short="Accept", numbered=False)
-            self._rows = [*fields, send, SheetChoice("decline", "Decline", numbered=False)]
+            ends = [SheetChoice(end.name, end.label, short=end.short, numbered=False) for end in self.asked.choices]
+            self._rows = [*fields, *ends]
         return self._rows
 
     def _foot(self, width: int) -> list[Runs]:
         """Show only some of many fields, so that the message keeps its room."""
-        rows, most = super()._foot(width), max(_LEAST_ROWS, self.area.height - 6)
+        rows, most = super()._foot(width), max(MIN_ROWS, self.area.height - 6)
         return rows if self.asking or not self.compact or len(rows) <= most else self._fitting(rows, most)
 
     def _row(self, number: int, field: FormField) -> SheetChoice:
@@ -132,6 +124,9 @@ class ServerFormDialog(EditableDialog):
     def _refresh(self) -> None:
         self._rows = []
         self.update()
+
+    def leave(self) -> None:
+        self.dismiss(self.asked.closed)
 
     # ------------------------------------------------------------------------------------------------------------ keys
 
@@ -172,7 +167,7 @@ class ServerFormDialog(EditableDialog):
         if name == "accept":
             self._send()
         elif name == "decline":
-            self.dismiss(Answer("deny"))
+            self.dismiss(answer_of(self.asked.choice(name)))
         else:
             self._open(self._form.fields[int(name)])
 
@@ -285,7 +280,7 @@ class ServerFormDialog(EditableDialog):
     def _send(self) -> None:
         content, self._problems = self._answers()
         if not self._problems:
-            self.dismiss(Answer("allow", updated_input={"content": content}))
+            self.dismiss(self.asked.answer(content))
             return
         names = [field.name for field in self._form.fields]
         self.index = min(names.index(name) for name in self._problems)

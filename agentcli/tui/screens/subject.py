@@ -1,4 +1,4 @@
-"""What a call would do, as lines for a permission question. Pure; nothing is ever cut.
+"""Details of a question as lines. Pure; nothing is ever cut.
 
 Characters that could deceive the reader (control, zero-width and direction characters) are spelled out, and a line
 break in a command looks different from a wrapped line.
@@ -7,16 +7,15 @@ break in a command looks different from a wrapped line.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.core.events import PermissionRequested
 from agentcli.core.messages import Json
 from agentcli.core.processes.shell import shown_command
 from agentcli.core.text.unified_diff import parse
-from agentcli.interactive.wording import server_claims
+from agentcli.interactive.questions import model as ask
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.screens.text import one_line
@@ -25,23 +24,72 @@ from agentcli.tui.theme.palette import Palette
 BLANK = BlockLine(Strip([]))
 
 
-def subject_lines(event: PermissionRequested, width: int, palette: Palette) -> list[BlockLine]:
-    display = event.display
-    match display.get("kind"):
-        case "command":
-            return _command(event, width, palette)
-        case "diff":
-            return _diff(event, width, palette)
-        case "fetch":
-            return _fetch(display, width, palette)
-        case "mcp":
-            return _mcp(event, width, palette)
-        case "markdown" | "plan":
-            return markdown_lines(str(display.get("text") or display.get("plan") or ""), width, palette)
-        case "text" | "loop":
-            return paragraph(str(display.get("text", "")), width, palette.text)
-        case _:
-            return [*paragraph(event.title, width, palette.tool), BLANK, *input_lines(event.input, width, palette)]
+def detail_lines(details: Iterable[ask.Detail], width: int, palette: Palette) -> list[BlockLine]:
+    lines: list[BlockLine] = []
+    for detail in details:
+        if isinstance(detail, ask.Spacer):
+            lines += [BLANK] if lines and lines[-1] is not BLANK else []
+        else:
+            lines += _detail_lines(detail, width, palette)
+    return lines[:-1] if lines and lines[-1] is BLANK else lines
+
+
+def _detail_lines(detail: ask.Detail, width: int, palette: Palette) -> list[BlockLine]:
+    match detail:
+        case ask.Paragraph():
+            return _paragraph(detail, width, palette)
+        case ask.Heading(text, note):
+            runs = [(shown_command(text), palette.tool), (f"  {note}" if note else "", palette.muted)]
+            return wrap(runs, width)
+        case ask.Labelled(label, text):
+            return field_lines(label, text, width, palette)
+        case ask.LabelTable(rows):
+            return _table(rows, width, palette)
+        case ask.Verbatim(text, mark) if mark:
+            style = palette.code if mark.strip() else palette.text
+            before = [(mark, _mark_style(mark, palette))]
+            return [line for row in text.split("\n") for line in paragraph(row, width, style, mark=before)]
+        case ask.Verbatim(text):
+            return code_lines(text, width, palette)
+        case ask.CommandText(text) if "\n" in text.strip("\n"):
+            return code_lines(text, width, palette, palette.code)
+        case ask.CommandText(text):
+            return wrap([(shown_command(text), palette.code)], width, [("$ ", palette.accent)])
+        case ask.MarkdownText(text):
+            return markdown_lines(text, width, palette)
+        case ask.DiffText(text, path):
+            return diff_lines(text, width, palette, path)
+        case ask.InputFields(input):
+            return input_lines(input, width, palette)
+        case ask.AddressText(before_host, host, after):
+            emphasis = palette.accent + palette.strong
+            return wrap([(before_host, palette.muted), (host, emphasis), (after, palette.muted)], width)
+    return []
+
+
+def _paragraph(detail: ask.Paragraph, width: int, palette: Palette) -> list[BlockLine]:
+    match detail.tone:
+        case "warning":
+            return paragraph(detail.text, width, palette.warning, mark=[("! ", palette.warning)])
+        case "item":
+            return paragraph(detail.text, width, palette.muted, mark=[("  · ", palette.faint)])
+        case tone:
+            styles = {"muted": palette.muted, "code": palette.code, "title": palette.warning}
+            indent = " " * (len(detail.text) - len(detail.text.lstrip(" ")))
+            return paragraph(detail.text.lstrip(" "), width, styles.get(tone, palette.text), indent)
+
+
+def _mark_style(mark: str, palette: Palette) -> Style:
+    return {"- ": palette.error, "+ ": palette.success}.get(mark, palette.accent)
+
+
+def _table(rows: Sequence[tuple[str, str]], width: int, palette: Palette) -> list[BlockLine]:
+    lines: list[BlockLine] = []
+    widest, last = max(len(label) for label, _text in rows), ""
+    for label, text in rows:
+        lines += field_lines(f"{label if label != last else '':<{widest}}", text, width, palette)
+        last = label
+    return lines
 
 
 def paragraph(text: str, width: int, style: Style, indent: str = "", mark: Sequence[Run] = ()) -> list[BlockLine]:
@@ -117,56 +165,3 @@ def input_lines(input: Json, width: int, palette: Palette) -> list[BlockLine]:
         else:
             lines += field_lines(f"{one_line(name)}:", text, width, palette)
     return lines or paragraph("(no input)", width, palette.muted)
-
-
-def _command(event: PermissionRequested, width: int, palette: Palette) -> list[BlockLine]:
-    command = str(event.input.get("command") or event.display.get("command") or "")
-    if "\n" in command.strip("\n"):
-        lines = code_lines(command, width, palette, palette.code)
-    else:
-        lines = wrap([(shown_command(command), palette.code)], width, [("$ ", palette.accent)])
-    folder, purpose = str(event.display.get("folder", "")), str(event.display.get("description", ""))
-    if folder or purpose:
-        lines.append(BLANK)
-    if folder:
-        lines += field_lines("in", folder, width, palette)
-    if purpose:
-        lines += field_lines("to", purpose, width, palette)
-    return lines
-
-
-def _diff(event: PermissionRequested, width: int, palette: Palette) -> list[BlockLine]:
-    display = event.display
-    path = str(display.get("path") or event.input.get("file_path") or "")
-    counts = f"  +{display.get('added', 0)} −{display.get('removed', 0)}"
-    lines = wrap([(shown_command(path), palette.tool), (counts, palette.muted)], width)
-    text = str(display.get("diff", ""))
-    if text:
-        lines += diff_lines(text, width, palette, path)
-    else:
-        lines += paragraph("Only line endings would change.", width, palette.muted)
-    if display.get("truncated"):
-        lines += [BLANK, *paragraph("The diff is cut off here. The complete new content:", width, palette.warning)]
-        lines += input_lines(event.input, width, palette)
-    return lines
-
-
-def _fetch(display: Json, width: int, palette: Palette) -> list[BlockLine]:
-    lines = wrap([(shown_command(str(display.get("url", ""))), palette.code)], width)
-    lines += [BLANK, *field_lines("host", str(display.get("host", "")), width, palette)]
-    if display.get("private"):
-        lines += paragraph("! This address is in your own network.", width, palette.warning)
-    return [*lines, *field_lines("to find out", str(display.get("prompt", "")), width, palette)]
-
-
-def _mcp(event: PermissionRequested, width: int, palette: Palette) -> list[BlockLine]:
-    display = event.display
-    # Repeated here because the title above may be cut.
-    named = f"{display.get('server', '')} · {display.get('tool', '')}"
-    lines = [*paragraph(named, width, palette.tool), *input_lines(event.input, width, palette)]
-    description, claims = str(display.get("description", "")).strip(), server_claims(display)
-    if description or claims:
-        lines.append(BLANK)
-    if description:
-        lines += field_lines("description:", description, width, palette)
-    return [*lines, *paragraph(claims, width, palette.muted)] if claims else lines

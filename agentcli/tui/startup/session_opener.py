@@ -98,7 +98,8 @@ class SessionOpener:
     async def _is_trust_settled(self, options: Options) -> bool:
         """Ask whether to trust the settings of the folder, if that is open. False: the user wants to quit."""
         from agentcli.config.trust import TrustStore
-        from agentcli.tui.screens.trust import TrustDialog
+        from agentcli.interactive.questions.kinds import EXIT, TRUSTED, ask_for_trust
+        from agentcli.tui.screens.question import QuestionDialog
 
         if options.trust:
             return True
@@ -107,12 +108,12 @@ class SessionOpener:
         if not state.needs_answer:
             return True
         state = await asyncio.to_thread(store.state_for_review, self._app.preferences.cwd)
-        dialog = TrustDialog(state)
+        dialog = QuestionDialog(ask_for_trust(state, can_exit=True))
         dialog.typed = lambda: self._app.chat.prompt.last_typed
         answer = await self._app.ask_on_screen(dialog)
-        if answer == "trust":
+        if answer == TRUSTED:
             await asyncio.to_thread(store.trust, state)
-        return answer in ("trust", "restricted")
+        return answer is not None and answer != EXIT
 
     async def _start_engine(self, options: Options) -> None:
         from agentcli.interactive.completion.sources import IndexedFiles
