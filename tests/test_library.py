@@ -14,6 +14,7 @@ import pytest
 
 import agentcli
 from agentcli.core.events import EVENT_TYPES
+from tests.support.guide import blocks
 from tests.support.tables import each_row
 
 ROOT = Path(__file__).parent.parent
@@ -69,8 +70,7 @@ def test_every_class_that_a_public_docstring_names_is_public() -> None:
 
 
 def test_examples_use_names_that_are_public() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    examples = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    examples = blocks("python")
     examples += [text for _where, text in docstrings() if "from agentcli import" in text]
     assert len(examples) >= 4
     for example in examples:

@@ -1,4 +1,4 @@
-"""The README's promises: commands, flags, links and examples work."""
+"""The promises of the README and the guide: flags, links and examples work."""
 
 from __future__ import annotations
 
@@ -11,13 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.fork_server import forking_command
+from tests.support.guide import GUIDE, PAGES, ROOT, block_with, blocks
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
 def example_command() -> list[str]:
@@ -37,12 +33,34 @@ def test_the_picture_is_there_and_shows_the_app() -> None:
 
 
 def test_its_links_have_targets() -> None:
-    targets = {target for target in re.findall(r"\]\(([^)#]+)\)", README) if "://" not in target}
-    assert len(targets) > 5
-    assert [target for target in sorted(targets) if not (ROOT / target).exists()] == []
+    missing, seen = [], 0
+    for page in (*PAGES, *(ROOT / ".github").glob("*.md"), *(ROOT / ".github/decisions").glob("*.md")):
+        for path, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text(encoding="utf-8")):
+            target = page.parent / path if path else page
+            if "://" in path:
+                continue
+            seen += 1
+            if not target.exists() or (anchor and anchor not in anchors(target.read_text(encoding="utf-8"))):
+                missing.append(f"{page.name}: {path}#{anchor}")
+    assert missing == []
+    assert seen > 30
 
 
-def test_every_flag_of_the_readme_exists() -> None:
+def anchors(text: str) -> set[str]:
+    """The names of a page's headings in links."""
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+
+
+def test_the_papers_are_short_and_the_readme_links_all_pages() -> None:
+    limits = {"README.md": 25_000, "CHANGELOG.md": 8_000, ".github/CONTRIBUTING.md": 40_000}
+    sizes = {name: (ROOT / name).stat().st_size for name in limits}
+    assert {name: size for name, size in sizes.items() if size > limits[name]} == {}
+    pages = [page.relative_to(ROOT).as_posix() for page in PAGES[1:]]
+    assert [page for page in (*pages, ".github/REFERENCE.md", ".github/SPEC.md") if f"({page})" not in README] == []
+
+
+def test_every_flag_that_is_named_exists() -> None:
     from agentcli.cli.app import command_tree
     from agentcli.cli.flags.table import BY_NAME
 
@@ -52,7 +70,7 @@ def test_every_flag_of_the_readme_exists() -> None:
     unquoted = (re.sub(r"'[^']*'", "", line) for block in blocks("sh") for line in block.splitlines())
     lines = [line for line in unquoted if "agentcli" in line]
     named = {flag for line in lines for flag in re.findall(r"(?<=\s)--[a-z][a-zA-Z-]+", line)} - {"--help"}
-    prose = set(re.findall(r"`(--[a-z][a-zA-Z-]+)", README)) - {"--help"}
+    prose = set(re.findall(r"`(--[a-z][a-zA-Z-]+)", GUIDE)) - {"--help"}
     assert named | prose <= known
 
 
@@ -73,7 +91,7 @@ def test_the_python_example_runs_against_a_script(tmp_path: Path) -> None:
     (tmp_path / "script.json").write_text(
         json.dumps({"version": 1, "replies": [{"steps": [{"tool": "lookup", "input": {"word": "loop"}}]}, "See loop."]})
     )
-    (tmp_path / "example.py").write_text(blocks("python")[0])
+    (tmp_path / "example.py").write_text(block_with("python", "Look a word up"))
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     environ["AGENTCLI_SCRIPT"] = "script.json"
     done = subprocess.run(example_command(), cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
@@ -85,7 +103,7 @@ def test_the_python_example_runs_against_a_script(tmp_path: Path) -> None:
 def test_the_plugin_example_is_a_plugin(tmp_path: Path) -> None:
     folder = tmp_path / ".config/agentcli/plugins"
     folder.mkdir(parents=True)
-    (folder / "words.py").write_text(next(block for block in blocks("python") if "plugin = Plugin()" in block))
+    (folder / "words.py").write_text(block_with("python", "plugin = Plugin()"))
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     command = forking_command("-m", "agentcli", "plugins", "list")
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True)
@@ -96,8 +114,7 @@ def test_the_plugin_example_is_a_plugin(tmp_path: Path) -> None:
 def test_the_example_with_permission_questions_writes_only_after_a_yes(tmp_path: Path) -> None:
     write = {"tool": "Write", "input": {"file_path": "poem.txt", "content": "Round and round.\n"}}
     (tmp_path / "script.json").write_text(json.dumps({"version": 1, "replies": [{"steps": [write]}, "Finished."]}))
-    example = next(block for block in blocks("python") if "PermissionRequested" in block)
-    (tmp_path / "example.py").write_text(example)
+    (tmp_path / "example.py").write_text(block_with("python", "PermissionRequested"))
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     environ["AGENTCLI_SCRIPT"] = "script.json"
     for answer, written in (("n", False), ("y", True)):
@@ -114,7 +131,12 @@ def test_the_settings_example_is_valid() -> None:
     from agentcli.config.settings import SettingsRequest, load_settings
 
     settings = load_settings(
-        SettingsRequest(paths=Paths(None, None, None), cwd=ROOT / "tests", flag_text=blocks("json")[0], sources=())
+        SettingsRequest(
+            paths=Paths(None, None, None),
+            cwd=ROOT / "tests",
+            flag_text=block_with("json", "fallbackModels"),
+            sources=(),
+        )
     )
     assert [problem.text for problem in settings.problems] == []
     assert settings.text("model") == "sonnet"
@@ -141,6 +163,6 @@ def test_the_mcp_servers_it_shows_are_valid() -> None:
     from agentcli.mcp.configuration import parse_servers
 
     example, _served = mcp_examples()
-    parsed = parse_servers(example["mcpServers"], "user", "README.md", {"API_TOKEN": "x"})
+    parsed = parse_servers(example["mcpServers"], "user", "mcp.md", {"API_TOKEN": "x"})
     assert parsed.problems == ()
     assert [config.kind for config in parsed.configs] == ["stdio", "http", "sse"]

@@ -1,13 +1,11 @@
-"""Generate the reference from the tables that the code uses.
+"""Generate `.github/REFERENCE.md` from the tables that the code uses.
 
 python -m agentcli.cli.reference            print it
-python -m agentcli.cli.reference --write    put it between the markers of README.md
-python -m agentcli.cli.reference --check    exit 1 if README.md has another one
+python -m agentcli.cli.reference --write    write the file
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -24,24 +22,28 @@ from agentcli.commands.registry import COMMANDS as SLASH_COMMANDS
 from agentcli.config.environment import FILES, SET_FOR_COMMANDS, VARIABLES, ReferenceEntry
 from agentcli.config.schema import KEYS, Key
 
-BEGIN, END = "<!-- reference:begin -->", "<!-- reference:end -->"
-_BY = "<!-- Written by `python -m agentcli.cli.reference --write`; a test compares it with the code. -->"
+FILE = Path(__file__).parents[2] / ".github" / "REFERENCE.md"
+_INTRODUCTION = """# Reference
+
+<!-- Written by `python -m agentcli.cli.reference --write`; a test compares it with the code. -->
+
+[Flags](#flags) · [Sub-commands](#sub-commands) · [Slash commands](#slash-commands) · [Keys](#keys) ·
+[Settings](#settings) · [Environment variables](#environment-variables) · [Files](#files) · [Exit codes](#exit-codes)"""
 
 
 def reference() -> str:
-    """The reference as Markdown, without the markers."""
-    parts = [
-        _BY,
-        _folded("Flags", _flags()),
-        _folded("Sub-commands", _commands()),
-        _folded("Slash commands", _slash_commands()),
-        _folded("Keys", _keys()),
-        _folded("Settings", _table(("setting", "", "default", "variable"), (_setting(key) for key in KEYS))),
-        _folded("Environment variables", _variables()),
-        _folded("Files", _table(("file", ""), (_named(file) for file in FILES))),
-        _folded("Exit codes", _table(("code", ""), EXIT_CODES)),
-    ]
-    return "\n\n".join(parts)
+    """The reference as Markdown."""
+    sections = {
+        "Flags": _flags(),
+        "Sub-commands": _commands(),
+        "Slash commands": _slash_commands(),
+        "Keys": _keys(),
+        "Settings": _settings(),
+        "Environment variables": _variables(),
+        "Files": _table(("file", ""), (_entry(file) for file in FILES)),
+        "Exit codes": _table(("code", ""), EXIT_CODES),
+    }
+    return "\n\n".join([_INTRODUCTION, *(f"## {title}\n\n{body}" for title, body in sections.items())]) + "\n"
 
 
 def _flags() -> str:
@@ -88,6 +90,12 @@ def _keys() -> str:
     return f"{about}\n\n{_table(('key', 'action'), rows)}"
 
 
+def _settings() -> str:
+    about = "Settings marked Live apply to a running session at once, the others in the next one."
+    table = _table(("setting", "", "default", "variable"), (_setting(key) for key in KEYS))
+    return f"{about}\n\n{table}"
+
+
 def _setting(key: Key) -> tuple[str, ...]:
     choices = f" One of {', '.join(map(_code, key.choices))}." if key.choices else ""
     default = "" if key.default is None or key.default in ((), {}) else _code(json.dumps(key.default))
@@ -96,18 +104,14 @@ def _setting(key: Key) -> tuple[str, ...]:
 
 
 def _variables() -> str:
-    table = _table(("variable", ""), (_named(one) for one in VARIABLES))
-    given = _table(("variable", ""), (_named(one) for one in SET_FOR_COMMANDS))
+    table = _table(("variable", ""), (_entry(one) for one in VARIABLES))
+    given = _table(("variable", ""), (_entry(one) for one in SET_FOR_COMMANDS))
     others = "See the settings table for the variables of settings."
     return f"{table}\n\n{others} agentcli sets these for commands and hooks:\n\n{given}"
 
 
-def _named(one: ReferenceEntry) -> tuple[str, str]:
+def _entry(one: ReferenceEntry) -> tuple[str, str]:
     return ", ".join(map(_code, one.names)), one.doc
-
-
-def _folded(title: str, body: str) -> str:
-    return f"<details>\n<summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -123,38 +127,8 @@ def _code(text: str) -> str:
     return f"`{text}`"
 
 
-def with_reference(text: str) -> str:
-    """Replace the text between the markers of a document. Raises ValueError if there are none."""
-    before, begin, rest = text.partition(BEGIN)
-    _old, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"There is no place for the reference. Put {BEGIN} and {END} into the file.")
-    return f"{before}{BEGIN}\n{reference()}\n{END}{after}"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m agentcli.cli.reference", description="The reference of agentcli.")
-    parser.add_argument("--write", action="store_true", help="write it between the markers of the file")
-    parser.add_argument("--check", action="store_true", help="exit 1 if the file has another one")
-    parser.add_argument("file", nargs="?", type=Path, default=Path("README.md"), metavar="FILE")
-    options = parser.parse_args(arguments)
-    if not (options.write or options.check):
-        echo(reference())
-        return 0
-    text = options.file.read_text(encoding="utf-8")
-    try:
-        fresh = with_reference(text)
-    except ValueError as error:
-        echo(f"{options.file}: {error}", err=True)
-        return 1
-    if fresh == text:
-        return 0
-    if options.check:
-        echo(f"{options.file} is not what the code says. Run: python -m agentcli.cli.reference --write", err=True)
-        return 1
-    options.file.write_text(fresh, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:] == ["--write"]:
+        FILE.write_text(reference(), encoding="utf-8")
+    else:
+        echo(reference())

@@ -16,12 +16,12 @@ from agentcli.core.text.plaintext import plain_line
 
 MANUAL = Manual(
     "Hooks are commands in the settings that run at fixed points of a session, for example before each tool call. A "
-    "changed settings file applies at once, during a prompt when it has ended. The README shows their format.",
+    "changed settings file applies at once, during a prompt when it has ended. The guide shows their format.",
     (("/hooks", "list the hooks, and why some are not active"), ("/hooks Bash", "only those that mention Bash")),
 )
 
 LATER = "The settings files have changed. The change applies when the running prompt has ended."
-NONE = 'No hooks are configured. Add "hooks" to your settings; the README has an example.'
+NONE = 'No hooks are configured. Add "hooks" to your settings; the guide has an example.'
 
 
 @frozen

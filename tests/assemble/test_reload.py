@@ -79,8 +79,7 @@ async def test_a_saved_hook_runs_with_the_next_prompt_and_a_removed_one_does_not
         assert notices(await a.run()) == ["Hooks reloaded: −1 PreToolUse."]
         assert home.log.read_text() == "ran\n"
         assert (
-            await said(a, "hooks")
-            == 'No hooks are configured. Add "hooks" to your settings; the README has an example.'
+            await said(a, "hooks") == 'No hooks are configured. Add "hooks" to your settings; the guide has an example.'
         )
 
 

@@ -15,6 +15,7 @@ from agentcli.core.permission import Need, PermissionMode
 from agentcli.session.find import list_sessions
 from tests.support.assembled import Assembled
 from tests.support.fakes import only, result_of
+from tests.support.guide import block_with
 from tests.support.scripts import call, pause, reply
 
 pytestmark = pytest.mark.anyio
@@ -183,10 +184,8 @@ async def test_instruction_files_reach_agents_and_their_reads_are_their_own(proj
         assert (project / "a.txt").read_text() == "alpha\n"
 
 
-async def test_the_definition_in_the_readme_works(project: Path) -> None:
-    readme = (Path(__file__).parent.parent.parent / "README.md").read_text(encoding="utf-8")
-    section = readme.partition("### Sub-agents")[2]
-    definition = section.partition("```markdown\n")[2].partition("```")[0]
+async def test_the_definition_in_the_guide_works(project: Path) -> None:
+    definition = block_with("markdown", "Reviews a change for bugs")
     (project / ".agentcli" / "agents").mkdir(parents=True)
     (project / ".agentcli" / "agents" / "reviewer.md").write_text(definition)
     replies: list[Json | str] = [reply(task(subagent_type="reviewer")), reply("Fine.", match="You review"), "Done."]

@@ -1,4 +1,4 @@
-"""Commands, skills and output styles on the whole program, with the examples of the README."""
+"""Commands, skills and output styles on the whole program, with the examples of the guide."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import REPOSITORY, Program
+from tests.e2e.program import Program
+from tests.support.guide import GUIDE
 from tests.support.scripts import call, reply
 from tests.support.server import LoopbackServer
 from tests.support.terminal import app_with
 
 pytestmark = pytest.mark.anyio
 
-README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-
 
 def example(program: Program, name: str) -> str:
-    """Write the file that the README shows; returns the block that follows it there."""
-    found = re.search(rf"`{re.escape(name)}`:\n\n```markdown\n(.*?)```\n(?:\n```\w+\n(.*?)```)?", README, re.DOTALL)
+    """Write the file that the guide shows; returns the block that follows it there."""
+    found = re.search(rf"`{re.escape(name)}`:\n\n```markdown\n(.*?)```\n(?:\n```\w+\n(.*?)```)?", GUIDE, re.DOTALL)
     assert found is not None, name
     path = program.work / name
     path.parent.mkdir(parents=True)

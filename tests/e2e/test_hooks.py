@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import signal
 from pathlib import Path
@@ -13,13 +12,13 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import Program
+from tests.support.guide import block_with
 from tests.support.scripts import call, fails, reply
 from tests.support.server import LoopbackServer
 from tests.support.terminal import app_with
 
 pytestmark = pytest.mark.anyio
 
-README = Path(__file__).parents[2] / "README.md"
 FLAGS = ("--output-format", "json", "--permission-mode", "bypassPermissions", "--sandbox", "off")
 
 
@@ -175,10 +174,8 @@ async def test_the_session_starts_and_ends_with_its_hooks(program: Program) -> N
     assert json.loads((program.work / "ended.json").read_text())["reason"] == "other"
 
 
-async def test_the_example_of_the_readme_works(program: Program) -> None:
-    example = next(
-        block for block in re.findall(r"```json\n(.*?)```", README.read_text(), re.DOTALL) if '"PostToolUse"' in block
-    )
+async def test_the_example_of_the_guide_works(program: Program) -> None:
+    example = block_with("json", '"PostToolUse"')
     tools = program.work.parent / "tools"
     tools.mkdir()
     (tools / "ruff").write_text("#!/bin/sh\necho formatted > formatted.txt\n")

@@ -1,4 +1,4 @@
-"""Every command that the README shows is run: in a shell, or in a terminal where it opens the app."""
+"""Every command that README, guide and reference show is run: in a shell, or in a terminal where it opens the app."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import pytest
 
 from tests.e2e.program import PATH_WITH_PYTHON
 from tests.support.fork_server import forked_with_pipes, forking_command
+from tests.support.guide import GUIDE, REFERENCE, blocks
 from tests.support.scripts import call, reply, say
 from tests.support.server import LoopbackServer
 from tests.support.terminal import REPOSITORY, TerminalProgram
 
 pytestmark = pytest.mark.anyio
 
-README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 INSTALL = "python3 -m venv .venv && .venv/bin/pip install -q "
 DENIED_OR_ASKED = (3, 4)
 CODES = {
@@ -45,7 +45,7 @@ CONTINUING = {"-c", "-r"}
 
 
 def lines() -> list[str]:
-    found = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
+    found = [line for text in (GUIDE, REFERENCE) for block in blocks("sh", text) for line in block.splitlines()]
     found = [re.sub(r"\s+# .*", "", line).strip().replace(".venv/bin/agentcli", "agentcli") for line in found]
     return list(dict.fromkeys(line for line in found if line))
 
