@@ -134,6 +134,19 @@ class LivePermissions:
         exact rules where no prefix is safe, none where no rule can cover the call."""
         return self.policy.suggest(name, needs, context.folder_of(needs), context.working_dirs).prefix()
 
+    def paths_to_undo(self, needs: tuple[Need, ...], context: ToolContext) -> list[str]:
+        """Resolved paths in the working directories that a call may change because auto mode relies on undo."""
+        if self.mode is not PermissionMode.AUTO:
+            return []
+        from agentcli.permissions.call import PermissionCall
+
+        call = PermissionCall.of("Bash", needs, context.folder_of(needs), context.working_dirs, None)
+        named = [need.target for need in needs if need.kind == "write" and call.is_inside(need.target)]
+        for need in needs:
+            if need.kind == "execute":
+                named += [str(call.cwd), *(path for _word, path in call.named_paths(need.target))]
+        return [call.resolve(path) for path in named]
+
     def grant(self, needs: tuple[Need, ...], context: ToolContext, *, approved: Approval) -> Grant:
         """The rights of an allowed command beyond its sandbox's ordinary limits. `approved`: what allowed it."""
         return self.policy.grant(needs, context.folder_of(needs), context.working_dirs, approved=approved)

@@ -62,12 +62,10 @@ class ChangedFile:
     """Remark besides the changed lines. Safe to show."""
     counts: tuple[int, int] = (0, 0)
     """Lines added and removed."""
-    certain: bool = True
-    """False: it is unknown whether the agent made this change; `note` says why."""
 
     @property
     def sign(self) -> str:
-        return _SIGNS[self.diff.state] if self.certain else "?"
+        return _SIGNS[self.diff.state]
 
     @property
     def numbers(self) -> str:
@@ -76,8 +74,6 @@ class ChangedFile:
 
     @property
     def remarks(self) -> str:
-        if not self.certain:
-            return self.note
         known = self.diff.remarks() if self.source else [_DONE[self.diff.state]]
         return ", ".join([*(terminal_line(one) for one in known), *([self.note] if self.note else [])])
 
@@ -126,11 +122,11 @@ def _files(folder: FolderDiff, prefix: str) -> list[ChangedFile]:
         if not parsed:
             continue
         note = notes.pop(parsed[0].path, None)
-        said, certain = (terminal_line(note.note), note.certain) if note is not None else ("", True)
+        said = terminal_line(note.note) if note is not None else ""
         if not said and _is_gone(folder.root, parsed[0]):
             said = _GONE
         files += [
-            ChangedFile(_name(prefix + one.path), one, source, said, (one.added, one.removed), certain)
+            ChangedFile(_name(prefix + one.path), one, source, said, (one.added, one.removed))
             for one in parsed
             if one.path
         ]
@@ -145,9 +141,7 @@ def _is_gone(root: str, file: FileDiff) -> bool:
 
 
 def _without_lines(path: str, note: FileChange) -> ChangedFile:
-    return ChangedFile(
-        _name(path), FileDiff(path, state=note.kind), note=terminal_line(note.note), certain=note.certain
-    )
+    return ChangedFile(_name(path), FileDiff(path, state=note.kind), note=terminal_line(note.note))
 
 
 def _name(path: str) -> str:
@@ -164,7 +158,7 @@ def listing(changes: Changes) -> list[str]:
     """A line for each file."""
     rows = []
     for file in changes.files:
-        facts = [fact for fact in (file.numbers if file.certain else "", file.remarks) if fact]
+        facts = [fact for fact in (file.numbers, file.remarks) if fact]
         rows.append(f"  {file.sign} {file.name}" + (f"  {', '.join(facts)}" if facts else ""))
     return rows
 

@@ -38,6 +38,9 @@ class Grant:
     keeps_repository: bool = False
     """Git's folder stays read-only although the command names git: other programs run in it, and undo does not cover
     that folder."""
+    uncovered: tuple[Path, ...] = ()
+    """Paths in the working directories that stay read-only, because undo does not cover them and nobody approved the
+    command."""
     git_settings: bool = False
     """It may change the repository's own git configuration."""
 

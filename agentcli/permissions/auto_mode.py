@@ -1,8 +1,9 @@
 """Commands that need approval in auto mode although the sandbox contains them, because undo does not cover them.
 
 In auto mode a command runs without approval because it can only change the working directories, which undo
-covers, and has no network. Undo does not cover git's own folder, and removing many files is rarely intended, so
-both need approval. Uses the loose parser, which also sees programs inside `bash -c`, loops and substitutions.
+covers, and has no network. Undo does not cover git's branches, stashes and operations in progress, and removing many
+files is rarely intended, so these need approval. Uses the loose parser, which also sees programs inside `bash -c`,
+loops and substitutions.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
+from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.permissions.commands.rebuildable import Rebuildable, finds_only_caches
 from agentcli.permissions.git.subcommand import subcommand_index
@@ -28,29 +31,45 @@ _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm", "trash"})
 _LEADS_AWAY = lazy_pattern(r"(?:\$\{?(?:TMPDIR|TMP|TEMP|HOME)\}?|~)(?:/|$)")
 _RUN_FROM = lazy_pattern(r"(?:^|/)(?:bin|Scripts|\.bin)(?:/|$)|(?:^|/)(?:site|dist)-packages(?:/|$)")
 """Folders that hold the project's executables. A command usually names one to run a program in it, not to write it."""
+_UNSTAGES = r"(?: -q| --quiet| -p| --patch)*(?: (?:HEAD|@)(?: [^-\s]\S*)*)?(?: -- .*)?"
+"""Operands of `git reset` that name no other commit: undo covers git's index."""
 _REWRITES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (why, lazy_pattern(pattern))
     for why, pattern in (
-        ("rewrites commits", r"rebase(?! --(?:abort|quit|show-current-patch))|filter-branch|filter-repo|replace\b"),
-        ("rewrites the last commit", r"commit\b.*\s--amend\b"),
-        ("moves the branch to another commit", r"reset\b.*\s(?:--hard|--merge|--keep|--soft|--mixed)\b"),
-        ("moves the branch to another commit", r"reset (?:-\S+ )*(?:HEAD|ORIG_HEAD|@)[~^@{]"),
-        ("removes untracked files", r"clean\b.*\s(?:-[a-zA-Z]*f|--force)"),
-        ("deletes a branch", r"branch\b.*\s(?:-[a-zA-Z]*D|-f|--force|-M|-C)\b"),
-        ("deletes a tag", r"tag\b.*\s(?:-d|--delete|-f|--force)\b"),
-        ("deletes stashed work", r"stash (?:drop|clear)\b"),
+        ("discards an operation in progress", r"(?:rebase|merge|cherry-pick|revert|am)\b.*\s--(?:ab|q(?!uiet)|sk)"),
+        ("rewrites commits", r"rebase\b|filter-branch|filter-repo|replace\b"),
+        ("rewrites the last commit", r"commit\b.*\s--am"),
+        ("moves the branch to another commit", rf"reset\b(?!{_UNSTAGES}$)"),
+        ("removes untracked files", r"clean\b.*\s(?:-[a-zA-Z]*f|--f)"),
+        ("changes or deletes a branch", r"branch\b.*\s(?:-[a-zA-Z]*[dDmMcCf]|--(?:d|f(?!ormat)|mo|cop))"),
+        ("deletes a tag", r"tag\b.*\s(?:-[a-zA-Z]*[df]|--(?:d|f(?!ormat)))"),
+        ("deletes stashed work", r"stash (?:drop|clear|pop)\b"),
+        ("deletes notes or worktrees", r"notes (?:remove|prune|merge|copy)\b|worktree (?:remove|prune|move)\b"),
         (
             "permanently removes commits",
-            r"reflog (?:expire|delete)|gc\b.*--prune|prune\b|update-ref\b|symbolic-ref \S+ \S",
+            r"reflog (?:expire|delete)|gc\b|prune\b|remote (?:prune|update)\b|update-ref\b|symbolic-ref \S+ \S",
         ),
-        ("force-overwrites branches", r"(?:checkout|switch)\b.*\s-[BC]\b"),
-        ("force-overwrites the remote", r"push\b.*\s(?:-f|--force\S*|--mirror|--delete|-d|\+\S+|:\S+)(?:\s|$)"),
+        ("force-overwrites branches", r"(?:checkout|switch)\b.*\s(?:-[a-zA-Z]*[BC]|--force-c)"),
+        ("force-overwrites branches", r"(?:fetch|pull)\b.*\s(?:-[a-zA-Z]*[fp]|--f(?!f)|--pr(?!og)|\+\S)"),
+        ("force-overwrites the remote", r"push\b.*\s(?:-[a-zA-Z]*[fd]|--f(?!ol)|--mi|--d(?!ry)|--pr(?!og)|\+\S|:\S)"),
         (
             "changes git's settings",
             r"config (?!--get|--list|-l\b|get\b|list\b|[\w.-]+$)|remote (?:add|set-url|rename|remove|rm)\b",
         ),
         ("changes git's settings", r"submodule (?:add|init|update|sync|set-url|set-branch|deinit)\b"),
     )
+)
+"""Git accepts the beginning of a long option."""
+_CONTINUES = lazy_pattern(r"(?:checkout|switch|reset|commit|stash|merge|pull|cherry-pick|revert|am|bisect)\b")
+"""Git commands that end or replace an operation in progress, besides those in `_REWRITES`."""
+_IN_PROGRESS = (
+    "MERGE_HEAD",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "BISECT_LOG",
+    "rebase-merge",
+    "rebase-apply",
+    "sequencer",
 )
 
 
@@ -65,14 +84,16 @@ class Objection:
 
 def objection(command: str, cwd: Path, rebuildable: Rebuildable) -> Objection | None:
     """Return the reason why a sandboxed command needs approval; None if it may run."""
+    folders = [cwd]
     for segment in loose_segments(command):
         words = segment.text.split(" ")
         starts = range(len(words)) if segment.anywhere else range(1)
         for start in starts:
             program = words[start].rpartition("/")[2]
             rest = words[start + 1 :]
+            folders += [cwd / folder for option, folder in pairwise(words[start:]) if option in ("cd", "pushd", "-C")]
             if program == "git":
-                reason = _git(rest)
+                reason = _git(rest, folders)
             elif program in _REMOVERS:
                 reason = _removal(rest, cwd, rebuildable)
             elif program == "find":
@@ -107,10 +128,18 @@ def obeyed_name(words: Iterable[str]) -> str | None:
     return None
 
 
-def _git(words: Sequence[str]) -> str | None:
+def _git(words: Sequence[str], folders: Iterable[Path]) -> str | None:
     rest = words[subcommand_index(("git", *words)) - 1 :]
-    found = next((why for why, pattern in _REWRITES if pattern.match(" ".join(rest))), None)
+    text = " ".join(rest)
+    found = next((why for why, pattern in _REWRITES if pattern.match(text)), None)
+    if found is None and _CONTINUES.match(text) and any(map(_is_in_progress, folders)):
+        found = "may end a merge or another operation in progress, which undo does not cover"
     return f"git {rest[0]} {found}" if found else None
+
+
+def _is_in_progress(folder: Path) -> bool:
+    top = repository_root(folder)
+    return top is not None and any(os.path.lexists(git_folder(top)[0] / name) for name in _IN_PROGRESS)
 
 
 def _removal(words: Sequence[str], cwd: Path, rebuildable: Rebuildable) -> str | None:

@@ -27,8 +27,6 @@ class FileChange:
     removed: int | None
     note: str = ""
     """Remark shown instead of line counts, as half a sentence."""
-    certain: bool = True
-    """Whether a snapshot confirms the change; if not, `note` explains why."""
 
 
 @frozen
@@ -201,6 +199,15 @@ class Workspace:
 
     def begin(self, prompt_id: str) -> None:
         """Call when a submission begins."""
+
+    async def find_gap(self, working_dirs: Sequence[Path], paths: Sequence[str]) -> str:
+        """Why changes in these folders, or to one of these paths, could not be undone, as half a sentence; empty if
+        they could, or if the user has switched undo off. Must not raise."""
+        return ""
+
+    def uncovered(self) -> tuple[Path, ...]:
+        """Paths in the working directories that undo does not cover, without those that a tool can rebuild."""
+        return ()
 
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         """Call right before a call that is not safe starts. Must be quick and must not raise."""

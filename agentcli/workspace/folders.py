@@ -60,6 +60,24 @@ class SnapshotFolders:
         self._shadows: dict[str, Shadow] = {}
         self._failures: Counter[str] = Counter()
         self._known: set[Path] = set()
+        self.problems: dict[str, str] = {}
+        """Reasons by folder, for folders whose last snapshot failed."""
+        self.tried: set[Path] = set()
+        """Folders of which a snapshot was taken, or failed."""
+        self._skipped: dict[Path, None] = {}
+        """Repositories beyond the limit."""
+
+    @property
+    def uncovered(self) -> list[Path]:
+        """Paths in the folders that undo does not cover, without those that a tool can rebuild."""
+        files = [shadow.root / path for shadow in self.shadows for path in shadow.limits.refused]
+        return [*files, *self.unwatched, *map(Path, self.problems)]
+
+    @property
+    def unwatched(self) -> list[Path]:
+        """Those whose changes are not even noticed."""
+        ignored = [shadow.root / path for shadow in self.shadows for path in shadow.ignored_files.uncovered]
+        return [*ignored, *self._skipped]
 
     @property
     def shadows(self) -> list[Shadow]:
@@ -71,36 +89,46 @@ class SnapshotFolders:
         forced: Mapping[str, Iterable[str]],
         without: Iterable[str],
         seconds: float | None = None,
+        with_ignored: bool = False,
     ) -> SnapshotResult:
-        """Take snapshots of these folders, except those in `without`, and of their nested repositories."""
+        """Take snapshots of these folders, except those in `without`, and of their nested repositories.
+
+        For `with_ignored` see `Shadow.take`.
+        """
         taken = SnapshotResult()
         wanted = list(dict.fromkeys(roots))
         self._known.update(wanted)
+        self.tried.update(wanted)
         left_out = {*without, *(root for root, times in self._failures.items() if times >= _MOST_FAILURES)}
         waiting = [root for root in wanted if str(root) not in left_out]
         patience = self._place.patience if seconds is None else min(seconds, self._place.patience)
         deadline = asyncio.get_running_loop().time() + patience
         while waiting:
-            work = (self._take_one(root, forced.get(str(root), ()), deadline) for root in waiting)
+            work = (self._take_one(root, forced.get(str(root), ()), deadline, with_ignored) for root in waiting)
             results = await asyncio.gather(*work)
             found: list[Path] = []
             for root, result in zip(waiting, results, strict=True):
                 if isinstance(result, str):
                     self._failures[str(root)] += 1
-                    taken.failed[str(root)] = result
+                    taken.failed[str(root)] = self.problems[str(root)] = result
                     continue
+                self.problems.pop(str(root), None)
                 taken.snapshots[str(root)] = result
                 found += [root / name for name in sorted(result.nested)]
             seen = taken.snapshots.keys() | taken.failed.keys() | left_out
             room = max(0, _MOST_NESTED - len(taken.snapshots))
-            waiting = [root for root in found if str(root) not in seen][:room]
+            waiting = [root for root in found if str(root) not in seen]
+            self._skipped.update(dict.fromkeys(waiting[room:]))
+            waiting = waiting[:room]
         return taken
 
-    async def _take_one(self, root: Path, forced: Iterable[str], deadline: float) -> Snapshot | str:
+    async def _take_one(
+        self, root: Path, forced: Iterable[str], deadline: float, with_ignored: bool
+    ) -> Snapshot | str:  # fmt: skip
         left = deadline - asyncio.get_running_loop().time()
         try:
             shadow = await self.shadow(root)
-            snapshot = await shadow.take(max(left, 0.1), forced)
+            snapshot = await shadow.take(max(left, 0.1), forced, with_ignored)
             await self.hold(shadow, snapshot.tree)
         except SnapshotError as error:
             return str(error)

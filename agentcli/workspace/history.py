@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task
+from agentcli.core.files.real_path import is_below
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.workspace.base import (
@@ -47,6 +48,8 @@ T = TypeVar("T")
 _HURRY_SECONDS = 1.0
 _COMPARISON_SECONDS = 2.0
 _LONGEST_COMMAND = 200
+MAX_UNCOVERED = 50
+"""Paths without a copy that commands in auto mode can be kept from, each by a mount."""
 _PATH_FIELDS = ("file_path", "notebook_path")
 
 
@@ -122,11 +125,33 @@ class WorkspaceHistory:
         async with self._lock:
             await self._folders.look_through(roots)
 
-    async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
+    async def _finish_warming(self) -> None:
         if self._warming is not None and not self._warming.done():
             # Files indexed so far need not be indexed again.
             await asyncio.wait({self._warming}, timeout=self._place.patience)
             await cancel_and_wait([self._warming])
+
+    async def find_gap(self, working_dirs: Sequence[Path], paths: Sequence[str]) -> str:
+        """See `Workspace.find_gap`. Takes a snapshot of a folder that has none yet."""
+        await self._finish_warming()
+        roots = distinct(working_dirs)
+        async with self._lock:
+            if new := [root for root in roots if root not in self._folders.tried]:
+                await self._folders.take(new, {}, (), with_ignored=True)
+        for root in roots:
+            if problem := self._folders.problems.get(str(root)):
+                return f"changes in {root} cannot be undone: {problem}"
+        uncovered = self._folders.uncovered
+        if len(uncovered) > MAX_UNCOVERED:
+            return f"undo does not cover {len(uncovered):,} files and folders, such as {uncovered[0]}"
+        names = [name for name in map(str, uncovered) if any(is_below(path, (name,)) for path in paths)]
+        return f"undo does not cover {names[0]}" if names else ""
+
+    def uncovered(self) -> tuple[Path, ...]:
+        return tuple(self._folders.uncovered)
+
+    async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
+        await self._finish_warming()
         async with self._lock:
             await self._quietly(self._before_change(call_id, input, cwd, working_dirs))
 
@@ -139,7 +164,13 @@ class WorkspaceHistory:
         record = opened.record
         roots = distinct(working_dirs)
         self._note_target(input, cwd, roots, opened, journal)
-        snapshots = await self._take([*roots, *(Path(root) for root in record.before)], opened, record)
+        first = not record.before
+        wanted = [*roots, *(Path(root) for root in record.before)]
+        snapshots = await self._take(wanted, opened, record, with_ignored=first)
+        if first and (unwatched := self._folders.unwatched):
+            more = f" and {len(unwatched) - 1:,} more" if len(unwatched) > 1 else ""
+            text = f"Undo does not cover {unwatched[0]}{more}: too many or too large files."
+            await in_thread(partial(journal.note_missed, record, text))
         fresh = {root: snapshot for root, snapshot in snapshots.items() if root not in record.before}
         await opened.repositories.begin_call(snapshots)
         if record.before:
@@ -387,9 +418,13 @@ class WorkspaceHistory:
 
     # ------------------------------------------------------------------------------------------------------ snapshots
 
-    async def _take(self, roots: Iterable[Path], opened: _Open, record: SubmissionRecord, hurry: bool = False) -> Roots:
+    async def _take(
+        self, roots: Iterable[Path], opened: _Open, record: SubmissionRecord, hurry: bool = False,
+        with_ignored: bool = False,
+    ) -> Roots:  # fmt: skip
         """Take snapshots of these folders. Failed ones are left out, recorded, and reported once."""
-        taken = await self._folders.take(roots, opened.forced, opened.given_up, _HURRY_SECONDS if hurry else None)
+        seconds = _HURRY_SECONDS if hurry else None
+        taken = await self._folders.take(roots, opened.forced, opened.given_up, seconds, with_ignored)
         opened.given_up |= taken.failed.keys()
         journal = await self._journal_read()
         for root, reason in taken.failed.items():

@@ -72,6 +72,12 @@ class LazyHistory(Workspace):
         if self._may_warm():
             await self._made().warm(working_dirs)
 
+    async def find_gap(self, working_dirs: Sequence[Path], paths: Sequence[str]) -> str:
+        return await self._made().find_gap(working_dirs, paths)
+
+    def uncovered(self) -> tuple[Path, ...]:
+        return self._history.uncovered() if self._history is not None else ()
+
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         history = self._made()
         if self._prompt_id is None and not self._running and not self._end_is_due:

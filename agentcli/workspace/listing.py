@@ -8,19 +8,23 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agentcli.config.paths import PROJECT_FILES, PROJECT_FOLDER
+from agentcli.core.files.rebuildable import CACHES, OUTPUT
 
 ALWAYS_COPIED = 5 * 1024 * 1024
-LARGEST_FILE = 50 * 1024 * 1024
+MAX_COPIED = 50 * 1024 * 1024
 LARGE_TOGETHER = 100 * 1024 * 1024
 """Maximum bytes of files over `ALWAYS_COPIED` that a process copies for a folder, old versions included.
 
 That takes one to two seconds; with much more the first snapshot could time out, and then nothing could be undone.
 """
+MAX_IGNORED_FILES = 1_000
+MAX_IGNORED_BYTES = 32 * 1024 * 1024
+"""Limits for the files in folders that git ignores. A folder beyond them is not copied at all."""
 _DEEPEST_LOOK = 2_000
 """Maximum entries of new folders that are checked for emptiness."""
 
@@ -89,6 +93,59 @@ def sort_folders(root: Path, folders: Iterable[str]) -> FolderKinds:
     return found
 
 
+@dataclass(slots=True)
+class IgnoredFiles:
+    files: list[str] = field(default_factory=list)
+    nested: list[str] = field(default_factory=list)
+    """Repositories."""
+    rebuildable: list[str] = field(default_factory=list)
+    """Folders that a tool can rebuild."""
+    uncovered: list[str] = field(default_factory=list)
+    """Files and folders beyond the limits."""
+
+
+def may_be_output(folder: str) -> bool:
+    return folder.rpartition("/")[2] in OUTPUT
+
+
+def sort_ignored(root: Path, listed: FileListing, has_tracked: Collection[str], max_files: int) -> IgnoredFiles:
+    """Choose the ignored files to copy: all but those that a tool can rebuild, within the limits."""
+    found = IgnoredFiles()
+    files_left, bytes_left = min(MAX_IGNORED_FILES, max_files), MAX_IGNORED_BYTES
+    for path in (*listed.others, *listed.folders):
+        if may_be_output(path) and path in listed.folders and path not in has_tracked:
+            found.rebuildable.append(path)
+            continue
+        files, size = _list_below(root, path, files_left, found)
+        if len(files) > files_left or (size > bytes_left and path in listed.folders):
+            found.uncovered.append(path)
+        else:
+            files_left, bytes_left = files_left - len(files), bytes_left - size
+            found.files += files
+    return found
+
+
+def _list_below(root: Path, path: str, max_files: int, found: IgnoredFiles) -> tuple[list[str], int]:
+    """The files at or below a path, up to one more than the limit, and their size."""
+    files: list[str] = []
+    size, waiting = 0, [path]
+    while waiting and len(files) <= max_files:
+        current = waiting.pop()
+        place = root / current
+        with contextlib.suppress(OSError):
+            status = place.lstat()
+            if not stat.S_ISDIR(status.st_mode):
+                files.append(current)
+                size += status.st_size
+            elif os.path.lexists(place / ".git"):
+                found.nested.append(current)
+            elif place.name in CACHES or (place / "pyvenv.cfg").is_file():
+                found.rebuildable.append(current)
+            else:
+                waiting += (f"{current}/{entry.name}" for entry in os.scandir(place))
+    return files, size
+
+
 def folders_among(root: Path, paths: Iterable[str]) -> list[str]:
     """Those of these files that have become folders."""
     found = []
@@ -152,7 +209,7 @@ def sort_files(
             size = status.st_size
             is_large = is_file and size > ALWAYS_COPIED
             stamp = stamp_of(status)
-            refused = is_large and (size > min(LARGEST_FILE, limits.room) or limits.refused.get(path) == stamp)
+            refused = is_large and (size > min(MAX_COPIED, limits.room) or limits.refused.get(path) == stamp)
             if refused or (is_file and not os.access(root / path, os.R_OK)):
                 result.uncovered[path] = stamp
                 keep = False

@@ -1,11 +1,11 @@
 """One folder's shadow repository: take snapshots of the folder, compare them and read old content.
 
 Owns everything below its own folder in the state directory, and writes nothing into the folder it tracks but entries of
-its git index (`write_index`). It stores content, links and the executable bit of files that git does not ignore, and
-empty folders; other permission bits are restored with a deleted file. It does not store ignored files that no call has
-named, files over the size limit, or `.git` itself. Each process has its own index (two agents may work in one folder);
-objects are shared. A snapshot lists the repositories inside the folder (`nested`) without their files; each of them
-gets its own shadow.
+its git index (`write_index`). It stores content, links and the executable bit of files, and empty folders; other
+permission bits are restored with a deleted file. It does not store folders that git ignores and a tool can rebuild,
+ignored files beyond a limit that no call has named, files over the size limit, or `.git` itself. Each process has its
+own index (two agents may work in one folder); objects are shared. A snapshot lists the repositories inside the folder
+(`nested`) without their files; each of them gets its own shadow.
 """
 
 from __future__ import annotations
@@ -24,18 +24,29 @@ from typing import TypeVar
 from agentcli.core.aio import in_thread
 from agentcli.core.files.bounded_json import parse_json
 from agentcli.core.files.bounded_read import read_bounded
-from agentcli.core.git.repository import repository_root
+from agentcli.core.files.real_path import is_below
+from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.workspace import listing
 from agentcli.workspace.base import Snapshot, SnapshotError, TooManyFiles
 from agentcli.workspace.git import EMPTY_TREE, Git
-from agentcli.workspace.listing import CopyLimits, FileListing, folders_among, parse_listing, sort_files, sort_folders
+from agentcli.workspace.listing import (
+    CopyLimits,
+    FileListing,
+    IgnoredFiles,
+    folders_among,
+    may_be_output,
+    parse_listing,
+    sort_files,
+    sort_folders,
+    sort_ignored,
+)
 from agentcli.workspace.loose_objects import LooseObjects, NotLoose
 from agentcli.workspace.trees import Difference, TreeEntry, blobs, differences, tree_entries
-from agentcli.workspace.undo.restore import FolderRestorer, OldFile, parents, unusual_modes
+from agentcli.workspace.undo.restore import OldFile, unusual_modes
 from agentcli.workspace.undo.written_files import store_written
 
 T = TypeVar("T")
-MOST_FILES = 50_000
+MAX_FILES = 50_000
 _MANY = 64
 """From this many new files on, one pack is written instead of loose objects: a tenth of the data at first."""
 _AT_ONCE = 5_000
@@ -66,10 +77,12 @@ class Shadow:
         self._last_tree: str | None = None
         self._was_reset = False
         self._modes: dict[str, int] = {}
-        self._limits = CopyLimits(listing.LARGE_TOGETHER)
+        self.limits = CopyLimits(listing.LARGE_TOGETHER)
         self._amending = asyncio.Lock()
         self._named: set[str] = set()
-        """Ignored files in the index because a call named them; from then on git lists their changes."""
+        """Ignored files in the index; git lists their changes."""
+        self.ignored_files = IgnoredFiles()
+        """Those found by the last snapshot that looked for them."""
 
     # ------------------------------------------------------------------------------------------------- snapshots
 
@@ -102,18 +115,22 @@ class Shadow:
             lines.append(f"/{self._leave_out.relative_to(self._git.work_tree).as_posix()}/")
         return "\n".join(lines) + "\n"
 
-    async def take(self, seconds: float, forced: Iterable[str] = ()) -> Snapshot:
-        """Take a snapshot of the folder. `forced`: paths to store even if ignored. Raises `SnapshotError`."""
+    async def take(self, seconds: float, forced: Iterable[str] = (), with_ignored: bool = False) -> Snapshot:
+        """Take a snapshot of the folder. Raises `SnapshotError`.
+
+        `forced`: paths to store even if ignored. `with_ignored`: also store new ignored files, within limits; those
+        stored once are part of every snapshot.
+        """
         try:
             async with asyncio.timeout(seconds):
-                return await self._repaired(forced)
+                return await self._repaired(forced, with_ignored)
         except TimeoutError as error:
             raise SnapshotError(f"it took longer than {seconds:g} seconds") from error
 
-    async def _repaired(self, forced: Iterable[str]) -> Snapshot:
+    async def _repaired(self, forced: Iterable[str], with_ignored: bool) -> Snapshot:
         """Take a snapshot with a new index, once, because a crash may have left a broken one."""
         try:
-            return await self._take(forced)
+            return await self._take(forced, with_ignored)
         except TooManyFiles:
             raise
         except SnapshotError:
@@ -122,16 +139,16 @@ class Shadow:
             self._was_reset = True
         self._last_tree = None
         self._named.clear()
-        self._limits = CopyLimits(listing.LARGE_TOGETHER)
+        self.limits = CopyLimits(listing.LARGE_TOGETHER)
         await in_thread(lambda: self._git.index.unlink(missing_ok=True))
-        return await self._take(forced)
+        return await self._take(forced, with_ignored)
 
     def make_root(self) -> None:
         """Recreate the folder of a removed nested repository, unless a link leads elsewhere. Raises OSError."""
         if not self.root.exists() and os.path.realpath(self.root) == str(self.root):
             self.root.mkdir(parents=True)
 
-    async def _take(self, forced: Iterable[str]) -> Snapshot:
+    async def _take(self, forced: Iterable[str], with_ignored: bool) -> Snapshot:
         if not await in_thread(self.root.is_dir):
             self._last_tree = None
             return Snapshot(EMPTY_TREE)
@@ -143,19 +160,27 @@ class Shadow:
             found = parse_listing(await self._list("--", *narrow))
             new = sorted({*new, *found.others})
             folders.nested += [name for name in found.folders if name not in folders.nested]
+        new = self._ours(new)
+        if with_ignored:
+            self.ignored_files = await self._list_ignored(MAX_FILES - _entries(self._git.index) - len(new))
+            forced = {*forced, *self.ignored_files.files}
+        folders.nested = list({*folders.nested, *self.ignored_files.nested})
+        # They may be ignored no longer, but were there before.
+        left_out = (*self.ignored_files.rebuildable, *self.ignored_files.uncovered)
+        new = [path for path in new if not is_below(path, left_out)]
         named = [path for path in forced if path not in self._named]
-        new = [*self._ours(new), *named]
-        limits = self._limits
+        new = [*new, *named]
+        limits = self.limits
         changed, removed = self._ours(listed.changed), self._ours(listed.removed)
         files = await in_thread(lambda: sort_files(self.root, new, changed, removed, limits))
-        if _entries(self._git.index) + len(new) > MOST_FILES:
-            raise TooManyFiles(f"the folder holds more than {MOST_FILES:,} files")
+        if _entries(self._git.index) + len(new) > MAX_FILES:
+            raise TooManyFiles(f"the folder holds more than {MAX_FILES:,} files")
         if files.add or files.remove or self._last_tree is None:
             await self._update([path for path in files.add if path not in files.large], files.remove)
             await self._update(list(files.large), (), _LARGE)
             self._last_tree = await self._written_tree()
             self._named = (self._named | {path for path in named if path in files.add}) - set(files.remove)
-        self._limits = CopyLimits(limits.room - sum(files.large.values()), files.uncovered)
+        self.limits = CopyLimits(limits.room - sum(files.large.values()), files.uncovered)
         if folders.filled and files.add:
             # Empty folders inside new ones are listed separately only now that their siblings are known.
             again = parse_listing(await self._list("--directory"))
@@ -175,6 +200,25 @@ class Shadow:
             self._last_tree = None
             listed = parse_listing(await self._list("-m", "-d", "--directory"))
         return listed
+
+    async def _list_ignored(self, max_files: int) -> IgnoredFiles:
+        """The ignored files that are not in the index yet."""
+        listed = parse_listing(await self._list("-i", "--directory"))
+        listed.others, listed.folders = self._ours(listed.others), self._ours(listed.folders)
+        output = [path for path in listed.folders if may_be_output(path)]
+        has_tracked = {path for path in output if await self._has_tracked_files(path)}
+        ignored = await in_thread(lambda: sort_ignored(self.root, listed, has_tracked, max_files))
+        ignored.files = self._ours(ignored.files)
+        return ignored
+
+    async def _has_tracked_files(self, folder: str) -> bool:
+        """Whether the user's own repository has files in a folder. Git's index may be one that cannot be read alone."""
+        index = git_folder(self._git.work_tree)[0] / "index"
+        git = replace(self._git, index=index)
+        try:
+            return bool(await git.run("ls-files", "-z", "--", folder, seconds=_USUAL_SECONDS))
+        except SnapshotError:
+            return True
 
     async def _list(self, *arguments: str) -> bytes:
         return await self._run("ls-files", "-z", "-t", "-o", "--exclude-standard", *arguments)
@@ -291,7 +335,7 @@ class Shadow:
             contents = await self._contents([entry.oid for _path, entry in part])
             # Restored content is already stored: storing it again takes no space.
             again = sum(len(content) for content in contents if len(content) > listing.ALWAYS_COPIED)
-            self._limits = CopyLimits(self._limits.room + again, self._limits.refused)
+            self.limits = CopyLimits(self.limits.room + again, self.limits.refused)
             yield [
                 OldFile(path, content, entry.mode == "100755", entry.mode == "120000", self._modes.get(path))
                 for (path, entry), content in zip(part, contents, strict=True)
@@ -371,34 +415,7 @@ class Shadow:
         keep = ("core.untrackedCache=keep",)
         await git.run("update-index", "-z", "--index-info", input=rows, seconds=_USUAL_SECONDS, settings=keep)
 
-    async def ignored_then(self, tree: str, paths: Sequence[str]) -> set[str]:
-        """The paths that the ignore files of a tree exclude; all paths if that cannot be determined."""
-        held = tree_entries(await self._run("ls-tree", "-r", "-z", "--full-tree", tree)) if paths else {}
-        rules = {path: one for path, one in held.items() if listing.is_ignore_file(path) and one.mode != "120000"}
-        if not rules:
-            return set()
-        top = self.place / f"rules.{self._git.index.name}"
-        folder = top / self._prefix
-
-        def begun() -> None:
-            shutil.rmtree(top, ignore_errors=True)
-            folder.mkdir(mode=0o700, parents=True)
-            for above in parents(f"{self._prefix}x"):
-                source = self._git.work_tree / Path(above).parent / ".gitignore"
-                if source.is_file() and not source.is_symlink():
-                    shutil.copyfile(source, top / Path(above).parent / ".gitignore")
-
-        try:
-            await in_thread(begun)
-            async for files in self.old_files(rules):
-                await in_thread(partial(FolderRestorer(folder).write, files))
-            return await self.ignored(paths, replace(self._git, work_tree=top, folder=folder))
-        except (OSError, SnapshotError):
-            return set(paths)
-        finally:
-            await in_thread(lambda: shutil.rmtree(top, ignore_errors=True))
-
-    async def ignored(self, paths: Sequence[str], git: Git | None = None) -> set[str]:
+    async def ignored(self, paths: Sequence[str]) -> set[str]:
         """The paths that the current ignore files exclude; all paths if git fails."""
         if not paths:
             return set()
@@ -406,7 +423,7 @@ class Shadow:
             # With a leading dot no name is parsed as a pattern.
             input = _joined(f"./{path}" for path in paths)
             arguments = ("check-ignore", "-z", "--stdin", "--no-index")
-            output = await (git or self._git).run(*arguments, input=input, seconds=_USUAL_SECONDS, fine=(0, 1))
+            output = await self._git.run(*arguments, input=input, seconds=_USUAL_SECONDS, fine=(0, 1))
         except SnapshotError:
             return set(paths)
         return {os.fsdecode(name).removeprefix("./") for name in output.split(b"\0") if name}

@@ -13,6 +13,7 @@ from agentcli.commands.run import run_command
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
 from agentcli.interactive.modes import next_mode
+from agentcli.workspace import listing, shadow
 from tests.support.contained import Project, no, web_server, yes
 from tests.support.fakes import collect
 from tests.support.scripts import call
@@ -142,6 +143,12 @@ ASKED = [
     "git rebase HEAD~1",
     "git reset --hard HEAD",
     "git reset HEAD~1",
+    "git reset topic",
+    "git commit --ame -m other",
+    "git branch --del topic",
+    "git fetch . +topic:main",
+    "git stash pop",
+    "git merge --abort",
     "git branch -D topic",
     "git push --force",
     "git push origin +main",
@@ -175,6 +182,90 @@ async def test_commands_beyond_undo_or_on_files_that_tools_obey_ask(contained: P
             assert len(list((contained.path / "many").iterdir())) == 11, command
             assert not (contained.root / "outside.txt").exists(), command
     assert contained.git("rev-parse", "HEAD") == head
+
+
+OPERATIONS = ["git reset -q", "git checkout -qf", "git commit -qam merged", "cd src && git stash"]
+
+
+async def test_git_does_not_end_an_operation_in_progress_without_a_question(contained: Project) -> None:
+    contained.git("checkout", "-qb", "other")
+    (contained.path / "src" / "app.py").write_text("x = 2\n")
+    contained.git("commit", "-qam", "other")
+    contained.git("checkout", "-q", "-")
+    (contained.path / "src" / "app.py").write_text("x = 3\n")
+    contained.git("commit", "-qam", "mine")
+    with pytest.raises(subprocess.CalledProcessError):
+        contained.git("merge", "-q", "other")
+    async with contained.commands("git add src/app.py", *OPERATIONS) as session:
+        await session.run(no)
+        assert [event.input["command"] for event in session.asked] == OPERATIONS
+    assert (contained.path / ".git" / "MERGE_HEAD").exists()
+
+
+WIPE_FILES = "python3 -c \"import shutil, pathlib; [p.unlink() for p in pathlib.Path().glob('[.]env')]; {}\""
+
+
+async def test_ignored_files_that_a_command_destroyed_are_restored(contained: Project) -> None:
+    """With an ignore file that hides everything, undo would otherwise restore nothing, and not mention it."""
+    (contained.path / ".gitignore").write_text("*\n")
+    (contained.path / ".env").write_text("KEY=1\n")
+    (contained.path / "data").mkdir()
+    (contained.path / "data" / "a.csv").write_text("years of work")
+    async with contained.commands(WIPE_FILES.format("shutil.rmtree('data')")) as session:
+        await session.run()
+        assert session.asked == []
+        assert not (contained.path / "data").exists()
+        await collect(run_command(session.engine, "undo", ""))
+    assert (contained.path / ".env").read_text() == "KEY=1\n"
+    assert (contained.path / "data" / "a.csv").read_text() == "years of work"
+
+
+async def test_what_undo_does_not_cover_is_not_changed_without_a_question(
+    contained: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "MAX_IGNORED_FILES", 3)
+    monkeypatch.setattr(listing, "MAX_COPIED", 10)
+    monkeypatch.setattr(listing, "ALWAYS_COPIED", 10)
+    (contained.path / ".gitignore").write_text("data/\n")
+    (contained.path / "data").mkdir()
+    for number in range(4):
+        (contained.path / "data" / f"{number}.csv").touch()
+    (contained.path / "large.db").write_text("0123456789A")
+    wipe = "python3 -c \"import shutil, os; shutil.rmtree('da' + 'ta', True); os.unlink('large' + '.db')\""
+    commands = [wipe, "mv data gone; touch made", "rm large.db", "echo x > data/0.csv"]
+    edit = call("Write", file_path=str(contained.path / "data" / "new.csv"), content="x\n")
+    async with contained.session(*(call("Bash", command=text) for text in commands), edit) as session:
+        results = await session.run(no)
+        assert [event.input.get("command", "Write") for event in session.asked] == [*commands[1:], "Write"]
+        assert all("undo does not cover" in event.reason for event in session.asked)
+        assert "undo does not cover" in results[0]
+        await collect(run_command(session.engine, "undo", ""))
+    assert len(list((contained.path / "data").iterdir())) == 4
+    assert (contained.path / "large.db").exists()
+
+
+async def test_where_undo_is_off_auto_mode_asks(contained: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shadow, "MAX_FILES", 3)
+    for number in range(4):
+        (contained.path / f"{number}.txt").touch()
+    edit = call("Write", file_path=str(contained.path / "0.txt"), content="x\n")
+    async with contained.session(call("Bash", command="python3 wipe.py"), edit, call("Bash", command="ls")) as session:
+        await session.run(no)
+        assert [event.name for event in session.asked] == ["Bash", "Write"]
+        assert all("more than 3 files" in event.reason for event in session.asked)
+
+
+async def test_a_background_command_cannot_switch_undo_off_for_the_next_one(
+    contained: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shadow, "MAX_FILES", 8)
+    flood = call("Bash", command="sleep 1; touch {1..9}; sleep 1", run_in_background=True)
+    wait = call("Bash", command="sleep 1.5; ls")
+    wipe = call("Bash", command="rm -f src/app.py")
+    async with contained.session(flood, wait, wipe) as session:
+        await session.run(no)
+        assert [event.input["command"] for event in session.asked] in (["rm -f src/app.py"], [])
+    assert (contained.path / "src" / "app.py").exists()
 
 
 async def test_an_edit_outside_or_of_a_file_that_tools_obey_asks(contained: Project) -> None:

@@ -134,7 +134,7 @@ async def test_diff_says_which_changed_files_the_user_has_deleted_since(tmp_path
 
 
 async def test_a_file_without_a_copy_is_named_by_diff_and_undo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "LARGEST_FILE", 100)
+    monkeypatch.setattr(listing, "MAX_COPIED", 100)
     monkeypatch.setattr(listing, "ALWAYS_COPIED", 100)
     async with engine_on(tmp_path, reply(call("Bash", command="rm mid.bin")), "Done.") as engine:
         (tmp_path / "project" / "mid.bin").write_bytes(b"l" * 200)
@@ -146,15 +146,6 @@ async def test_a_file_without_a_copy_is_named_by_diff_and_undo(tmp_path: Path, m
             "No change of “tidy” was undone: 1 file without a copy left as it is.\n"
             "  ! mid.bin: deleted; too large, no copy kept"
         )
-
-
-async def test_diff_does_not_call_a_file_new_that_was_only_hidden(tmp_path: Path) -> None:
-    async with engine_on(tmp_path, reply(call("Bash", command="mv .gitignore old")), "Done.") as engine:
-        (tmp_path / "project" / ".gitignore").write_text(".env\n")
-        (tmp_path / "project" / ".env").write_text("KEY=1\n")
-        await collect(engine.submit("move"))
-        rows = (await said(engine, "/diff")).splitlines()
-    assert "  ? .env  was ignored before and may not be new" in rows
 
 
 async def test_effort_shows_the_current_level_and_uses_the_nearest_supported_one(tmp_path: Path) -> None:

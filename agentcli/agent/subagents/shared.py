@@ -115,6 +115,12 @@ class AgentWorkspace(Workspace):
         super().__init__("An agent cannot undo changes.")
         self._inner = inner
 
+    async def find_gap(self, working_dirs: Sequence[Path], paths: Sequence[str]) -> str:
+        return await self._inner.find_gap(working_dirs, paths)
+
+    def uncovered(self) -> tuple[Path, ...]:
+        return self._inner.uncovered()
+
     async def before_change(self, call_id: str, input: Json, cwd: Path, working_dirs: Sequence[Path]) -> None:
         await self._inner.before_change(call_id, input, cwd, working_dirs)
 

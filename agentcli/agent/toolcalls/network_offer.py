@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agentcli.agent.toolcalls.refusals import declined_result
+from agentcli.agent.toolcalls.refusals import UserWords, declined_result
+from agentcli.core.frozen import frozen
 from agentcli.core.permission import RuleChoice
 from agentcli.core.text.plaintext import plain_line
 from agentcli.permissions.command_grant import NETWORK
@@ -16,6 +17,18 @@ from agentcli.tools.base import Output
 _MOST_NAMED = 5
 MOST_OFFERS = 3
 """Maximum questions about one command: a download often starts at one host and continues at another."""
+
+
+@frozen
+class NetworkResult:
+    """The output of a command after the offers to run it again with network."""
+
+    output: Output
+    waited: float = 0.0
+    """Seconds until the offers were answered."""
+    said: tuple[UserWords, ...] = ()
+    """The user's texts with answers to the offers, for the model."""
+    is_declined: bool = False
 
 
 def host_rule(host: str) -> str:

@@ -27,6 +27,7 @@ from agentcli.agent.toolcalls.fitted_inputs import (
 )
 from agentcli.agent.toolcalls.network_offer import (
     MOST_OFFERS,
+    NetworkResult,
     declined_network,
     host_rule,
     network_choices,
@@ -112,23 +113,13 @@ class _Approved:
     """What approved it: a rule, the mode, or the user's answer."""
     answer: Answer | None = None
     """The user's approval."""
+    relies_on_undo: bool = False
+    """Whether nobody was asked because undo covers its changes."""
 
     @property
     def words(self) -> str:
         """The user's own words with the approval."""
         return "" if self.answer is None or self.answer.accepted_hunks else self.answer.message
-
-
-@frozen
-class _NetworkResult:
-    """The output of a command after the offers to run it again with network."""
-
-    output: Output
-    waited: float = 0.0
-    """Seconds until the offers were answered."""
-    said: tuple[UserWords, ...] = ()
-    """The user's texts with answers to the offers, for the model."""
-    is_declined: bool = False
 
 
 @frozen
@@ -198,6 +189,9 @@ class ToolRunner:
                 only = await changed_paths(approved.input, approved.needs, context)
                 await signal.run(self.workspace.before_change(call.id, approved.input, *folders))
                 may_write = True
+                if approved.relies_on_undo and (gap := await self.workspace.find_gap(context.working_dirs, ())):
+                    # Only this snapshot failed.
+                    raise _Refused(f"The call was not made: {gap}. Try it again, so that the user is asked.")
             begun = True
             on_start()
             title = attempt.title(approved.tool, approved.input)
@@ -262,6 +256,10 @@ class ToolRunner:
             input = self._parse(tool, updated, context, answered=verdict.decision == "allow")
         needs = tool.needs(input, context)
         decision = self._decide(tool, input, needs, context, verdict)
+        is_unasked = decision.behavior == "allow" and not decision.rule and not decision.source
+        undone = self.permissions.paths_to_undo(needs, context) if is_unasked and not tool.is_safe(input) else []
+        if undone and (gap := await signal.run(self.workspace.find_gap(context.working_dirs, undone))):
+            decision = Decision("ask", f"Needs approval: {gap}", cause=gap)
         await attempt.emit(
             ev.PermissionDecided(
                 tool_use_id=call.id,
@@ -284,7 +282,7 @@ class ToolRunner:
         if signal.reason is not None:
             raise Aborted(signal.reason)
         by: Approval = "answer" if decision.behavior == "ask" else "rule" if decision.rule else "mode"
-        return _Approved(tool, input, verdict.context, needs, by, answer)
+        return _Approved(tool, input, verdict.context, needs, by, answer, bool(undone) and answer is None)
 
     def title(self, name: str, input: Json) -> str:
         """One line about a call, for the user."""
@@ -408,7 +406,7 @@ class ToolRunner:
             await emit(self.permissions.mode_changed("your answer"))
         return answer
 
-    async def _with_network(self, attempt: _Attempt, approved: _Approved, output: Output) -> _NetworkResult:
+    async def _with_network(self, attempt: _Attempt, approved: _Approved, output: Output) -> NetworkResult:
         """Offer to run a command again with network if it failed without; keep its last output if the user declines."""
         context = attempt.context
         allowed: tuple[str, ...] = ()
@@ -420,7 +418,7 @@ class ToolRunner:
             if hosts is None or attempt.signal.aborted:
                 break
             if not self.questions.interactive:
-                return _NetworkResult(unattended_network(output, hosts))
+                return NetworkResult(unattended_network(output, hosts))
             asked = self.clock.monotonic()
             try:
                 answer = await self._network_answer(attempt, approved, hosts)
@@ -434,13 +432,13 @@ class ToolRunner:
             if answer.behavior == "deny":
                 if answer.interrupt:
                     self.on_interrupting_denial()
-                return _NetworkResult(declined_network(output, bool(words)), waited, said, is_declined=True)
+                return NetworkResult(declined_network(output, bool(words)), waited, said, is_declined=True)
             allowed += hosts
             grant = self.permissions.grant(approved.needs, context, approved=approved.by)
             wider = replace(grant, network="hosts" if hosts else "all", hosts=(*grant.hosts, *allowed))
             again = replace(attempt, context=replace(context, grant=wider))
             output = await self._output(again, approved) or output
-        return _NetworkResult(output, waited, said)
+        return NetworkResult(output, waited, said)
 
     async def _network_answer(self, attempt: _Attempt, approved: _Approved, hosts: tuple[str, ...]) -> Answer:
         context = attempt.context
@@ -535,6 +533,8 @@ class ToolRunner:
         """Run an approved call, offer network if it needs it, then run the hooks after it."""
         call, context, signal, emit = attempt.call, attempt.context, attempt.signal, attempt.emit
         grant = self.permissions.grant(approved.needs, context, approved=approved.by)
+        if approved.relies_on_undo:
+            grant = replace(grant, uncovered=self.workspace.uncovered())
         small_model = context.small_model if self.small_model is None else self.small_model(emit)
         context = replace(context, needs=approved.needs, grant=grant, small_model=small_model)
         for need in approved.needs:

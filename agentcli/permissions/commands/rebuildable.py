@@ -8,15 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from agentcli.core.files.real_path import is_below
+from agentcli.core.files.rebuildable import CACHES, OUTPUT
 from agentcli.core.frozen import frozen
 from agentcli.permissions.git.tracked_files import has_tracked_files
-
-CACHES = frozenset(
-    {".mypy_cache", ".pytest_cache", ".ruff_cache", "__pycache__", ".tox", ".nox", ".hypothesis", "htmlcov"}
-    | {"node_modules"}
-)
-_OUTPUT = frozenset({"dist", "build", "target", ".next", "coverage"})
-"""Names that may also hold the user's work; rebuildable only if git ignores them."""
 
 
 @frozen
@@ -41,7 +35,7 @@ class Rebuildable:
 
     def _can_be_rebuilt(self, folder: Path) -> bool:
         is_environment = (folder / "pyvenv.cfg").is_file()
-        if not (is_environment or folder.name in CACHES or folder.name in _OUTPUT) or not folder.is_dir():
+        if not (is_environment or folder.name in CACHES or folder.name in OUTPUT) or not folder.is_dir():
             return False
         real = os.path.realpath(folder)
         if any(is_below(str(part), (real,)) or is_below(real, (str(part),)) for part in self.installation):
@@ -49,7 +43,7 @@ class Rebuildable:
         if (folder / ".git").exists():
             return False
         tracked = has_tracked_files(folder, self.search_path, self.working_dirs)
-        return tracked is False or (tracked == "no repository" and folder.name not in _OUTPUT)
+        return tracked is False or (tracked == "no repository" and folder.name not in OUTPUT)
 
 
 def finds_only_caches(words: Sequence[str]) -> bool:

@@ -68,6 +68,8 @@ class Refusals:
     """The folder that commands see as `/tmp`; None: the machine's own."""
     keeps_repository: bool = False
     """See `Grant.keeps_repository`."""
+    uncovered: tuple[Path, ...] = ()
+    """See `Grant.uncovered`."""
 
 
 def worth_explaining(code: int, output: str) -> bool:
@@ -102,6 +104,11 @@ def _write(text: str, refusals: Refusals) -> str | None:
         )
     if refusals.keeps_repository and lines[0].startswith(("fatal: ", "error: ")):
         return "git's own folder is read-only in a command that also runs other programs. Run git in its own command."
+    if kept := next((part for part in refusals.uncovered for line in lines if part.name in line), None):
+        return (
+            f"undo does not cover {plain_line(str(kept), 200)}, so a command that nobody approved cannot change it. "
+            "Name it in the command, so that the user is asked."
+        )
     inside = any(Path(path).is_relative_to(folder) for folder in refusals.rules.working_dirs)
     if path and inside and is_protected(path):
         protected = f"{shown} is protected: other programs run or obey what is in it, so commands cannot change it."

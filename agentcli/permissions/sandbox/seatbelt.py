@@ -58,7 +58,7 @@ class SeatbeltLauncher(Launcher):
     ) -> Launch:
         temporary = self._temporary_folder()
         git = uses_git(arguments) and not grant.keeps_repository
-        text = profile(self._rules, temporary, git=git, reads_only=grant.reads_only)
+        text = profile(self._rules, temporary, git=git, reads_only=grant.reads_only, uncovered=grant.uncovered)
         own = str(temporary)
         kept = {name: value for name, value in environ.items() if name not in VARIABLES}
         kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOXED": self.name}
@@ -78,7 +78,8 @@ class SeatbeltLauncher(Launcher):
         text = output.replace("Operation not permitted", "Read-only file system")
         if not worth_explaining(code, text):
             return None
-        return explain(text, Refusals(rules, find_masks(rules).all, rules.network))
+        refusals = Refusals(rules, find_masks(rules).all, rules.network, uncovered=grant.uncovered)
+        return explain(text, refusals)
 
     @property
     def temp_folder(self) -> Path | None:
@@ -94,7 +95,9 @@ class SeatbeltLauncher(Launcher):
             return self._temporary
 
 
-def profile(rules: SandboxRules, temporary: Path, *, git: bool = False, reads_only: bool = False) -> str:
+def profile(
+    rules: SandboxRules, temporary: Path, *, git: bool = False, reads_only: bool = False, uncovered: Sequence[Path] = ()
+) -> str:
     written = () if reads_only else (*rules.working_dirs, *rules.allow_write)
     lines = [
         "(version 1)",
@@ -113,8 +116,8 @@ def profile(rules: SandboxRules, temporary: Path, *, git: bool = False, reads_on
         if rules.home is not None and rules.home.is_relative_to(folder):
             protected += [rules.home / name for name in HOME_FILES]
         lines.append(_rule("deny", "file-write*", protected))
-    if rules.installation:
-        lines.append(_rule("deny", "file-write*", rules.installation))
+    if kept := (*rules.installation, *uncovered):
+        lines.append(_rule("deny", "file-write*", kept))
     secrets = [*rules.own_folders, *rules.deny_read, *rules.denied_files()]
     if rules.home is not None:
         secrets += [*map(Path, closed_at_home(str(rules.home))), *(rules.home / name for name in (*CLOSED, *EMPTY))]

@@ -15,7 +15,6 @@ from pathlib import Path
 from agentcli.core.aio import in_thread
 from agentcli.workspace.base import ChangeKind, FileChange, FolderDiff, Snapshot
 from agentcli.workspace.journal import EntryChange, UserChanges
-from agentcli.workspace.listing import is_ignore_file
 from agentcli.workspace.shadow import Shadow
 from agentcli.workspace.trees import Difference, TreeEntry
 from agentcli.workspace.uncovered import uncovered_changes, why_uncovered
@@ -27,7 +26,6 @@ SubmissionSpan = tuple[Snapshot, Snapshot, Sequence[UserChanges]]
 Stretch = tuple[TreeEntry, TreeEntry]
 DIFF_LIMIT = 32 * 1024 * 1024
 """Maximum bytes of a diff."""
-_IGNORED_BEFORE = "was ignored before and may not be new"
 
 
 async def agent_diff(shadow: Shadow, spans: Sequence[SubmissionSpan]) -> FolderDiff:
@@ -106,18 +104,12 @@ def is_without_copy(path: str, before: Snapshot, after: Snapshot) -> bool:
 async def changes_without_lines(
     shadow: Shadow, before: Snapshot, after: Snapshot, trees: Mapping[str, Difference]
 ) -> list[FileChange]:
-    """Changed files that are not in the trees: without a copy, or hidden by an ignore file."""
+    """Changed files without a copy."""
     root = shadow.root
     found = []
     for path, kind in (await in_thread(partial(uncovered_changes, root, before, after, trees))).items():
         note = why_uncovered((before.uncovered.get(path), after.uncovered.get(path)))
         found.append(FileChange(str(root / path), kind, None, None, note))
-    if any(is_ignore_file(path) and one.before.exists for path, one in trees.items()):
-        added = [
-            path for path, one in trees.items() if one.kind == "added" and not is_without_copy(path, before, after)
-        ]
-        hidden = sorted(await shadow.ignored_then(before.tree, added))
-        found += [FileChange(str(root / path), "added", None, None, _IGNORED_BEFORE, certain=False) for path in hidden]
     return found
 
 
@@ -162,4 +154,4 @@ def _merge(notes: dict[str, FileChange], change: FileChange) -> None:
         if kind == "deleted":
             return
         kind = "added"
-    notes[change.path] = FileChange(change.path, kind, None, None, change.note, change.certain)
+    notes[change.path] = FileChange(change.path, kind, None, None, change.note)

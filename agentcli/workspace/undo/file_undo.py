@@ -36,7 +36,6 @@ _CHANGED = "it was changed later"
 _CLASHES = "the same lines were changed later"
 _DOUBTFUL = "it changed while a command ran and may be your change"
 _CHOSEN = "you kept your lines"
-_IGNORED = "it is ignored and may have existed before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +146,9 @@ class FileUndo:
         since = await shadow.compare(reversal.left.tree, now.tree)
         decided = await self.decide(reversal, now)
         restoring = FolderRestorer(shadow.root)
-        unsure = await self._unsure(shadow, restoring, decided.write, decided.remove)
-        decided.kept |= dict.fromkeys(unsure, _IGNORED)
-        decided.remove = [path for path in decided.remove if path not in unsure]
         await self._apply(reversal, restoring, decided)
         decided.kept |= restoring.problems
-        failed = restoring.problems.keys() | unsure
-        for path in failed:
+        for path in restoring.problems:
             decided.changes.pop(path, None)
         self._note(reversal, decided)
         self.folders += restoring.folders
@@ -210,20 +205,6 @@ class FileUndo:
             return kept
 
         return await in_thread(found)
-
-    async def _unsure(
-        self, shadow: Shadow, restoring: FolderRestorer, write: dict[str, TreeEntry], remove: list[str]
-    ) -> set[str]:
-        """Files to remove that the old ignore files exclude: no snapshot could see whether they existed before.
-
-        To find out, the old ignore files are restored first.
-        """
-        rules = {path: entry for path, entry in write.items() if path.rpartition("/")[2] == ".gitignore"}
-        if not rules or not remove:
-            return set()
-        async for files in shadow.old_files(rules):
-            await in_thread(partial(restoring.write, files))
-        return await shadow.ignored(remove)
 
     async def _apply(self, reversal: FolderReversal, restoring: FolderRestorer, decided: FileDecisions) -> None:
         left, wanted = reversal.left, reversal.wanted

@@ -177,7 +177,9 @@ class BubblewrapLauncher(Launcher):
         named = () if grant.keeps_repository else arguments
         protected = protection(rules.working_dirs, rules.home, named, rules.installation)
         protected = protected.opened_for(grant.opened_names)
-        return protected.with_obeyed_names(rules.working_dirs) if grant.guards_obeyed_names else protected
+        if not grant.guards_obeyed_names:
+            return protected
+        return protected.with_obeyed_names(rules.working_dirs, grant.uncovered)
 
     def _spare(
         self, setup: tuple[str, ...], network: bool, variables: Mapping[str, str], words: Sequence[str]
@@ -282,7 +284,7 @@ class BubblewrapLauncher(Launcher):
             )
         temporary = None if self._files is None else self._files.temp
         masked, network = find_masks(rules).all, self.shares_network(grant)
-        refusals = Refusals(rules, masked, network, temporary, grant.keeps_repository)
+        refusals = Refusals(rules, masked, network, temporary, grant.keeps_repository, grant.uncovered)
         return (explain if is_clear else explain_missing)(output, refusals)
 
     @property

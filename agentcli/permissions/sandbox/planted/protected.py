@@ -85,10 +85,11 @@ class Protection:
             contents=tuple(filter(stays, self.contents)),
         )
 
-    def with_obeyed_names(self, working_dirs: Sequence[Path]) -> Protection:
+    def with_obeyed_names(self, working_dirs: Sequence[Path], uncovered: Sequence[Path]) -> Protection:
         """A copy that also protects names at the top of the working directories that hooks, editors, builds and package
-        managers obey."""
+        managers obey, and existing paths that undo does not cover."""
         names = [folder / name for folder in working_dirs for name in OBEYED_AT_THE_TOP]
+        names += [path for path in uncovered if any(folder in path.parents for folder in working_dirs)]
         there = [path for path in names if os.path.lexists(path) and not path.is_symlink()]
         missing = [path for path in names if not os.path.lexists(path)]
         return replace(
