@@ -94,7 +94,7 @@ def test_the_check_sees_every_way_to_start_one(source: str) -> None:
 def test_the_modules_that_run_programs_are_listed() -> None:
     """`start_program` takes any absolute path, so each caller has to be looked at: `tools/process.py` passes on the
     commands of the model and the user, `hooks/command.py` and `tui/status/command.py` those of the settings,
-    `mcp/transports/stdio.py` and `mcp/transport.py` those of the servers' configuration, the others run programs of our
+    `mcp/stdio.py` and `mcp/http_transport.py` those of the servers' configuration, the others run programs of our
     own."""
     callers = {
         str(path.relative_to(PACKAGE))
@@ -105,8 +105,8 @@ def test_the_modules_that_run_programs_are_listed() -> None:
     assert callers == {
         "core/processes/browser.py",
         "hooks/command.py",
-        "mcp/transports/stdio.py",
-        "mcp/transport.py",
+        "mcp/stdio.py",
+        "mcp/http_transport.py",
         "providers/credentials.py",
         "tools/process.py",
         "core/processes/orphan_processes.py",

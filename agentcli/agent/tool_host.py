@@ -23,7 +23,7 @@ from agentcli.core.messages import ImageBlock, Json, TextBlock, ToolUseBlock
 from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_text
 from agentcli.core.tool_errors import unwrapped
-from agentcli.mcp.offers import McpContent, McpResult
+from agentcli.mcp.protocol import McpContent, McpResult
 from agentcli.mcp.tool_server import ServedClient, ServedTool
 from agentcli.permissions.rules.rule import shown_rule
 from agentcli.tools.base import Tool

@@ -20,9 +20,8 @@ from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import plain_line
 
 if TYPE_CHECKING:
-    from agentcli.mcp.client_duties import ClientDuties
-    from agentcli.mcp.configuration import ParsedServers
-    from agentcli.mcp.server_config import ServerConfig, ServerSource
+    from agentcli.mcp.configuration import ParsedServers, ServerConfig, ServerSource
+    from agentcli.mcp.protocol import ClientDuties
     from agentcli.mcp.servers import McpServers
 
 PROJECT_FILE = ".mcp.json"
@@ -73,10 +72,9 @@ def servers_for(env: Environment) -> McpServers | None:
 
 def make_servers(env: Environment, found: FoundServers, duties: ClientDuties) -> McpServers:
     """Make the servers without connecting. Reports invalid time limits as notices of `env`."""
-    from agentcli.mcp.choices import ChoiceStore
-    from agentcli.mcp.limits import ServerLimits
-    from agentcli.mcp.servers import McpServers
-    from agentcli.mcp.transport import ServerSurroundings
+    from agentcli.mcp.configuration import ServerSurroundings
+    from agentcli.mcp.link import ServerLimits
+    from agentcli.mcp.servers import ChoiceStore, McpServers
 
     state_dir = env.paths.state_dir
     usual = ServerLimits()

@@ -21,7 +21,7 @@ def offer_limits(env: Environment, recorded: Sequence[Json] = ()) -> OfferLimits
 
     direct = env.settings.integer("mcp.directTokens")
     settings = OfferSettings(
-        search=cast(SearchMode, env.settings.text("mcp.toolSearch") or "own"),
+        search=cast("SearchMode", env.settings.text("mcp.toolSearch") or "own"),
         direct_tokens=DIRECT_TOKENS if direct is None else direct,
         result_tokens=env.settings.integer("mcp.maxOutputTokens") or MOST_TOKENS,
     )

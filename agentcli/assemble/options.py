@@ -18,7 +18,7 @@ from agentcli.tools.base import Tool
 
 if TYPE_CHECKING:
     from agentcli.hooks.rules import HookRule
-    from agentcli.mcp.server_config import ServerConfig
+    from agentcli.mcp.configuration import ServerConfig
 
 
 @frozen(kw_only=True)

@@ -16,10 +16,9 @@ from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
 from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.connection import McpFailure
-from agentcli.mcp.offers import McpContent, PromptMessage, PromptOffer
+from agentcli.mcp.protocol import McpContent, PromptMessage, PromptOffer, server_parts, tool_names
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.servers import McpServers
-from agentcli.mcp.tool_names import server_parts, tool_names
 
 _LONGEST_SUMMARY = 120
 _WORD = re.compile(r"""\s*("(?:[^"\\]|\\.)*"(?=\s|\Z)|'[^']*'(?=\s|\Z)|\S+)""")

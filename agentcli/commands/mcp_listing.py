@@ -14,9 +14,8 @@ from agentcli.core.text.format import byte_size
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.core.text.plural import counted
 from agentcli.core.text.secret_text import holds_secret, is_random, is_secret_name, without_url_credentials
-from agentcli.mcp.offers import PromptOffer, ResourceOffer, ResourceTemplateOffer, ToolOffer
+from agentcli.mcp.protocol import PromptOffer, ResourceOffer, ResourceTemplateOffer, ToolOffer, server_parts, tool_names
 from agentcli.mcp.server import McpServer, ServerState
-from agentcli.mcp.tool_names import server_parts, tool_names
 
 _STATES: Mapping[ServerState, tuple[str, str]] = {
     "waiting": ("·", "not started"),

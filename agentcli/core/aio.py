@@ -76,7 +76,7 @@ async def wait_uncancelled(tasks: Iterable[asyncio.Future[Any]]) -> None:
     The caller may be cancelled any number of times, as a cancel scope of anyio does with every iteration of the event
     loop. `asyncio.wait` needs an iteration even for finished futures and would never return there, so the futures
     themselves are checked after each interruption. A caller in such a scope keeps the event loop busy while it waits;
-    code that the `mcp` library calls uses `mcp/own_task.py`.
+    code that the `mcp` library calls uses `mcp/link.py`.
     """
     pending = [task for task in tasks if not task.done()]
     cancelled: asyncio.CancelledError | None = None

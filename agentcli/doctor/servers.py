@@ -17,7 +17,7 @@ def servers(context: CheckContext) -> Iterator[Finding]:
         yield Finding("warn", "mcp", problem, "Correct the entry; `agentcli mcp list` shows all servers.")
     if not found.configs:
         return
-    from agentcli.mcp.description import shown_target
+    from agentcli.mcp.configuration import shown_target
 
     for config in found.configs:
         what = f"{config.name} ({config.origin or config.source}): {shown_target(config)}"

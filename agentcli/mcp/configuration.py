@@ -1,13 +1,17 @@
-"""Parse `{"mcpServers": {"name": {…}}}` into server configurations. Reads no file and starts nothing.
+"""Configuration of MCP servers: parse `{"mcpServers": {"name": {…}}}`, and show an entry without its secrets.
 
-A server with an invalid entry is left out and reported; the others are used. Variables (`${NAME}`, `${NAME:-default}`)
-are filled in from the environment; `ServerConfig.entry` keeps the text that the user approved.
+Reads no file and starts nothing. A server with an invalid entry is left out and reported; the others are used.
+Variables (`${NAME}`, `${NAME:-default}`) are filled in from the environment; `ServerConfig.entry` keeps the text that
+the user approved.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -15,7 +19,79 @@ from agentcli.config.files import MOST_PROBLEMS, short
 from agentcli.config.trust_effects import VARIABLE, variables_in
 from agentcli.core.frozen import frozen
 from agentcli.core.text.plural import counted
-from agentcli.mcp.server_config import OAuthConfig, ServerConfig, ServerSource, TransportKind
+from agentcli.core.text.secret_text import (
+    assigns_secret,
+    holds_secret,
+    is_random,
+    is_secret_name,
+    without_url_credentials,
+)
+
+TransportKind = Literal["stdio", "http", "sse"]
+ServerSource = Literal["caller", "flag", "local", "project", "user"]
+"""Where a server is configured, highest precedence first: a program that uses agentcli, `--mcp-config`, the user's own
+servers for one project, the project's `.mcp.json`, the user's servers for all projects."""
+
+
+@frozen
+class OAuthConfig:
+    """Settings for signing in. Empty ones are discovered."""
+
+    client_id: str = ""
+    """Id of a client that was registered beforehand."""
+    client_secret: str = field(default="", repr=False)
+    scopes: tuple[str, ...] = ()
+    callback_port: int = 0
+    """Port of the redirect listener on this machine; 0: any."""
+    metadata_url: str = ""
+    """URL of the authorization server's metadata; empty: discovered."""
+    client_metadata_url: str = ""
+    """URL of a client ID metadata document, which serves as the client id where servers accept that."""
+
+
+@frozen
+class ServerConfig:
+    """One server, with variables filled in."""
+
+    name: str
+    kind: TransportKind
+    source: ServerSource = "user"
+    origin: str = ""
+    """The configuration file, for display."""
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    headers_helper: str = ""
+    """A shell command that prints additional headers as a JSON object."""
+    timeout: float | None = None
+    """Seconds for one call; None: the session's default."""
+    always_load: bool = False
+    """Whether its tools are never deferred."""
+    oauth: OAuthConfig = OAuthConfig()
+    disabled: bool = False
+    """Whether it is not started unless the user enables it."""
+    entry: Mapping[str, object] = field(default_factory=dict)
+    """The entry as written, before variables were filled in, to show it without secrets. Empty for a caller's
+    server."""
+    variables: tuple[str, ...] = ()
+    """Names of the environment variables that the entry refers to."""
+
+
+@frozen
+class ServerSurroundings:
+    """The parts of the session that servers use."""
+
+    cwd: Path
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """The user's environment; a server gets a safe part of it."""
+    working_dirs: tuple[Path, ...] = ()
+    state_dir: Path | None = None
+    """Folder for tokens and logs; None: nothing is stored."""
+    opens_browser: bool = False
+    """Whether the session is interactive, so that the user can sign in."""
+
 
 MOST_SERVERS = 200
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -298,3 +374,75 @@ def url_problem(url: str) -> str:
     except ValueError:
         usable = False
     return "" if usable and not _CONTROL.search(url) and " " not in url else "must be an http:// or https:// address"
+
+
+MASK = "…"
+_ONLY_VARIABLES = re.compile(r"(?:(?:Bearer|Basic|Token)\s+)?(?:\$\{[^}]*\})+", re.IGNORECASE)
+_QUERY = re.compile(r"([?&][^=&#]+=)[^&#]+")
+
+
+def shown_target(config: ServerConfig) -> str:
+    """The command line or the URL."""
+    if config.kind != "stdio":
+        return _shown_url(str(config.entry.get("url", config.url)))
+    command, args = config.entry.get("command", config.command), config.entry.get("args", config.args)
+    words = [str(command), *_shown_arguments(args if isinstance(args, list | tuple) else ())]
+    return " ".join(word if word == MASK else shlex.quote(word) for word in words)
+
+
+def shown_fields(config: ServerConfig) -> Iterator[tuple[str, str]]:
+    """All settings of the configuration, as names and texts."""
+    yield ("command" if config.kind == "stdio" else "url"), shown_target(config)
+    for name, value in _pairs(config.entry.get("env", config.env)):
+        yield f"env {name}", _shown_value(value)
+    for name, value in _pairs(config.entry.get("headers", config.headers)):
+        yield f"header {name}", _shown_value(value)
+    if config.headers_helper:
+        yield "headersHelper", config.headers_helper
+    if config.oauth.client_id:
+        yield "oauth clientId", config.oauth.client_id
+    if config.oauth.scopes:
+        yield "oauth scopes", " ".join(config.oauth.scopes)
+    if config.timeout is not None:
+        yield "timeout", f"{config.timeout:g} s"
+    if config.always_load:
+        yield "alwaysLoad", "true"
+    if config.disabled:
+        yield "disabled", "true"
+    if config.variables:
+        yield "reads", ", ".join(config.variables)
+
+
+def _pairs(value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        yield from ((str(name), str(item)) for name, item in value.items())
+
+
+def _shown_value(value: str) -> str:
+    """The value if it is only a reference to variables without secret defaults."""
+    is_reference = _ONLY_VARIABLES.fullmatch(value) and ":-" not in value
+    return value if is_reference else MASK
+
+
+def _shown_arguments(args: Sequence[object]) -> Iterator[str]:
+    after_secret = False
+    for arg in map(str, args):
+        name, equals, _value = arg.partition("=")
+        is_option = name.startswith("-")
+        if after_secret and not is_option and not _ONLY_VARIABLES.fullmatch(arg):
+            yield MASK
+        elif equals and not _ONLY_VARIABLES.fullmatch(_value) and is_secret_name(name.lstrip("-")):
+            yield f"{name}={MASK}"
+        else:
+            cleaned = without_url_credentials(arg)
+            hides = cleaned is None or holds_secret(arg) or assigns_secret(arg) or is_random(arg)
+            yield MASK if hides or cleaned is None else cleaned
+        after_secret = is_option and not equals and is_secret_name(name.lstrip("-"))
+
+
+def _shown_url(url: str) -> str:
+    cleaned = without_url_credentials(url)
+    if cleaned is None:
+        return MASK
+    cleaned = _QUERY.sub(lambda found: f"{found[1]}{MASK}", cleaned)
+    return "/".join(MASK if holds_secret(part) or is_random(part) else part for part in cleaned.split("/"))

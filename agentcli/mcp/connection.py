@@ -17,16 +17,21 @@ from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
-from agentcli.mcp.call_clock import CallClock
-from agentcli.mcp.client_duties import ClientDuties, InputRequest, SamplingRequest
-from agentcli.mcp.limits import ServerLimits
-from agentcli.mcp.link import ServerLink
-from agentcli.mcp.offers import CallProgress, McpContent, McpResult, PromptMessage, ServerOffers, ToolOffer
-from agentcli.mcp.own_task import in_own_task
-from agentcli.mcp.replies.answers import AnswerReader, TakenResult
-from agentcli.mcp.replies.offer_reading import clean_text
-from agentcli.mcp.replies.result_reading import read_content
-from agentcli.mcp.replies.schema_check import output_mismatch
+from agentcli.mcp.answers import AnswerReader, TakenResult
+from agentcli.mcp.contents import clean_text, read_content
+from agentcli.mcp.link import CallClock, ServerLimits, ServerLink, in_own_task
+from agentcli.mcp.protocol import (
+    CallProgress,
+    ClientDuties,
+    InputRequest,
+    McpContent,
+    McpResult,
+    PromptMessage,
+    SamplingRequest,
+    ServerOffers,
+    ToolOffer,
+)
+from agentcli.mcp.schemas import output_mismatch
 
 if TYPE_CHECKING:
     import mcp_types as types

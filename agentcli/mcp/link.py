@@ -1,12 +1,59 @@
-"""Shared state of the parts of one connection: whether it has ended, and why."""
+"""State that the parts of one connection share: limits, whether and why it ended, timeouts of its calls."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Literal, TypeVar
 
+from agentcli.core.aio import cancel_and_wait, start_task
+from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import plain_line
+
+
+@frozen
+class ServerLimits:
+    start_seconds: float = 30.0
+    """From the start of the program or the first request until all lists are complete."""
+    call_seconds: float = 600.0
+    first_prompt_seconds: float = 10.0
+    """How long the first prompt of a non-interactive run waits for connecting servers. The run then continues; tools of
+    a server that connects later are added."""
+    list_seconds: float = 30.0
+    """For one list after a change."""
+    restart_seconds: float = 1.0
+    """Delay before the first attempt to reconnect; doubles with each further one."""
+    restarts: int = 5
+    """Maximum consecutive attempts to reconnect."""
+    stable_seconds: float = 60.0
+    """A connection that lasted this long resets the count of attempts."""
+    grace_seconds: float = 2.0
+    """For a program to exit after its stdin was closed, and again after SIGTERM."""
+    helper_seconds: float = 10.0
+    """For the command that prints headers."""
+    debounce_seconds: float = 0.1
+    """Delay between a list change and its refresh: servers report several changes at once."""
+    refresh_seconds: float = 1.0
+    """Minimum time between two refreshes of the lists."""
+    progress_seconds: float = 1.0
+    progress_reports: int = 30
+    """Maximum progress reports of a call passed on within `progress_seconds`."""
+    message_bytes: int = 64 * 1024 * 1024
+    """Maximum size of one message from a server."""
+    inline_bytes: int = 256 * 1024
+    """Larger messages are parsed in a thread."""
+    unread_bytes: int = 64 * 1024 * 1024
+    """Maximum data that a program has not read from its stdin yet."""
+    bad_lines: int = 20
+    """Maximum consecutive lines that are not protocol messages."""
+    result_chars: int = 50_000_000
+    """Maximum text and base64 of one result."""
+    pages: int = 100
+    """Maximum pages of one list."""
+    tools: int = 2000
+    """Maximum tools of one server; the same limit applies to resources, templates and prompts."""
+
 
 LinkEnd = Literal["lost", "refused", "expired", "unauthorized"]
 """`lost`: reconnecting may help. `refused`: it will not. `expired`: the server forgot the session. `unauthorized`: the
@@ -53,3 +100,61 @@ class ServerLink:
         """Add a line to the server's log, as plain text."""
         if line := plain_line(line, _LOG_LINE):
             self._log(line)
+
+
+class CallClock:
+    """The timeouts of all calls of one connection."""
+
+    def __init__(self) -> None:
+        self._left: dict[asyncio.Timeout, float] = {}
+        """Seconds left of each timeout when the clock last stopped, or when the timeout started."""
+        self._questions = 0
+
+    @asynccontextmanager
+    async def limit(self, seconds: float) -> AsyncGenerator[None, None]:
+        """Like `asyncio.timeout`, not counting the time while questions are open."""
+        async with asyncio.timeout(None if self._questions else seconds) as limit:
+            self._left[limit] = seconds
+            try:
+                yield
+            finally:
+                del self._left[limit]
+
+    @contextmanager
+    def stopped(self) -> Generator[None, None, None]:
+        """Stop the clock while a question is open."""
+        now = asyncio.get_running_loop().time
+        self._questions += 1
+        if self._questions == 1:
+            for limit in self._left:
+                if not limit.expired() and (when := limit.when()) is not None:
+                    self._left[limit] = when - now()
+                    limit.reschedule(None)
+        try:
+            yield
+        finally:
+            self._questions -= 1
+            if not self._questions:
+                for limit, seconds in self._left.items():
+                    if not limit.expired():
+                        limit.reschedule(now() + seconds)
+
+
+T = TypeVar("T")
+
+
+async def in_own_task(work: Coroutine[Any, Any, T]) -> T:
+    """Await the work in a task outside of the caller's cancel scopes; a cancellation cancels it once and waits for it.
+
+    A cancelled scope cancels its tasks again with every iteration of the event loop, until they have left it. That
+    interrupts each step of a cleanup, and keeps the event loop busy while a task waits for a thread or a process.
+    """
+    import anyio
+
+    task = start_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        with anyio.CancelScope(shield=True):
+            await cancel_and_wait([task])
+        raise

@@ -6,23 +6,23 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
-from agentcli.mcp.client_duties import ClientDuties
+from agentcli.mcp.answers import AnswerReader, ReadTransport
+from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.connection import FAILED_REQUEST, McpConnection, McpFailure, OnProgress, SessionExpired
-from agentcli.mcp.limits import ServerLimits
-from agentcli.mcp.link import LinkEnd, ServerLink
+from agentcli.mcp.link import LinkEnd, ServerLimits, ServerLink
 from agentcli.mcp.oauth.authorization import ServerAuthorization, authorization_for
-from agentcli.mcp.offers import McpContent, McpResult, PromptMessage, ServerOffers, ToolOffer
-from agentcli.mcp.replies.answers import AnswerReader
-from agentcli.mcp.server_config import ServerConfig
-from agentcli.mcp.transport import ServerSurroundings, transport_for
+from agentcli.mcp.protocol import ClientDuties, McpContent, McpResult, PromptMessage, ServerOffers, ToolOffer
+from agentcli.mcp.stdio import StdioTransport, server_command, server_environment
+
+if TYPE_CHECKING:
+    from mcp.client._transport import Transport
 
 ServerState = Literal["waiting", "connecting", "connected", "failed", "needs-auth", "disabled", "unapproved"]
 """`waiting`: not started. `failed`: also between two attempts. `unapproved`: from an untrusted repository.
@@ -72,8 +72,8 @@ class McpServer:
         """The last lines of its stderr and of its log messages."""
         self.disabled_tools: frozenset[str] = frozenset()
         """Names of tools that the user switched off."""
-        self._authorization = authorization = authorization_for(config, around)
-        self._around = around if authorization is None else replace(around, auth=lambda _config: authorization.begin())
+        self._authorization = authorization_for(config, around)
+        self._around = around
         self._duties = duties
         self._limits = limits
         self._on_change = on_change
@@ -324,7 +324,7 @@ class McpServer:
             async with asyncio.timeout(self._limits.start_seconds) as starting:
                 # Stopping it takes some more seconds, which nothing needs to wait for.
                 given_up = loop.call_later(self._limits.start_seconds, self._set, "failed", late)
-                transport = await transport_for(self.config, self._around, reader, link, self._limits)
+                transport = await self._transport(reader, link)
                 opened = McpConnection.open(
                     self.name,
                     transport,
@@ -364,6 +364,22 @@ class McpServer:
         elif refusal := self._authorization.refusal or (connected_at is None and self._authorization.scope_problem()):
             reason, kind = refusal, "unauthorized"
         return _End(reason, kind, None if connected_at is None else loop.time() - connected_at)
+
+    async def _transport(self, reader: AnswerReader, link: ServerLink) -> Transport:
+        """The transport, not entered yet. Raises `ValueError` or `OSError`."""
+        config, around = self.config, self._around
+        dirs = around.working_dirs or (around.cwd,)
+        if config.kind != "stdio":
+            from agentcli.mcp.http_transport import http_transport
+
+            auth = self._authorization.begin() if self._authorization is not None else None
+            return ReadTransport(await http_transport(config, around, auth, reader, link, self._limits), reader, link)
+        command = server_command(
+            config.command, config.args, cwd=around.cwd, environ=around.environ, given=config.env, working_dirs=dirs
+        )
+        environ = server_environment(around.environ, config.env, dirs)
+        program = StdioTransport(command, around.cwd, environ, reader, link, self._limits)
+        return ReadTransport(program, reader, link)
 
     @property
     def _probes(self) -> bool:
@@ -409,7 +425,7 @@ def _import_library() -> None:
     import mcp.client.client
     import mcp.client.sse  # noqa: F401
 
-    import agentcli.mcp.transports.http_client  # noqa: F401
+    import agentcli.mcp.http_transport  # noqa: F401
 
     # Without a handler the standard library prints warnings to stderr, which is the user's screen.
     for name in ("mcp", "client", "httpx2", "httpcore2"):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agentcli import __version__
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.mcp.offers import McpContent, McpResult
-from agentcli.mcp.own_task import in_own_task
+from agentcli.mcp.link import in_own_task
+from agentcli.mcp.protocol import McpContent, McpResult
 
 if TYPE_CHECKING:
     import mcp_types as types

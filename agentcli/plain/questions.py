@@ -22,7 +22,7 @@ from agentcli.interactive.questions import model as ask
 from agentcli.interactive.questions.kinds import FormQuestion, PagedQuestion, QuestionPage, TextQuestion, question_for
 from agentcli.interactive.questions.model import AnswerChoice, Question, answer_of
 from agentcli.interactive.questions.permission import AlwaysChoice, PermissionQuestion, edit_rules
-from agentcli.mcp.input_form import FieldValue, FormField, FormOption, ValueRefused
+from agentcli.mcp.user_input import FieldValue, FormField, FormOption, ValueRefused
 from agentcli.permissions.rules.rule import shown_rule
 from agentcli.plain.output.pieces import Gap, Piece, TextLine, TextRuns, TextStyle, line, prose
 

@@ -7,7 +7,7 @@ import pytest
 from agentcli.agent.mcp.updates import MOST_ANNOUNCED
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
-from agentcli.mcp.offers import McpResult
+from agentcli.mcp.protocol import McpResult
 from tests.agent.test_mcp_offer import DEFERRING, texts, with_servers
 from tests.support.fakes import only
 from tests.support.mcp_fakes import FakeServer, text_result, tool_offer

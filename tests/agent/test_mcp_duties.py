@@ -19,11 +19,9 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason, AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
-from agentcli.mcp.client_duties import InputAnswer, InputRequest, SamplingReply, SamplingRequest
-from agentcli.mcp.offers import McpContent, PromptMessage
-from agentcli.mcp.server_config import ServerConfig
+from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
+from agentcli.mcp.protocol import InputAnswer, InputRequest, McpContent, PromptMessage, SamplingReply, SamplingRequest
 from agentcli.mcp.servers import McpServers
-from agentcli.mcp.transport import ServerSurroundings
 from agentcli.tools.base import Output, Progress, ToolContext
 from tests.support.fakes import Bench, FakeTool, bench, only, result_of
 from tests.support.scripts import call, pause, reply

@@ -13,8 +13,8 @@ import pytest
 from agentcli.agent.mcp import results
 from agentcli.agent.mcp.results import ResultLimits, output_of
 from agentcli.context.estimate import text_tokens
-from agentcli.mcp.offers import McpContent, McpResult
-from agentcli.mcp.replies.large_text import PIECE
+from agentcli.mcp.large_json import PIECE
+from agentcli.mcp.protocol import McpContent, McpResult
 from agentcli.tools.base import Output
 from tests.support.tables import each_row
 

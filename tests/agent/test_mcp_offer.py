@@ -21,7 +21,7 @@ from agentcli.context.estimate import text_tokens
 from agentcli.core import events as ev
 from agentcli.core.messages import MCP_SERVERS, Json
 from agentcli.core.permission import Need
-from agentcli.mcp.offers import McpContent
+from agentcli.mcp.protocol import McpContent
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
 from agentcli.providers.requests.deferred_tools import reference

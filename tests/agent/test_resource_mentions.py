@@ -12,7 +12,7 @@ import pytest
 from agentcli.commands.run import run_command
 from agentcli.core.messages import ATTACHED, ImageBlock, Message, Origin
 from agentcli.interactive import wording
-from agentcli.mcp.offers import McpContent, PromptMessage
+from agentcli.mcp.protocol import McpContent, PromptMessage
 from agentcli.mcp.servers import McpServers
 from tests.support.assembled import Assembled
 from tests.support.mcp_offers import fake, servers_with

@@ -19,7 +19,7 @@ from agentcli.config.paths import Paths
 from agentcli.config.trust import TrustStore
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
-from agentcli.mcp.server_config import ServerConfig
+from agentcli.mcp.configuration import ServerConfig
 from tests.support.scripts import provider_on, transport_for
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from agentcli.core import events as ev
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
-from agentcli.mcp.server_config import ServerConfig
+from agentcli.mcp.configuration import ServerConfig
 from tests.support.assembled import Assembled
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ from agentcli import Options, query
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
-from agentcli.mcp.server_config import ServerConfig
+from agentcli.mcp.configuration import ServerConfig
 from tests.support.assembled import Assembled
 from tests.support.fakes import only
 from tests.support.scripts import call, provider_for, reply

@@ -10,10 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-from agentcli.mcp.client_duties import ClientDuties
-from agentcli.mcp.server_config import ServerConfig
+from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
+from agentcli.mcp.protocol import ClientDuties
 from agentcli.mcp.servers import McpServers
-from agentcli.mcp.transport import ServerSurroundings
 from tests.bench.measure import Measure, Report
 
 BUDGET_MS = 3.0

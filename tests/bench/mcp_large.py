@@ -16,10 +16,9 @@ from pathlib import Path
 
 from agentcli.agent.mcp.results import ResultLimits, output_of
 from agentcli.core.messages import Json
-from agentcli.mcp.limits import ServerLimits
-from agentcli.mcp.link import ServerLink
-from agentcli.mcp.offers import McpResult
-from agentcli.mcp.replies.answers import AnswerReader
+from agentcli.mcp.answers import AnswerReader
+from agentcli.mcp.link import ServerLimits, ServerLink
+from agentcli.mcp.protocol import McpResult
 from tests.bench.loop_gaps import LoopGaps
 from tests.bench.measure import Measure, Report
 from tests.bench.tui_growth import settled_collection

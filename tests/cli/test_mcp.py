@@ -12,8 +12,7 @@ from agentcli.cli.app import run_app
 from agentcli.cli.flags.complete import FileNamesWanted, offers
 from agentcli.config.trust import TrustStore
 from agentcli.core.errors import AgentError, UsageError
-from agentcli.mcp.description import shown_fields, shown_target
-from agentcli.mcp.server_config import ServerConfig
+from agentcli.mcp.configuration import ServerConfig, shown_fields, shown_target
 
 
 @pytest.fixture(autouse=True)

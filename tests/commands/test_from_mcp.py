@@ -16,7 +16,7 @@ from agentcli.core.errors import UsageError
 from agentcli.core.messages import ImageBlock, Message, Origin
 from agentcli.interactive.completion.server_completions import LateCompletions
 from agentcli.interactive.wording import expansion_line
-from agentcli.mcp.offers import McpContent, PromptArgument, PromptMessage, PromptOffer, ServerOffers
+from agentcli.mcp.protocol import McpContent, PromptArgument, PromptMessage, PromptOffer, ServerOffers
 from tests.support.fakes import Bench, bench, collect, only, result_of
 from tests.support.mcp_offers import OFFERS, FakeServer, fake, servers_with
 from tests.support.mcp_server import PIXEL

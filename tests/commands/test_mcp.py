@@ -14,9 +14,9 @@ from agentcli.commands.mcp_listing import about, details, overview
 from agentcli.commands.registry import completions, find
 from agentcli.commands.run import run_command
 from agentcli.core.events import Event, NoticeRaised
-from agentcli.mcp.offers import ServerOffers, ToolOffer
+from agentcli.mcp.configuration import ServerConfig
+from agentcli.mcp.protocol import ServerOffers, ToolOffer
 from agentcli.mcp.server import McpServer
-from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.servers import McpServers
 from tests.support.fakes import bench, collect, only
 from tests.support.mcp_offers import FakeServer, fake, servers_with

@@ -10,7 +10,7 @@ import pytest
 from agentcli.agent.mcp.notices import ServerNotices
 from agentcli.commands.mcp_listing import tool_lines, tool_summary
 from agentcli.core.events import NoticeRaised
-from agentcli.mcp.offers import ToolOffer
+from agentcli.mcp.protocol import ToolOffer
 from tests.interactive.test_driver import Driven, played
 from tests.support.fakes import bench, only
 from tests.support.mcp_offers import fake, servers_with

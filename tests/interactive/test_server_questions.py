@@ -14,10 +14,9 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.mcp.client_duties import InputAnswer, InputRequest
-from agentcli.mcp.server_config import ServerConfig
+from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
+from agentcli.mcp.protocol import InputAnswer, InputRequest
 from agentcli.mcp.servers import McpServers
-from agentcli.mcp.transport import ServerSurroundings
 from agentcli.tools.base import Output, Progress, ToolContext
 from tests.interactive.test_driver import Driven, played
 from tests.support.fakes import FakeTool

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.mcp.call_clock import CallClock
-from agentcli.mcp.client_duties import ClientDuties, InputAnswer, InputRequest, SamplingReply, SamplingRequest
+from agentcli.mcp.configuration import ServerSurroundings
+from agentcli.mcp.link import CallClock
+from agentcli.mcp.protocol import ClientDuties, InputAnswer, InputRequest, SamplingReply, SamplingRequest
 from agentcli.mcp.servers import McpServers
-from agentcli.mcp.transport import ServerSurroundings
 from tests.mcp.test_servers import small
 from tests.support.virtual import run_virtual
 

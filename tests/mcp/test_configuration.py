@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from agentcli.mcp.configuration import MOST_SERVERS, ParsedServers, name_problem, parse_servers
-from agentcli.mcp.server_config import OAuthConfig, ServerConfig
+from agentcli.mcp.configuration import (
+    MOST_SERVERS,
+    OAuthConfig,
+    ParsedServers,
+    ServerConfig,
+    name_problem,
+    parse_servers,
+)
 from tests.support.tables import each_row
 
 ENVIRON = {"KEY": "k1", "EMPTY": "", "HOST": "h.example"}

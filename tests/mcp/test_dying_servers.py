@@ -12,8 +12,8 @@ import pytest
 
 from agentcli.core.abort import AbortController, Aborted
 from agentcli.core.processes.exit_cleanup import run_exit_cleanup
+from agentcli.mcp.configuration import ServerConfig
 from agentcli.mcp.connection import McpFailure
-from agentcli.mcp.server_config import ServerConfig
 from tests.support.mcp_started import hostile, started, until
 
 pytestmark = pytest.mark.anyio
@@ -202,9 +202,9 @@ async def test_children_of_a_server_end_with_it(mode: str) -> None:
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 5, 20, 100])
 async def test_stopping_at_any_moment_of_the_start_leaves_nothing(turns: int) -> None:
-    from agentcli.mcp.client_duties import ClientDuties
+    from agentcli.mcp.configuration import ServerSurroundings
+    from agentcli.mcp.protocol import ClientDuties
     from agentcli.mcp.server import McpServer
-    from agentcli.mcp.transport import ServerSurroundings
 
     server = McpServer(hostile("hang-in-call"), ServerSurroundings(Path.cwd()), ClientDuties())
     server.start()

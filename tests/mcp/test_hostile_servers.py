@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agentcli.mcp.connection import McpFailure
-from agentcli.mcp.offers import CallProgress
+from agentcli.mcp.protocol import CallProgress
 from tests.support.mcp_started import hostile, started, until
 
 pytestmark = pytest.mark.anyio

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from agentcli.core.abort import AbortController, Aborted
+from agentcli.mcp.configuration import ServerConfig, ServerSource
 from agentcli.mcp.connection import McpFailure
+from agentcli.mcp.http_transport import _helper_environment, helper_headers
 from agentcli.mcp.server import McpServer
-from agentcli.mcp.server_config import ServerConfig, ServerSource
-from agentcli.mcp.transport import _helper_environment, helper_headers
 from tests.support.mcp_http import McpHttpServer
 from tests.support.mcp_started import started, until
 
@@ -175,7 +175,7 @@ async def test_tries_end_when_the_server_stays_away() -> None:
 def test_the_reason_why_a_server_is_unreachable_is_in_plain_words() -> None:
     import httpx2
 
-    from agentcli.mcp.transports.http_client import _no_connection
+    from agentcli.mcp.http_transport import _no_connection
 
     def caused(error: Exception, cause: Exception) -> Exception:
         error.__cause__ = cause

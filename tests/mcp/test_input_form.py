@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agentcli.mcp.input_form import (
+from agentcli.mcp.user_input import (
     MOST_FIELDS,
     FormField,
     FormRefused,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.mcp.replies.large_json import dump_large_json, parse_large_json, take_apart
+from agentcli.mcp.large_json import dump_large_json, parse_large_json, take_apart
 from tests.support.tables import each_row
 
 VALUES = st.recursive(

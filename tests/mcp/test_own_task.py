@@ -11,12 +11,11 @@ import anyio
 import pytest
 
 from agentcli.core.aio import in_thread
-from agentcli.mcp.client_duties import ClientDuties
-from agentcli.mcp.own_task import in_own_task
-from agentcli.mcp.replies import answers
+from agentcli.mcp import answers
+from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
+from agentcli.mcp.link import in_own_task
+from agentcli.mcp.protocol import ClientDuties
 from agentcli.mcp.server import McpServer
-from agentcli.mcp.server_config import ServerConfig
-from agentcli.mcp.transport import ServerSurroundings
 from tests.support.virtual import VirtualLoop
 
 pytestmark = pytest.mark.virtual

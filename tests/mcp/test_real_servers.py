@@ -14,12 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.mcp.client_duties import ClientDuties, InputAnswer, InputRequest, SamplingReply, SamplingRequest
-from agentcli.mcp.offers import CallProgress
+from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
+from agentcli.mcp.protocol import CallProgress, ClientDuties, InputAnswer, InputRequest, SamplingReply, SamplingRequest
 from agentcli.mcp.server import McpServer
-from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.servers import McpServers
-from agentcli.mcp.transport import ServerSurroundings
 
 PACKAGES = Path(__file__).parents[1] / "npm" / "node_modules" / "@modelcontextprotocol"
 EVERYTHING = PACKAGES / "server-everything" / "dist" / "index.js"

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema.validators import validator_for
 
-from agentcli.mcp.replies import schema_check
-from agentcli.mcp.replies.plain_schema import _CHECKS, _DIALECTS, is_plain_schema
-from agentcli.mcp.replies.schema_check import SchemaRefused, clean_schema, output_mismatch
+from agentcli.mcp import schemas
+from agentcli.mcp.schemas import _CHECKS, _DIALECTS, SchemaRefused, clean_schema, is_plain_schema, output_mismatch
 from tests.support.tables import each_row
 
 
@@ -116,7 +115,7 @@ def test_usual_schemas_need_no_metaschema() -> None:
 
 
 def test_a_check_with_too_many_steps_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema_check, "_MOST_STEPS", 1_000)
+    monkeypatch.setattr(schemas, "_MAX_STEPS", 1_000)
     schema: dict[str, Any] = {"$defs": {"0": {"type": "string"}}, "$ref": "#/$defs/40"}
     for level in range(1, 41):
         schema["$defs"][str(level)] = {"anyOf": [{"$ref": f"#/$defs/{level - 1}"}] * 2}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.mcp.transports.server_program import server_command, server_environment
+from agentcli.mcp.stdio import server_command, server_environment
 
 
 def program(path: Path) -> Path:

@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 
-from agentcli.mcp.client_duties import ClientDuties
-from agentcli.mcp.limits import ServerLimits
-from agentcli.mcp.offers import ServerOffers
+from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
+from agentcli.mcp.link import ServerLimits
+from agentcli.mcp.protocol import ClientDuties, ServerOffers
 from agentcli.mcp.server import McpServer
-from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.servers import McpServers
-from agentcli.mcp.transport import ServerSurroundings
 from tests.support.mcp_fakes import tool_offer
 from tests.support.virtual import run_virtual
 

@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.mcp.tool_names import LONGEST_NAME, server_part, server_parts, split_name, tool_name, tool_names
+from agentcli.mcp.protocol import LONGEST_NAME, server_part, server_parts, split_name, tool_name, tool_names
 
 _LEGAL = re.compile(r"[A-Za-z0-9_-]{1,128}")
 

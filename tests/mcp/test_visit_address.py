@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.mcp.visit_address import AddressRefused, parse_address
+from agentcli.mcp.user_input import AddressRefused, parse_address
 from tests.support.tables import each_row
 
 

@@ -13,10 +13,9 @@ import pytest
 
 from agentcli.agent.mcp.duties import SessionDuties
 from agentcli.core.permission import PermissionMode
-from agentcli.mcp.client_duties import InputRequest
-from agentcli.mcp.server_config import ServerConfig
+from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
+from agentcli.mcp.protocol import InputRequest
 from agentcli.mcp.servers import McpServers
-from agentcli.mcp.transport import ServerSurroundings
 from agentcli.plain.output.writer import BareWriter
 from agentcli.plain.session import PlainSession
 from agentcli.plain.session_view import context_used

@@ -7,13 +7,11 @@ from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
-from agentcli.mcp.client_duties import ClientDuties
+from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.connection import OnProgress
-from agentcli.mcp.offers import McpContent, McpResult, ResourceOffer, ServerOffers, ToolOffer
+from agentcli.mcp.protocol import ClientDuties, McpContent, McpResult, ResourceOffer, ServerOffers, ToolOffer
 from agentcli.mcp.server import McpServer, ServerState
-from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.servers import McpServers
-from agentcli.mcp.transport import ServerSurroundings
 
 Answer = Callable[[str, Json, OnProgress], Awaitable[McpResult]]
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agentcli.core.abort import AbortSignal
-from agentcli.mcp.client_duties import ClientDuties
+from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.connection import McpFailure
-from agentcli.mcp.offers import (
+from agentcli.mcp.protocol import (
+    ClientDuties,
     McpContent,
     PromptArgument,
     PromptMessage,
@@ -19,9 +20,7 @@ from agentcli.mcp.offers import (
     ToolOffer,
 )
 from agentcli.mcp.server import McpServer, ServerState
-from agentcli.mcp.server_config import ServerConfig
 from agentcli.mcp.servers import McpServers
-from agentcli.mcp.transport import ServerSurroundings
 
 OFFERS = ServerOffers(
     name="notes server",

@@ -11,11 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agentcli.mcp.client_duties import ClientDuties
-from agentcli.mcp.limits import ServerLimits
+from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
+from agentcli.mcp.link import ServerLimits
+from agentcli.mcp.protocol import ClientDuties
 from agentcli.mcp.server import McpServer
-from agentcli.mcp.server_config import ServerConfig
-from agentcli.mcp.transport import ServerSurroundings
 
 SCRIPT = Path(__file__).parent / "mcp_hostile.py"
 SHORT = ServerLimits(start_seconds=20, call_seconds=20, restarts=0, debounce_seconds=0.01, refresh_seconds=0.01)

@@ -9,7 +9,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from agentcli.mcp.offers import ToolOffer
+from agentcli.mcp.protocol import ToolOffer
 from agentcli.mcp.servers import McpServers
 from agentcli.tui.screens.mcp import LogPage, McpPage, ServerPage
 from tests.support.mcp_offers import OFFERS, fake, servers_with

@@ -9,7 +9,7 @@ from agentcli.agent.mcp.offer import McpOffer
 from agentcli.agent.mcp.updates import tokens_by_server
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message
-from agentcli.mcp.tool_names import split_name
+from agentcli.mcp.protocol import split_name
 
 
 @frozen

@@ -18,9 +18,8 @@ from agentcli.core.ids import Ids
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_line
-from agentcli.mcp.client_duties import ClientDuties, InputAnswer, InputRequest, SamplingReply, SamplingRequest
-from agentcli.mcp.input_form import FormRefused, InputForm, parse_form
-from agentcli.mcp.visit_address import AddressRefused, VisitAddress, parse_address
+from agentcli.mcp.protocol import ClientDuties, InputAnswer, InputRequest, SamplingReply, SamplingRequest
+from agentcli.mcp.user_input import AddressRefused, FormRefused, InputForm, VisitAddress, parse_address, parse_form
 
 LONGEST_MESSAGE = 20_000
 """Maximum characters of a server's message that are shown."""

@@ -19,8 +19,7 @@ from agentcli.agent.mcp.tools import McpTool
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import RESULT_DATA, Json, Message, Origin
 from agentcli.core.text.plaintext import plain_line
-from agentcli.mcp.offers import ToolOffer
-from agentcli.mcp.tool_names import PREFIX, server_parts, tool_names
+from agentcli.mcp.protocol import PREFIX, ToolOffer, server_parts, tool_names
 from agentcli.tools.base import Tool
 from agentcli.tools.registry import Registry
 

@@ -12,7 +12,7 @@ from agentcli.core.permission import Need
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.core.text.plural import counted
 from agentcli.mcp.connection import McpFailure
-from agentcli.mcp.offers import McpContent
+from agentcli.mcp.protocol import McpContent
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import failure, object_schema
 

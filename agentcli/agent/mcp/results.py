@@ -24,9 +24,8 @@ from agentcli.core.text.format import byte_size
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.core.text.plural import counted
-from agentcli.mcp.offers import McpContent, McpResult
-from agentcli.mcp.replies.large_json import dump_large_json, parse_large_json
-from agentcli.mcp.replies.large_text import PIECE, joined, pieces_of, plain_large_text
+from agentcli.mcp.large_json import PIECE, dump_large_json, joined, parse_large_json, pieces_of, plain_large_text
+from agentcli.mcp.protocol import McpContent, McpResult
 from agentcli.tools.base import Output
 
 MOST_TOKENS = 25_000

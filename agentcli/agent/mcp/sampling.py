@@ -24,8 +24,7 @@ from agentcli.core.messages import Json, clean_text
 from agentcli.core.text.format import money
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import Usage
-from agentcli.mcp.client_duties import SamplingReply, SamplingRequest
-from agentcli.mcp.offers import McpContent
+from agentcli.mcp.protocol import McpContent, SamplingReply, SamplingRequest
 from agentcli.providers import base as model
 from agentcli.providers.models.catalog import Catalog
 
@@ -238,7 +237,7 @@ def _wire_messages(request: SamplingRequest) -> tuple[Json, ...]:
         if block is None:
             continue
         if found and found[-1]["role"] == message.role:
-            cast(list[Json], found[-1]["content"]).append(block)
+            cast("list[Json]", found[-1]["content"]).append(block)
         else:
             found.append({"role": message.role, "content": [block]})
     if not found or found[0]["role"] != "user":

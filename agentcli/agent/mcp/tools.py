@@ -13,7 +13,7 @@ from agentcli.core.messages import Json
 from agentcli.core.permission import TOOL_VERSION, Need
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.mcp.connection import McpFailure
-from agentcli.mcp.offers import REFUSED_AT_TOP, CallProgress, ToolOffer
+from agentcli.mcp.protocol import REFUSED_AT_TOP, CallProgress, ToolOffer
 from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
 from agentcli.tools.builtin import failure
 

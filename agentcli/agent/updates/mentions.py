@@ -214,7 +214,7 @@ class Mentions:
 
     def _resource_problem(self, mention: ResourceMention, context: ToolContext) -> str:
         """Why a resource may not be attached. The user has named it: only a rule against its server prevents it."""
-        from agentcli.mcp.tool_names import PREFIX, server_part
+        from agentcli.mcp.protocol import PREFIX, server_part
 
         name = f"{PREFIX}{server_part(mention.server.name)}__"
         decision = self.permissions.preview(name, {}, (Need("other", name),), context)

@@ -214,7 +214,7 @@ def list_servers(
 
 
 def get(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None, as_json: _AsJson = False) -> None:
-    from agentcli.mcp.description import shown_fields
+    from agentcli.mcp.configuration import shown_fields
 
     env = environment_here(trust, config)
     found = configured_servers(env)
@@ -264,7 +264,7 @@ def try_server(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = 
 
 def reset_project_choices() -> None:
     from agentcli.config.trust import trust_root
-    from agentcli.mcp.choices import ChoiceStore
+    from agentcli.mcp.servers import ChoiceStore
 
     env = environment_here()
     had_some = ChoiceStore(env.paths.state_dir, trust_root(env.cwd)).forget()
@@ -282,7 +282,7 @@ def _with_servers(
 ) -> T:
     """Connect to the servers, make the report, and disconnect. `switched_on`: also those that are disabled."""
     from agentcli.assemble.mcp import make_servers
-    from agentcli.mcp.client_duties import ClientDuties
+    from agentcli.mcp.protocol import ClientDuties
 
     async def work() -> T:
         servers = make_servers(env, found, ClientDuties())

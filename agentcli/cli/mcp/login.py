@@ -116,7 +116,7 @@ async def sign_out(server: McpServer) -> None:
 def _server(name: str, trust: bool, config: list[str] | None, *, opens_browser: bool) -> tuple[McpServers, McpServer]:
     """Find the server, without starting it. Raises `AgentError`."""
     from agentcli.assemble.mcp import FoundServers, make_servers
-    from agentcli.mcp.client_duties import ClientDuties
+    from agentcli.mcp.protocol import ClientDuties
 
     env = environment_here(trust, config, opens_browser=opens_browser)
     found = configured_servers(env)

@@ -9,8 +9,8 @@ from agentcli.core.messages import Json
 from agentcli.core.text.format import duration
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
-from agentcli.mcp.description import shown_target
-from agentcli.mcp.offers import PromptOffer, ToolOffer
+from agentcli.mcp.configuration import shown_target
+from agentcli.mcp.protocol import PromptOffer, ToolOffer
 from agentcli.mcp.server import McpServer
 
 _ERROR_WIDTH = 400

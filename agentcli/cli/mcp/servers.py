@@ -15,7 +15,7 @@ from agentcli.core.text.plaintext import plain_line
 if TYPE_CHECKING:
     from agentcli.assemble.environment import Environment
     from agentcli.assemble.mcp import FoundServers
-    from agentcli.mcp.server_config import ServerConfig
+    from agentcli.mcp.configuration import ServerConfig
 
 ServerName = Annotated[str, typer.Argument(metavar="NAME", help="The server's name.", show_default=False)]
 TrustFlag = Annotated[bool, typer.Option("--trust", help="Treat this folder as trusted.")]

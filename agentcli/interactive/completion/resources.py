@@ -12,7 +12,7 @@ from agentcli.core.text.plaintext import plain_line
 from agentcli.interactive.completion.sources import FileHit, FileSource, FoundFiles
 
 if TYPE_CHECKING:
-    from agentcli.mcp.offers import ResourceTemplateOffer
+    from agentcli.mcp.protocol import ResourceTemplateOffer
     from agentcli.mcp.server import McpServer
     from agentcli.mcp.servers import McpServers
 

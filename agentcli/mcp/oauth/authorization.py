@@ -15,6 +15,7 @@ from agentcli.core.aio import in_thread
 from agentcli.core.errors import CredentialError
 from agentcli.core.processes.browser import open_in_browser
 from agentcli.core.text.plaintext import plain_line
+from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.oauth.auth_requests import AuthRequests, is_safe_for_tokens
 from agentcli.mcp.oauth.discovery import AuthChallenge
@@ -22,8 +23,6 @@ from agentcli.mcp.oauth.sign_in import SignInFlow, SignInRequest
 from agentcli.mcp.oauth.token_grant import TokenGrant, address_of, origin_of
 from agentcli.mcp.oauth.token_requests import RefusedFailure, refresh, revoke
 from agentcli.mcp.oauth.token_store import TokenStore
-from agentcli.mcp.server_config import ServerConfig
-from agentcli.mcp.transport import ServerSurroundings
 
 if TYPE_CHECKING:
     import httpx2
@@ -52,7 +51,7 @@ class ServerAuthorization:
 
     def begin(self) -> httpx2.Auth:
         """Authorization for a new connection. Reads the tokens again, as another process may have changed them."""
-        from agentcli.mcp.oauth.bearer import BearerAuth
+        from agentcli.mcp.http_transport import BearerAuth
 
         self.refusal = ""
         self._is_loaded = False

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from agentcli import __version__
 from agentcli.core.text.plaintext import plain_line
+from agentcli.mcp.configuration import OAuthConfig
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.oauth.auth_requests import AuthRequests
 from agentcli.mcp.oauth.discovery import AuthorizationServer
 from agentcli.mcp.oauth.token_grant import RegisteredClient, TokenGrant
-from agentcli.mcp.server_config import OAuthConfig
 
 if TYPE_CHECKING:
     from mcp.shared.auth import OAuthMetadata

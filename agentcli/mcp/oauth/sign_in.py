@@ -10,6 +10,7 @@ from urllib.parse import urlencode, urlsplit
 
 from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import plain_line
+from agentcli.mcp.configuration import ServerConfig
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.oauth.auth_requests import AuthRequests
 from agentcli.mcp.oauth.discovery import AuthChallenge, AuthorizationServer, discover
@@ -17,7 +18,6 @@ from agentcli.mcp.oauth.redirect import RedirectAnswer, RedirectListener
 from agentcli.mcp.oauth.registration import configured_client, earlier_client, register
 from agentcli.mcp.oauth.token_grant import RegisteredClient, TokenGrant, address_of
 from agentcli.mcp.oauth.token_requests import exchange
-from agentcli.mcp.server_config import ServerConfig
 
 if TYPE_CHECKING:
     from mcp.client.auth.oauth2 import PKCEParameters

@@ -15,9 +15,9 @@ from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
 from agentcli.mcp.connection import McpFailure
+from agentcli.mcp.protocol import tool_names
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.servers import McpServers
-from agentcli.mcp.tool_names import tool_names
 from agentcli.tui.screens.page import Page, TextPage
 from agentcli.tui.screens.picker import ListSheet
 from agentcli.tui.screens.rows import Row

@@ -11,7 +11,7 @@ from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.core.text.plural import counted
 from agentcli.interactive.questions.kinds import FormQuestion
 from agentcli.interactive.questions.model import Paragraph, answer_of
-from agentcli.mcp.input_form import FieldValue, FormField, ValueRefused
+from agentcli.mcp.user_input import FieldValue, FormField, ValueRefused
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.screens.choices import SheetChoice
 from agentcli.tui.screens.editable import EDITING_KEYS, EditableDialog

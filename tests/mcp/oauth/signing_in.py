@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from agentcli.core.aio import cancel_and_wait
-from agentcli.mcp.client_duties import ClientDuties
+from agentcli.mcp.configuration import OAuthConfig, ServerConfig, ServerSurroundings
+from agentcli.mcp.protocol import ClientDuties
 from agentcli.mcp.server import McpServer
-from agentcli.mcp.server_config import OAuthConfig, ServerConfig
-from agentcli.mcp.transport import ServerSurroundings
 from tests.support.authorization_server import AuthorizationServer, ProtectedServer, browse
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agentcli.core.addresses import IPAddress
+from agentcli.mcp.configuration import OAuthConfig
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.oauth.auth_requests import AuthRequests
-from agentcli.mcp.server_config import OAuthConfig
 from tests.mcp.oauth.signing_in import SignInBench, on_bench, settled, sign_in, sign_in_bench
 from tests.support.authorization_server import AS_METADATA, OIDC_METADATA, RESOURCE_METADATA, Answer, Request
 

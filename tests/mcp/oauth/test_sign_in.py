@@ -10,13 +10,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from agentcli.mcp.client_duties import ClientDuties
+from agentcli.mcp.configuration import OAuthConfig, ServerConfig, ServerSurroundings
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.oauth import sign_in as sign_in_module
 from agentcli.mcp.oauth.redirect import RedirectListener
+from agentcli.mcp.protocol import ClientDuties
 from agentcli.mcp.server import McpServer
-from agentcli.mcp.server_config import OAuthConfig, ServerConfig
-from agentcli.mcp.transport import ServerSurroundings
 from tests.mcp.oauth.signing_in import SignInBench, connect, on_bench, settled, sign_in
 from tests.support.authorization_server import Answer, AuthorizationServer, browse
 

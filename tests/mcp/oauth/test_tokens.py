@@ -10,12 +10,11 @@ from dataclasses import replace
 import httpx2
 import pytest
 
-from agentcli.mcp.client_duties import ClientDuties
+from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.oauth.authorization import ServerAuthorization
+from agentcli.mcp.protocol import ClientDuties
 from agentcli.mcp.server import McpServer
-from agentcli.mcp.server_config import ServerConfig
-from agentcli.mcp.transport import ServerSurroundings
 from tests.mcp.oauth.signing_in import SignInBench, connect, on_bench, settled, sign_in
 from tests.support.authorization_server import ProtectedServer
 

@@ -1,8 +1,8 @@
-"""Parse and write large JSON in a thread without stopping the event loop.
+"""Process large JSON and texts of tens of megabytes in a thread without stopping the event loop.
 
-The C parser of the standard library holds the interpreter's lock until it is done: 10 MB of JSON in a thread stop all
-other threads for a quarter of a second. Here only single strings are handled in C; the rest is Python code, which other
-threads may interrupt. It is eight times slower, so small messages are parsed directly.
+A single operation of the standard library on such a text, such as parsing it, holds the interpreter's lock: 10 MB of
+JSON stop all other threads for a quarter of a second. Here only single strings are handled in C; the rest is Python
+code, which other threads may interrupt. It is eight times slower, so small messages are parsed directly.
 """
 
 from __future__ import annotations
@@ -10,12 +10,44 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from json import decoder, scanner
 from typing import Any
 
 from agentcli.core.files.bounded_json import JsonLimitError, is_too_deep, number_limits
-from agentcli.mcp.replies.large_text import joined
+from agentcli.core.text.plaintext import ControlStripper, plain_text
+
+PIECE = 64 * 1024
+"""Characters that are processed at once; a longer text counts as large."""
+_BLOCK = 1024 * 1024
+
+
+def pieces_of(text: str) -> Iterator[str]:
+    return (text[start : start + PIECE] for start in range(0, len(text), PIECE))
+
+
+def joined(pieces: Iterable[str]) -> str:
+    """Like `"".join`, which copies all of them at once."""
+    text = ""
+    block: list[str] = []
+    size = 0
+    for piece in pieces:
+        block.append(piece)
+        size += len(piece)
+        if size >= _BLOCK:
+            text += "".join(block)  # in place: nothing else refers to the text
+            block, size = [], 0
+    text += "".join(block)
+    return text
+
+
+def plain_large_text(text: str) -> str:
+    """Like `plain_text`, in pieces."""
+    if len(text) <= PIECE:
+        return plain_text(text)
+    stripper = ControlStripper()
+    return joined([*map(stripper.feed, pieces_of(text)), stripper.finish()])
+
 
 DEEPEST_MESSAGE = 300
 _PIECE = 1024 * 1024

@@ -12,13 +12,75 @@ from typing import Any
 
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.mcp.replies.plain_schema import is_plain_schema
 
-MOST_SCHEMA_CHARS = 256 * 1024
-_DEEPEST = 48
-_LONGEST_LIST = 2000
-_MOST_STEPS = 20_000
-_DEEPEST_RULES = 120
+_TYPES = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
+_DIALECTS = frozenset(
+    {"https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"}
+    | {"http://json-schema.org/draft-07/schema", "https://json-schema.org/draft/2019-09/schema"}
+)
+
+
+def is_plain_schema(schema: Any) -> bool:
+    """Whether a schema is certainly valid. If False, it may still be valid: it has a keyword unknown here."""
+    if isinstance(schema, bool):
+        return True
+    return isinstance(schema, dict) and all(_is_valid(key, value) for key, value in schema.items())
+
+
+def _is_valid(key: str, value: Any) -> bool:
+    check = _CHECKS.get(key)
+    return check(value) if check is not None else key.startswith("x-")
+
+
+def _is_type(value: Any) -> bool:
+    if isinstance(value, list):
+        return _are_names(value) and bool(value) and _TYPES.issuperset(value)
+    return isinstance(value, str) and value in _TYPES
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value) and len(set(value)) == len(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_CHECKS: dict[str, Callable[[Any], bool]] = {
+    "type": _is_type,
+    "$schema": lambda value: isinstance(value, str) and value in _DIALECTS,
+    "required": _are_names,
+    "enum": lambda value: isinstance(value, list) and bool(value),
+    "examples": lambda value: isinstance(value, list),
+    "multipleOf": lambda value: _is_number(value) and value > 0,
+    **dict.fromkeys(
+        ("properties", "$defs", "definitions"),
+        lambda value: isinstance(value, dict) and all(map(is_plain_schema, value.values())),
+    ),
+    **dict.fromkeys(("items", "additionalProperties", "not", "contains", "propertyNames"), is_plain_schema),
+    **dict.fromkeys(("if", "then", "else"), is_plain_schema),
+    **dict.fromkeys(
+        ("anyOf", "oneOf", "allOf"),
+        lambda value: isinstance(value, list) and bool(value) and all(map(is_plain_schema, value)),
+    ),
+    **dict.fromkeys(
+        ("description", "title", "format", "pattern", "$ref", "$comment"), lambda value: isinstance(value, str)
+    ),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+        lambda value: _is_number(value) and isinstance(value, int) and value >= 0,
+    ),
+    **dict.fromkeys(("uniqueItems", "readOnly"), lambda value: isinstance(value, bool)),
+    **dict.fromkeys(("default", "const"), lambda _value: True),
+}
+
+
+MAX_SCHEMA_CHARS = 256 * 1024
+_MAX_DEPTH = 48
+_MAX_LIST = 2000
+_MAX_STEPS = 20_000
+_MAX_RULE_DEPTH = 120
 """Maximum nesting of rules. Each takes about five frames of Python's stack; when the stack is exhausted, a library
 written in Rust panics with an exception that is not an `Exception`."""
 _NODE_CHARS = 4
@@ -29,7 +91,7 @@ class SchemaRefused(ValueError):
     """The message completes "its input schema …"."""
 
 
-def clean_schema(schema: Any, most_chars: int = MOST_SCHEMA_CHARS) -> Json:
+def clean_schema(schema: Any, most_chars: int = MAX_SCHEMA_CHARS) -> Json:
     """A copy of the schema without control characters. Raises `SchemaRefused` if it does not describe an object."""
     if not isinstance(schema, dict):
         raise SchemaRefused("is not an object")
@@ -53,15 +115,15 @@ class _Copier:
         self._left = most_chars
 
     def copy(self, value: Any, depth: int) -> Any:
-        if depth > _DEEPEST:
-            raise SchemaRefused(f"is nested more than {_DEEPEST} levels deep")
+        if depth > _MAX_DEPTH:
+            raise SchemaRefused(f"is nested more than {_MAX_DEPTH} levels deep")
         self._count(_NODE_CHARS)
         if isinstance(value, str):
             self._count(len(value))
             return plain_text(value)
         if isinstance(value, list):
-            if len(value) > _LONGEST_LIST:
-                raise SchemaRefused(f"has a list of {len(value):,} values (limit {_LONGEST_LIST:,})")
+            if len(value) > _MAX_LIST:
+                raise SchemaRefused(f"has a list of {len(value):,} values (limit {_MAX_LIST:,})")
             return [self.copy(item, depth + 1) for item in value]
         if isinstance(value, dict):
             return {self._key(key, inner): self.copy(inner, depth + 1) for key, inner in value.items()}
@@ -138,10 +200,10 @@ class _Effort:
 
     def counted(self, rule: Callable[..., Iterator[Any] | None], validator: Any, *details: Any) -> Iterator[Any]:
         self._steps += 1
-        if self._steps > _MOST_STEPS:
+        if self._steps > _MAX_STEPS:
             raise _TooManyStepsError
         self._depth += 1
-        if self._depth > _DEEPEST_RULES:
+        if self._depth > _MAX_RULE_DEPTH:
             raise RecursionError
         yield from rule(validator, *details) or ()
         self._depth -= 1

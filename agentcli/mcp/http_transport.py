@@ -1,6 +1,7 @@
-"""The HTTP client for MCP servers: limited bodies, large messages read in a thread, failures reported to the link.
+"""Transports for MCP servers over HTTP: the library's own, on a client of ours.
 
-Imports httpx2, so it is itself imported inside functions only.
+The client limits bodies, reads large messages in a thread, sends tokens, and reports failures to the link. Imports
+httpx2, so it is itself imported inside functions only.
 """
 
 from __future__ import annotations
@@ -9,16 +10,29 @@ import asyncio
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx2
 
-from agentcli.mcp.limits import ServerLimits
-from agentcli.mcp.link import ServerLink
-from agentcli.mcp.oauth.bearer import NoToken
-from agentcli.mcp.replies.answers import AnswerReader
+from agentcli.mcp.answers import AnswerReader
+from agentcli.mcp.link import ServerLimits, ServerLink, in_own_task
+from agentcli.mcp.oauth.auth_requests import UnreachableFailure
+from agentcli.mcp.oauth.discovery import AuthChallenge
+
+if TYPE_CHECKING:
+    from agentcli.mcp.oauth.authorization import ServerAuthorization
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.config.trust_effects import variables_in
+from agentcli.core.files.bounded_json import parse_json
+from agentcli.core.processes.own_programs import run_helper
+from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
+from agentcli.mcp.stdio import server_environment
 
 _CONNECT_SECONDS = 10.0
 _WRITE_SECONDS = 30.0
@@ -212,3 +226,128 @@ def _is_request(content: bytes) -> bool:
     except ValueError:
         return True
     return not isinstance(message, dict) or ("method" in message and "id" in message)
+
+
+_NAME = "Authorization"
+
+
+class BearerAuth(httpx2.Auth):
+    """Sends the token, renews it once when it is refused, and never waits for the user."""
+
+    def __init__(self, authorization: ServerAuthorization) -> None:
+        self._authorization = authorization
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        if _NAME in request.headers:
+            yield request
+            return
+        token = await _reached(self._authorization.token_for(str(request.url)), request)
+        if token:
+            request.headers[_NAME] = f"Bearer {token}"
+        response = yield request
+        if response.status_code == httpx2.codes.UNAUTHORIZED and token:
+            renewed = await _reached(self._authorization.renewed(token), request)
+            if renewed:
+                request.headers[_NAME] = f"Bearer {renewed}"
+                response = yield request
+        if response.status_code == httpx2.codes.UNAUTHORIZED:
+            self._authorization.refuse(response, token)
+        challenge = AuthChallenge.of(response)
+        if challenge.lacks_scope:
+            self._authorization.note_missing_scope(challenge)
+
+
+class NoToken(httpx2.TransportError):
+    """The authorization server cannot be reached; the text says why."""
+
+
+async def _reached(token: Coroutine[Any, Any, str], request: httpx2.Request) -> str:
+    """The token. An unreachable authorization server is treated like an unreachable server: reconnecting may help."""
+    try:
+        return await in_own_task(token)
+    except UnreachableFailure as failure:
+        raise NoToken(str(failure), request=request) from None
+
+
+async def http_transport(
+    config: ServerConfig,
+    around: ServerSurroundings,
+    auth: httpx2.Auth | None,
+    reader: AnswerReader,
+    link: ServerLink,
+    limits: ServerLimits,
+) -> Any:
+    """The library's transport, not entered yet. Raises `ValueError`."""
+    headers = dict(config.headers)
+    if config.headers_helper:
+        dirs = around.working_dirs or (around.cwd,)
+        headers |= await helper_headers(
+            config.headers_helper,
+            environ=_helper_environment(config, around.environ, dirs),
+            working_dirs=dirs,
+            seconds=limits.helper_seconds,
+        )
+
+    def client(*_ignored: object, **_too: object) -> McpHttpClient:
+        return McpHttpClient(
+            config.url,
+            headers,
+            auth,
+            reader,
+            link,
+            limits,
+            answers_elsewhere=config.kind == "sse",
+        )
+
+    if config.kind == "sse":
+        from mcp.client.sse import sse_client
+
+        return sse_client(config.url, httpx_client_factory=client)
+    return _streamable(config.url, client(), limits)
+
+
+async def helper_headers(
+    command: str, *, environ: Mapping[str, str], working_dirs: Iterable[Path], seconds: float
+) -> dict[str, str]:
+    """Headers printed by a command of the configuration, such as a token that is valid for an hour.
+
+    Raises `ValueError`, whose text never contains the output.
+    """
+    try:
+        done = await run_helper(command, environ=environ, working_dirs=working_dirs, seconds=seconds)
+    except TimeoutError:
+        raise ValueError(f"headersHelper printed nothing within {seconds:g} seconds") from None
+    except OSError as error:
+        raise ValueError(f"headersHelper cannot be started: {error}") from None
+    if done.code:
+        raise ValueError(f"headersHelper failed (exit {done.code})")
+    try:
+        headers = parse_json(done.output)
+    except ValueError:
+        headers = None
+    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+        raise ValueError("headersHelper must print a JSON object of names and texts")
+    return headers
+
+
+def _helper_environment(config: ServerConfig, environ: Mapping[str, str], dirs: Sequence[Path]) -> Mapping[str, str]:
+    """Environment of a headers helper. The user's own helper gets everything; one from a file in a repository gets no
+    secrets except those that its text names as `${NAME}`, which the trust question shows."""
+    if config.source not in ("project", "local"):
+        return environ
+    named = {name: environ[name] for name in variables_in(config.headers_helper) if name in environ}
+    return server_environment(environ, named, dirs)
+
+
+def _streamable(url: str, client: Any, limits: ServerLimits) -> Any:
+    from contextlib import asynccontextmanager
+
+    from mcp.client.streamable_http import streamable_http_client
+
+    @asynccontextmanager
+    async def opened() -> Any:
+        opening = streamable_http_client(url, http_client=client, max_sse_event_size=limits.message_bytes)
+        async with client, opening as streams:
+            yield streams
+
+    return opened()

@@ -1,1 +1,0 @@
-"""How MCP servers are reached: as programs, over HTTP and over SSE."""
