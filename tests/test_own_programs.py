@@ -93,7 +93,7 @@ def test_the_check_sees_every_way_to_start_one(source: str) -> None:
 
 def test_the_modules_that_run_programs_are_listed() -> None:
     """`start_program` takes any absolute path, so each caller has to be looked at: `tools/process.py` passes on the
-    commands of the model and the user, `hooks/command.py` and `tui/status/command.py` those of the settings,
+    commands of the model and the user, `hooks/runner.py` and `tui/status/command.py` those of the settings,
     `mcp/stdio.py` and `mcp/http_transport.py` those of the servers' configuration, the others run programs of our
     own."""
     callers = {
@@ -104,7 +104,7 @@ def test_the_modules_that_run_programs_are_listed() -> None:
     }
     assert callers == {
         "core/processes/browser.py",
-        "hooks/command.py",
+        "hooks/runner.py",
         "mcp/stdio.py",
         "mcp/http_transport.py",
         "providers/credentials.py",

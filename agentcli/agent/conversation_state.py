@@ -16,7 +16,7 @@ from agentcli.agent.costs.spending import Spending
 from agentcli.agent.engine_setup import EngineSetup, recall_front, resume_watch
 from agentcli.agent.file_changes import FileChanges
 from agentcli.agent.live_files import LiveFiles
-from agentcli.agent.plugins.active_parts import Owned
+from agentcli.agent.plugins import Owned
 from agentcli.agent.ports import END_SECONDS, Attachments, Hooks
 from agentcli.agent.profile import ModelSettings, price_of
 from agentcli.agent.prompt_queue import PromptQueue
@@ -37,9 +37,9 @@ from agentcli.tools.planning.todowrite import todos_from
 from agentcli.tools.registry import Registry
 
 if TYPE_CHECKING:
-    from agentcli.agent.mcp.notices import ServerNotices
     from agentcli.agent.mcp.offer import McpOffer, OfferLimits
-    from agentcli.agent.mcp.server_questions import ServerQuestions
+    from agentcli.agent.mcp.requests import ServerQuestions
+    from agentcli.agent.mcp.updates import ServerNotices
     from agentcli.hooks.runner import HookRunner
     from agentcli.mcp.servers import McpServers
 
@@ -170,9 +170,9 @@ class ConversationState:
         setup, servers = self.setup, self.setup.mcp
         if servers is None or setup.link is not None:
             return None
-        from agentcli.agent.mcp.duties import DutyHost, SessionDuties
-        from agentcli.agent.mcp.notices import ServerNotices
+        from agentcli.agent.mcp.requests import DutyHost, SessionDuties
         from agentcli.agent.mcp.sampling import SamplingHost
+        from agentcli.agent.mcp.updates import ServerNotices
 
         self.server_notices = ServerNotices(servers)
         if not isinstance(servers.duties, SessionDuties):
@@ -200,7 +200,7 @@ class ConversationState:
         """Use these hooks, wrapped in those of plugins."""
         self._configured_hooks = hooks
         if self._plugin_runner is not None:
-            from agentcli.agent.plugins.hooks import PluginHooks
+            from agentcli.agent.plugins import PluginHooks
 
             hooks = PluginHooks(self._plugin_runner, hooks)
         before, self.hooks = self.hooks, hooks
@@ -269,7 +269,7 @@ class ConversationState:
         self._use_plugin_tools(setup.plugins.active.tools)
         parts = setup.plugins.active.hooks
         if parts != self._plugin_hooks:
-            from agentcli.agent.plugins.hooks import hook_rules, plugin_runner
+            from agentcli.agent.plugins import hook_rules, plugin_runner
 
             self._plugin_hooks = parts
             is_new = self._plugin_runner is None

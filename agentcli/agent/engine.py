@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from agentcli.agent.context.compaction import CompactArguments
 from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.engine_setup import EngineSetup
-from agentcli.agent.plugins.session_plugins import SessionPlugins
+from agentcli.agent.plugins import SessionPlugins
 from agentcli.agent.ports import Hooks
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_expansion import DefinedPrompt
@@ -39,9 +39,8 @@ from agentcli.providers.models.catalog import Catalog, no_fast_mode
 from agentcli.tools.titles import title_of
 
 if TYPE_CHECKING:
-    from agentcli.agent.mcp.costs import ServerCost
-    from agentcli.agent.mcp.notices import ServerNotices
-    from agentcli.agent.mcp.server_questions import ServerQuestions
+    from agentcli.agent.mcp.requests import ServerQuestions
+    from agentcli.agent.mcp.updates import ServerCost, ServerNotices
     from agentcli.agent.tool_host import SessionToolHost
     from agentcli.mcp.servers import McpServers
     from agentcli.session.details import SessionDetails
@@ -286,7 +285,7 @@ class Engine:
         state, setup = self._state, self._state.setup
         if state.offer is None:
             return []
-        from agentcli.agent.mcp.costs import server_costs
+        from agentcli.agent.mcp.updates import server_costs
 
         shown = setup.view.messages(state.log.messages)
         loaded = state.requests.loaded_by(shown)

@@ -11,7 +11,7 @@ from agentcli.agent.cache.watch import CacheWatch, Setup
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.conversation_requests import ConversationRequests
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.plugins.session_plugins import SessionPlugins
+from agentcli.agent.plugins import SessionPlugins
 from agentcli.agent.ports import Extensions, Hooks
 from agentcli.agent.profile import Bounds, Profile, Tuning
 from agentcli.agent.subagents.setup import AgentSetup, ParentLink

@@ -10,7 +10,7 @@ from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.turn import TurnDependencies
-from agentcli.agent.plugins.rendering import PluginRenderers
+from agentcli.agent.plugins import PluginRenderers
 from agentcli.agent.ports import EmitEvent, Exit
 from agentcli.agent.profile import price_of
 from agentcli.agent.questions import Questions, UserQuestion

@@ -19,8 +19,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import EXPANDED, TYPED, Json, Message, Origin, ToolUseBlock, user_message
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.tool_errors import unwrapped
-from agentcli.definitions.expansion import ShellPart, expand, fill_arguments, uses_arguments
-from agentcli.definitions.files import CommandFile, SkillFile
+from agentcli.definitions.files import CommandFile, ShellPart, SkillFile, expand, fill_arguments, uses_arguments
 from agentcli.tools.base import ToolContext
 
 OUTPUT_TOKENS = 8_000

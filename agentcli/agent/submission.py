@@ -19,7 +19,7 @@ from agentcli.agent.conversation_state import ConversationState
 from agentcli.agent.costs.account import Account
 from agentcli.agent.definition_rights import lend_rights
 from agentcli.agent.engine_setup import EngineSetup
-from agentcli.agent.hooks.call import ask_hooks, hook_message
+from agentcli.agent.hooks import ask_hooks, hook_message
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import budget_stop
 from agentcli.agent.loop.dependencies import LoopDependencies

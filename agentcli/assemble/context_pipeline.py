@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentcli.agent.context.collapse import ConversationCollapse
-from agentcli.agent.plugins.session_plugins import SessionPlugins
-from agentcli.agent.plugins.steps import plugin_steps
+from agentcli.agent.plugins import SessionPlugins, plugin_steps
 from agentcli.agent.ports import Collapser
 from agentcli.config.settings import Settings
 from agentcli.context.budget import ToolResultBudget

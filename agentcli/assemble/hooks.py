@@ -35,7 +35,7 @@ def hooks_for(env: Environment, rules: Sequence[HookRule]) -> Hooks:
     inner = env.options.extensions.hooks
     if not rules:
         return inner
-    from agentcli.agent.hooks.configured_hooks import ConfiguredHooks
+    from agentcli.agent.hooks import ConfiguredHooks
     from agentcli.core.processes.own_programs import user_environment
     from agentcli.hooks.runner import HookPlace, HookRunner
 

@@ -63,7 +63,7 @@ def servers_for(env: Environment) -> McpServers | None:
         return None
     if found.unapproved:
         env.warn(unapproved_notice(found.unapproved), NOTICE_CODE)
-    from agentcli.agent.mcp.duties import SessionDuties
+    from agentcli.agent.mcp.requests import SessionDuties
 
     budget = env.settings.number("mcp.samplingBudgetUsd")
     duties = SessionDuties(interactive=env.options.interactive, sampling_budget_usd=budget or 0.0)

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 def offer_limits(env: Environment, recorded: Sequence[Json] = ()) -> OfferLimits:
     """Limits on offered tools. `recorded`: the direct tools of a resumed session."""
-    from agentcli.agent.mcp.agent_tools import matching_any
-    from agentcli.agent.mcp.offer import DIRECT_TOKENS, OfferLimits, OfferSettings, SearchMode
+    from agentcli.agent.mcp.offer import DIRECT_TOKENS, OfferLimits, OfferSettings, SearchMode, matching_any
     from agentcli.agent.mcp.results import MOST_TOKENS
 
     direct = env.settings.integer("mcp.directTokens")

@@ -15,7 +15,7 @@ from agentcli.providers.models.catalog import DEFAULT_MODEL, SMALL_MODEL, ModelI
 from agentcli.providers.requests.body import MIN_THINKING_BUDGET, thinking_budget
 
 if TYPE_CHECKING:
-    from agentcli.agent.plugins.session_plugins import SessionPlugins
+    from agentcli.agent.plugins import SessionPlugins
     from agentcli.assemble.options import Options
     from agentcli.config.credentials import KeyStore
     from agentcli.providers.connection import Connection

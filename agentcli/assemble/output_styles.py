@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from agentcli.assemble.environment import Environment
 from agentcli.context.prompt import OutputStyle
-from agentcli.definitions.builtin_styles import all_styles
-from agentcli.definitions.library import Library
+from agentcli.definitions.library import Library, all_styles
 
 
 def chosen_style(env: Environment, library: Library) -> OutputStyle | None:

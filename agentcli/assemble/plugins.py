@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-from agentcli.agent.plugins.active_parts import check_plugin
-from agentcli.agent.plugins.session_plugins import SessionPlugins
+from agentcli.agent.plugins import SessionPlugins, check_plugin
 from agentcli.assemble.environment import Environment
-from agentcli.plugins.collection import PluginCollection
-from agentcli.plugins.loader import Loading, has_entry_points
-from agentcli.plugins.places import PluginPlaces
-from agentcli.plugins.traceback_log import TracebackLog
+from agentcli.plugins.collection import PluginCollection, PluginPlaces
+from agentcli.plugins.loader import Loading, TracebackLog, has_entry_points
 
 LOG_NAME = "plugins.log"
 """Name of the log in the state folder."""

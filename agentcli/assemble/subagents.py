@@ -123,8 +123,7 @@ class SubagentBuilder:
         spec, registry, depth = order.spec, order.registry, order.link.depth
         if parent.mcp is None:
             return tools_of(spec, registry, depth), None
-        from agentcli.agent.mcp.agent_tools import agent_limits, is_of_servers
-        from agentcli.agent.mcp.offer import OfferSettings
+        from agentcli.agent.mcp.offer import OfferSettings, agent_limits, is_of_servers
 
         settings = OfferSettings() if parent.mcp_limits is None else parent.mcp_limits.settings
         others = registry.without(tool.name for tool in registry if is_of_servers(tool))

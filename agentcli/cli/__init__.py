@@ -1,7 +1,7 @@
 """The command line: parses arguments, builds `Options`, imports exactly one front end.
 
 main      from the arguments to the exit code        app   the typer sub-commands
-flags/    the flags, their parser and help           mcp/  `agentcli mcp`
+flags/    the flags, their parser and help           mcp   `agentcli mcp`
 """
 
 COMMANDS = {

@@ -19,6 +19,7 @@ from typer.main import get_command
 
 from agentcli.cli import COMMANDS
 from agentcli.cli import login as cli_login
+from agentcli.cli import mcp as cli_mcp
 from agentcli.cli import permissions as cli_permissions
 from agentcli.cli import plugins as cli_plugins
 from agentcli.cli import quarantine as cli_quarantine
@@ -26,7 +27,6 @@ from agentcli.cli import status as cli_status
 from agentcli.cli.flags.helptext import Section, SubcommandHelp, command_help, here, print_help, root_help
 from agentcli.cli.flags.parse import nearest
 from agentcli.cli.flags.table import FLAGS, GROUPS, MODES, SHELLS, Flag
-from agentcli.cli.mcp import commands as cli_mcp
 from agentcli.cli.output import echo, echo_json, notice
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -15,12 +16,41 @@ from agentcli.core.processes.shell import shown_name
 NEW_HELP = "Write a working example plugin and its test, and print where they are."
 LIST_HELP = "Load all plugins of this folder and list what they add, their load time and their problems."
 
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_PLUGIN = '''"""NAME: a plugin for agentcli. It is loaded again when you save it."""
+
+from collections.abc import Iterator
+
+from agentcli import Engine, Plugin
+
+plugin = Plugin()
+
+
+@plugin.tool(safe=True)
+def NAME_word_count(text: str) -> int:
+    "Count the words of a text."
+    return len(text.split())
+
+
+@plugin.command("NAME", "Count the messages of this conversation")
+def count_messages(engine: Engine, arguments: str) -> Iterator[str]:
+    yield f"{len(engine.messages)} messages"
+'''
+_TEST = '''"""Run with: python -m pytest test_NAME.py"""
+
+from NAME import NAME_word_count
+
+
+def test_words_are_counted():
+    assert NAME_word_count("one two  three") == 3
+'''
+
 
 def list_plugins(
     trust: Annotated[bool, typer.Option("--trust", help="Treat this folder as trusted.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    from agentcli.agent.plugins.active_parts import combine
+    from agentcli.agent.plugins import combine
     from agentcli.assemble import Options
     from agentcli.assemble.environment import Environment
     from agentcli.assemble.plugins import plugins_for
@@ -60,8 +90,7 @@ def new_plugin(
 ) -> None:
     from agentcli.config.paths import PROJECT_FOLDER, Paths
     from agentcli.config.trust import TrustStore, content_digest, trust_root
-    from agentcli.plugins.example import example_files
-    from agentcli.plugins.places import FOLDER
+    from agentcli.plugins.collection import FOLDER
 
     if project and user:
         raise UsageError("Use --project or --user, not both.")
@@ -95,3 +124,10 @@ def _write(path: Path, text: str) -> None:
         raise UsageError(f"{shown_name(str(path))} is already there. Choose another name, or remove it.") from None
     except OSError as error:
         raise AgentError(f"Cannot write {shown_name(str(path))}: {error.strerror}.") from error
+
+
+def example_files(name: str) -> dict[str, str]:
+    """File names and contents. Raises `UsageError` for a name that cannot be a module."""
+    if not _NAME.fullmatch(name) or name.startswith("test_"):
+        raise UsageError(f"Not a plugin name: {name!r}. Use small letters, digits and _, starting with a letter.")
+    return {f"{name}.py": _PLUGIN.replace("NAME", name), f"test_{name}.py": _TEST.replace("NAME", name)}

@@ -19,7 +19,7 @@ from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
 
 if TYPE_CHECKING:
-    from agentcli.agent.mcp.costs import ServerCost
+    from agentcli.agent.mcp.updates import ServerCost
 
 MANUAL = Manual(
     "Pinned items are never compacted. Dropped items are no longer sent and can be restored. In the app, p, d and u "

@@ -9,8 +9,7 @@ from functools import partial
 from typing import Any
 
 from agentcli.agent.engine import Engine
-from agentcli.agent.plugins.active_parts import Owned
-from agentcli.agent.plugins.session_plugins import SessionPlugins
+from agentcli.agent.plugins import Owned, SessionPlugins
 from agentcli.commands.base import Command, Manual, fail, say
 from agentcli.core.aio import in_thread
 from agentcli.core.events import Event

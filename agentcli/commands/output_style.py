@@ -13,8 +13,8 @@ from agentcli.config.paths import Paths
 from agentcli.config.save import save_setting
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.text.plaintext import plain_line
-from agentcli.definitions.builtin_styles import all_styles
 from agentcli.definitions.files import StyleFile
+from agentcli.definitions.library import all_styles
 
 MANUAL = Manual(
     "A style is text in the system prompt, which is fixed for a session: it takes effect with the next session or "

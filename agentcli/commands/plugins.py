@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from agentcli.agent.engine import Engine
-from agentcli.agent.plugins.active_parts import line_of_function
+from agentcli.agent.plugins import line_of_function
 from agentcli.commands.base import Manual
 from agentcli.commands.registry import find
 from agentcli.core.errors import UsageError

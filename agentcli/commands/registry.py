@@ -154,7 +154,7 @@ COMMANDS: tuple[Command, ...] = (
 
 
 def _styles(engine: Engine) -> Iterable[StyleFile]:
-    from agentcli.definitions.builtin_styles import all_styles
+    from agentcli.definitions.library import all_styles
 
     return all_styles(engine.definitions).values()
 

@@ -1,17 +1,21 @@
-"""All definitions of a session. A refresh costs a stat per file; unchanged files are not read again.
+"""All definitions of a session: where they are searched, and reading them again when files change.
 
-Blocking: call `refresh` in a thread. Definitions are sorted by name, because names are part of requests and need a
-fixed order. Of two with the same name, that of the folder with higher precedence wins.
+Those of the project count only if it is trusted. A file that has changed since it was trusted is still read, because it
+is only text, but its permissions do not count until the user has trusted it again. A refresh costs a stat per file;
+unchanged files are not read again. Blocking: call `refresh` in a thread. Definitions are sorted by name, because names
+are part of requests and need a fixed order. Of two with the same name, that of the folder with higher precedence wins.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
+from agentcli.config.paths import PROJECT_FOLDER
 from agentcli.config.trust import content_digest, trust_root
 from agentcli.core.files.bounded_read import Unread, read_bounded
 from agentcli.core.files.real_path import is_below, real_path
@@ -22,15 +26,84 @@ from agentcli.definitions.files import (
     Definition,
     DefinitionOrigin,
     Parse,
+    Scope,
     SkillFile,
     StyleFile,
     parse_agent,
     parse_command,
+    parse_document,
     parse_skill,
     parse_style,
 )
-from agentcli.definitions.folders import KINDS, DefinitionFolder, DefinitionPlaces, Kind
-from agentcli.definitions.frontmatter import parse_document
+
+Kind = Literal["commands", "skills", "agents", "output-styles"]
+KINDS: tuple[Kind, ...] = ("commands", "skills", "agents", "output-styles")
+
+
+@frozen
+class DefinitionFolder:
+    path: Path
+    scope: Scope
+    label: str
+    """Display name: `.claude/skills`, `~/.config/agentcli/skills`."""
+
+
+@frozen
+class DefinitionPlaces:
+    """The folders of one session."""
+
+    cwd: Path
+    config_dir: Path | None = None
+    home: Path | None = None
+    trusted: bool = False
+    """Whether the project's own definitions are used."""
+    trusted_digests: Mapping[str, str] | None = None
+    """Hashes of trusted contents by absolute path; None: any content counts, as with --trust."""
+    masked: tuple[str, ...] = ()
+    """Places of credentials, to which no link of the project may lead."""
+
+    def folders(self, kind: Kind) -> tuple[DefinitionFolder, ...]:
+        return self.of_all_kinds()[kind]
+
+    def of_all_kinds(self) -> Mapping[Kind, tuple[DefinitionFolder, ...]]:
+        """The same for each kind, in less time: every prompt asks, and the project's root is looked for once."""
+        return _folders(trust_root(self.cwd) if self.trusted else None, self.config_dir, self.home)
+
+    def project(self, kind: Kind) -> tuple[DefinitionFolder, ...]:
+        return _of_project(trust_root(self.cwd), kind)
+
+
+@lru_cache(maxsize=4)
+def _folders(
+    root: Path | None, config_dir: Path | None, home: Path | None
+) -> Mapping[Kind, tuple[DefinitionFolder, ...]]:
+    return {
+        kind: (*(_of_project(root, kind) if root is not None else ()), *_of_user(config_dir, home, kind))
+        for kind in KINDS
+    }
+
+
+def _of_project(root: Path, kind: Kind) -> tuple[DefinitionFolder, ...]:
+    return tuple(DefinitionFolder(root / name, "project", name) for name in _names(kind, PROJECT_FOLDER))
+
+
+def _of_user(config_dir: Path | None, home: Path | None, kind: Kind) -> Iterator[DefinitionFolder]:
+    if config_dir is not None:
+        yield DefinitionFolder(config_dir / kind, "user", _at_home(config_dir / kind, home))
+    if home is not None:
+        for name in _names(kind):
+            yield DefinitionFolder(home / name, "user", f"~/{name}")
+
+
+def _at_home(path: Path, home: Path | None) -> str:
+    return f"~/{path.relative_to(home)}" if home is not None and path.is_relative_to(home) else str(path)
+
+
+def _names(kind: Kind, *own: str) -> tuple[str, ...]:
+    """The folder names of a kind: `own` first, then those of other agents."""
+    foreign = (".claude", ".agents") if kind == "skills" else (".claude",)
+    return tuple(f"{folder}/{kind}" for folder in (*own, *foreign))
+
 
 LARGEST_FILE = 256 * 1024
 MOST_FILES = 500
@@ -248,3 +321,21 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
             return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
     except OSError:
         return []
+
+
+_FOLDER = Path(__file__).parent / "styles"
+
+
+def all_styles(library: Library | None) -> dict[str, StyleFile]:
+    """Built-in styles and those from files, by name. Blocking."""
+    found = {name: _built_in(name) for name in ("concise", "explanatory")}
+    if library is not None:
+        found.update(library.styles)
+    return dict(sorted(found.items()))
+
+
+def _built_in(name: str) -> StyleFile:
+    path = _FOLDER / f"{name}.md"
+    origin = DefinitionOrigin(path, "built-in", "built-in")
+    text = (read_bounded(path, LARGEST_FILE) or b"").decode()
+    return parse_style(name, parse_document(text), origin)

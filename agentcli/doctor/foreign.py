@@ -10,8 +10,7 @@ from agentcli.config.trust import trust_root
 from agentcli.core.files.bounded_json import parse_json
 from agentcli.core.files.bounded_read import read_bounded
 from agentcli.core.text.plural import counted
-from agentcli.definitions.folders import KINDS, DefinitionPlaces
-from agentcli.definitions.library import Library
+from agentcli.definitions.library import KINDS, DefinitionPlaces, Library
 from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding
 

@@ -4,5 +4,5 @@ rules    parse rules from settings and match them      command   run a shell com
 answers  interpret the output of a hook                function  run a Python function with limits
 runner   run all matching hooks of an event, report them
 
-`agent/hooks/configured_hooks.py` turns their answers into verdicts for the loop; `assemble/hooks.py` reads settings.
+`agent/hooks.py` turns their answers into verdicts for the loop; `assemble/hooks.py` reads settings.
 """

@@ -24,9 +24,9 @@ from agentcli.interactive.waiting_prompts import WaitingPrompts
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
-    from agentcli.agent.mcp.notices import ServerNotices
-    from agentcli.agent.mcp.server_questions import ServerQuestions
-    from agentcli.agent.plugins.session_plugins import SessionPlugins
+    from agentcli.agent.mcp.requests import ServerQuestions
+    from agentcli.agent.mcp.updates import ServerNotices
+    from agentcli.agent.plugins import SessionPlugins
     from agentcli.commands.line import CommandLine
     from agentcli.interactive.drafts.draft import Draft
     from agentcli.mcp.servers import McpServers

@@ -21,8 +21,7 @@ from agentcli.core.files.real_path import real_path
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.git.repository import own_users
 from agentcli.core.text.plaintext import visible_text
-from agentcli.memory.imports import imported, is_meant
-from agentcli.memory.instruction_text import InstructionText, cut, read_instructions
+from agentcli.memory.instruction_text import InstructionText, cut, imported, is_meant, read_instructions
 
 DEEPEST_IMPORT = 4
 LONGEST_CONTEXT = 120_000

@@ -1,19 +1,94 @@
-"""The plugins of a session: loaded once, and again when a file changes. The last version that loaded stays in use.
+"""The plugins of a session: where they are found, loaded once, and again when a file changes.
 
-`refresh` blocks and runs plugin code: call it in a thread. `is_stale` costs a stat per file.
+Those of a project are used only while it is trusted with exactly their content. The last version that loaded stays in
+use. `refresh` blocks and runs plugin code: call it in a thread. `is_stale` costs a stat per file.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from agentcli.config.paths import PROJECT_FOLDER
+from agentcli.config.trust import content_digest, trust_root
 from agentcli.core.files.bounded_read import Unread, read_bounded
 from agentcli.core.frozen import frozen
-from agentcli.plugins.loader import Loading, Outcome, PluginProblem, entry_points, load_entry_point, load_file
-from agentcli.plugins.places import PluginPlaces, PluginSource
+from agentcli.plugins.loader import (
+    Loading,
+    Outcome,
+    PluginProblem,
+    PluginSource,
+    Scope,
+    entry_points,
+    load_entry_point,
+    load_file,
+)
 from agentcli.plugins.plugin import Plugin
+
+FOLDER = "plugins"
+MOST_PLUGINS = 100
+"""Maximum plugins per folder; more are ignored."""
+
+
+@frozen
+class PluginPlaces:
+    """The places of one session."""
+
+    cwd: Path
+    config_dir: Path | None = None
+    home: Path | None = None
+    uses_project: bool = True
+    trusted_digests: Callable[[], Mapping[str, str] | None] = dict
+    """Returns the currently trusted hash of each file by absolute path; None: any content counts (--trust).
+    Blocking."""
+    trust_file: Path | None = None
+    """File that changes when the user trusts a folder."""
+    packages: bool = True
+
+    @property
+    def project_folder(self) -> Path:
+        return trust_root(self.cwd) / PROJECT_FOLDER / FOLDER
+
+    def folders(self) -> tuple[tuple[Path, Scope], ...]:
+        found: list[tuple[Path, Scope]] = [(self.project_folder, "project")] if self.uses_project else []
+        if self.config_dir is not None:
+            found.append((self.config_dir / FOLDER, "user"))
+        return tuple(found)
+
+    def files(self) -> list[PluginSource]:
+        """All plugin files in a fixed order, those of an untrusted project too. A file whose name starts with `_` or
+        `test_` is not a plugin."""
+        found: list[PluginSource] = []
+        for folder, scope in self.folders():
+            for name in _names(folder)[:MOST_PLUGINS]:
+                path = folder / name
+                found.append(PluginSource(path.stem, scope, self._label(path, scope), path))
+        return found
+
+    def is_trusted(self, source: PluginSource, data: bytes, digests: Mapping[str, str] | None) -> bool:
+        if source.scope != "project" or digests is None or source.path is None:
+            return True
+        return digests.get(os.path.normpath(source.path)) == content_digest(data)
+
+    def _label(self, path: Path, scope: Scope) -> str:
+        if scope == "project":
+            return f"{PROJECT_FOLDER}/{FOLDER}/{path.name}"
+        if self.home is not None and path.is_relative_to(self.home):
+            return f"~/{path.relative_to(self.home)}"
+        return str(path)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries]
+    except OSError:
+        return []
+    return sorted(name for name in names if name.endswith(".py") and not name.startswith(("_", ".", "test_")))
+
 
 LARGEST_FILE = 1024 * 1024
 UNTRUSTED = "not loaded: the project is not trusted with this content. Review it with `agentcli trust`."

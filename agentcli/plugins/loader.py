@@ -2,28 +2,122 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import os
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from agentcli.core.files.bounded_read import Unread, read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import plain_line
-from agentcli.plugins.bounded_call import TimeLimitReached, call_bounded
-from agentcli.plugins.places import ENTRY_POINTS, PluginSource
 from agentcli.plugins.plugin import Plugin
-from agentcli.plugins.traceback_log import TracebackLog
 
+T = TypeVar("T")
+
+
+class TimeLimitReached(Exception):
+    """The function did not end in time."""
+
+    def __init__(self, seconds: float, lines: tuple[tuple[str, int], ...]) -> None:
+        super().__init__(f"it did not end within {seconds:g} seconds")
+        self.lines = lines
+        """File and line of each frame it was in, innermost first."""
+
+
+class _Stopped(BaseException):
+    """Raised inside the function's thread at the time limit."""
+
+
+def call_bounded(function: Callable[[], T], seconds: float, name: str) -> T:
+    """Call a function; blocking. Raises what the function raises, including SystemExit, and `TimeLimitReached`."""
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if results:
+        return results[0]
+    lines = _lines(thread)
+    if thread.ident is not None:
+        import ctypes  # imported here: its 3 ms are needed only for a plugin that hangs
+
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_Stopped))
+    raise TimeLimitReached(seconds, lines)
+
+
+def _lines(thread: threading.Thread) -> tuple[tuple[str, int], ...]:
+    frame = sys._current_frames().get(thread.ident or 0)
+    found = []
+    while frame is not None:
+        found.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(found)
+
+
+LARGEST = 1024 * 1024
+"""Size in bytes at which the file is truncated."""
+
+
+class TracebackLog:
+    def __init__(self, path: Path | None) -> None:
+        """`path`: None: nothing is written."""
+        self._path = path
+
+    def add(self, label: str, error: BaseException) -> None:
+        """Append a traceback. Never raises."""
+        if self._path is None:
+            return
+        lines = "".join(traceback.format_exception(error))
+        text = f"{datetime.now().isoformat(timespec='seconds')} {label}\n{lines}\n"
+        with contextlib.suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(self._path, flags, 0o600)
+            try:
+                if os.fstat(descriptor).st_size > LARGEST:
+                    os.ftruncate(descriptor, 0)
+                os.write(descriptor, text.encode(errors="replace")[:LARGEST])
+            finally:
+                os.close(descriptor)
+
+
+ENTRY_POINTS = "agentcli.plugins"
+"""The group of entry points that installed packages use."""
+Scope = Literal["project", "user", "package"]
 TIME_LIMIT = 5.0
 """Time limit per plugin, in seconds."""
 _LARGEST_METADATA = 256 * 1024
 _MODULES = "agentcli_plugins"
 """Prefix of the module names of plugin files."""
+
+
+@frozen
+class PluginSource:
+    """A plugin that may be loaded."""
+
+    name: str
+    scope: Scope
+    label: str
+    """Display name: `.agentcli/plugins/words.py`, `words-plugin 1.2`."""
+    path: Path | None = None
+    """Its file; None for an installed package."""
 
 
 @frozen

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.hooks.configured_hooks import ConfiguredHooks
+from agentcli.agent.hooks import ConfiguredHooks
 from agentcli.agent.loop.structured_output import RequireOutput
 from agentcli.agent.ports import Extensions, Hooks, PreToolVerdict
 from agentcli.core import events as ev

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.mcp.duties import SessionDuties
-from agentcli.agent.mcp.server_questions import CANCELLED, MOST_ASKED, MOST_OPEN
+from agentcli.agent.mcp.requests import CANCELLED, MOST_ASKED, MOST_OPEN, SessionDuties
 from agentcli.agent.profile import Profile
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason, AbortSignal

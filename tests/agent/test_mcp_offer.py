@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agentcli.agent.conversation_requests import LoadedTools, schema_tokens
 from agentcli.agent.mcp.offer import McpOffer, OfferLimits, OfferSettings
-from agentcli.agent.mcp.resource_tools import ReadMcpResource
+from agentcli.agent.mcp.tools import ReadMcpResource
 from agentcli.agent.profile import Profile
 from agentcli.commands.run import run_command
 from agentcli.context.estimate import text_tokens

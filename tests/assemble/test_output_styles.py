@@ -13,7 +13,7 @@ from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.commands.registry import find
 from agentcli.context.prompt import OutputStyle, default_prompt
 from agentcli.core import events as ev
-from agentcli.definitions.builtin_styles import all_styles
+from agentcli.definitions.library import all_styles
 from tests.support.assembled import Assembled
 from tests.support.fakes import only
 

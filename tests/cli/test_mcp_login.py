@@ -15,7 +15,7 @@ import pytest
 import typer
 from typer.main import get_command
 
-from agentcli.cli.mcp import login as mcp_login
+from agentcli.cli import mcp_login
 from agentcli.core.aio import in_thread
 from agentcli.core.errors import AgentError, UsageError
 from tests.mcp.oauth.signing_in import SignInBench, on_bench

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agentcli.definitions.expansion import ShellPart, expand, fill_arguments, split_arguments
-from agentcli.definitions.files import DefinitionOrigin, parse_command
-from agentcli.definitions.frontmatter import parse_document
+from agentcli.definitions.files import (
+    DefinitionOrigin,
+    ShellPart,
+    expand,
+    fill_arguments,
+    parse_command,
+    parse_document,
+    split_arguments,
+)
 from tests.support.tables import each_row
 
 

@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.definitions.frontmatter import parse_document, split_list
+from agentcli.definitions.files import parse_document, split_list
 from tests.support.tables import each_row
 
 

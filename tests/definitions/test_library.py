@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.config.trust import TrustStore
-from agentcli.definitions.folders import DefinitionPlaces
-from agentcli.definitions.library import LARGEST_FILE, MOST_FILES, Library
+from agentcli.definitions.library import LARGEST_FILE, MOST_FILES, DefinitionPlaces, Library
 
 
 @pytest.fixture

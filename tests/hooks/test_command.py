@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.hooks.answers import HookOutput
-from agentcli.hooks.command import MOST_OUTPUT, run_command
+from agentcli.hooks.runner import MOST_OUTPUT, run_command
 
 pytestmark = pytest.mark.anyio
 

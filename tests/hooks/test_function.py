@@ -8,7 +8,7 @@ import time
 import pytest
 
 from agentcli.core.messages import Json
-from agentcli.hooks.function import run_function
+from agentcli.hooks.runner import run_function
 
 pytestmark = pytest.mark.anyio
 

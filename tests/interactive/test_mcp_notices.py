@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from agentcli.agent.mcp.notices import ServerNotices
+from agentcli.agent.mcp.updates import ServerNotices
 from agentcli.commands.mcp_listing import tool_lines, tool_summary
 from agentcli.core.events import NoticeRaised
 from agentcli.mcp.protocol import ToolOffer

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentcli.agent.mcp.duties import SessionDuties
-from agentcli.agent.mcp.server_questions import CANCELLED
+from agentcli.agent.mcp.requests import CANCELLED, SessionDuties
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json

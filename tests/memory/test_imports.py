@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.memory.imports import MOST_IMPORTS, imported, is_meant
+from agentcli.memory.instruction_text import MOST_IMPORTS, imported, is_meant
 from tests.support.tables import each_row
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.mcp.server_questions import CANCELLED
+from agentcli.agent.mcp.requests import CANCELLED
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.core.messages import Json

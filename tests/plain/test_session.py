@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import pytest
 
-from agentcli.agent.mcp.duties import SessionDuties
+from agentcli.agent.mcp.requests import SessionDuties
 from agentcli.core.permission import PermissionMode
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.protocol import InputRequest

@@ -23,7 +23,8 @@ from agentcli.core import events as ev
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.permission import PermissionMode
 from agentcli.hooks.rules import EVENTS
-from agentcli.plugins.places import PluginPlaces, PluginSource
+from agentcli.plugins.collection import PluginPlaces
+from agentcli.plugins.loader import PluginSource
 from agentcli.plugins.plugin import HOOK_EVENTS
 from tests.support.assembled import Assembled
 from tests.support.fakes import only, result_of

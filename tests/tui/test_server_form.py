@@ -8,7 +8,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from agentcli.agent.mcp.server_questions import CANCELLED
+from agentcli.agent.mcp.requests import CANCELLED
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.tui.screens.dialog import Dialog

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.mcp.server_questions import CANCELLED
+from agentcli.agent.mcp.requests import CANCELLED
 from agentcli.core.permission import Answer
 from agentcli.tui.screens.dialog import Dialog
 from agentcli.tui.screens.dialog_for import dialog_for

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from agentcli.agent.context.compaction_plan import CompactionDependencies, CompactionDraft, drafted
 from agentcli.agent.context.compaction_preview import RequestTokens
-from agentcli.agent.hooks.call import ask_hooks, hook_message
+from agentcli.agent.hooks import ask_hooks, hook_message
 from agentcli.agent.questions import Questions
 from agentcli.agent.side_call import SideCall
 from agentcli.context import compact as words

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentcli.agent.context.compaction import Compaction
-from agentcli.agent.hooks.call import ask_hooks, hook_message
+from agentcli.agent.hooks import ask_hooks, hook_message
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import Find, TurnOutcome
 from agentcli.agent.loop.dependencies import LoopDependencies

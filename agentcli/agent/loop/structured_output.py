@@ -6,7 +6,7 @@ marked with `by="schema"`, so that neither the model nor the user reads about a 
 
 from __future__ import annotations
 
-from agentcli.agent.hooks.wrapped import WrappedHooks
+from agentcli.agent.hooks import WrappedHooks
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import (
     Hooks,

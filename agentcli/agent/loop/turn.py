@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
-from agentcli.agent.hooks.call import hook_message
+from agentcli.agent.hooks import hook_message
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.repetition import DENIED, MIN_WAIT_SECONDS, SECONDS
 from agentcli.agent.loop.reply import Reply

@@ -7,25 +7,32 @@ others are announced by name (`updates.py`) and loaded by ToolSearch.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from agentcli.agent.conversation_requests import LoadedTools, schema_tokens
-from agentcli.agent.mcp.resource_tools import ListMcpResources, ReadMcpResource
 from agentcli.agent.mcp.results import MOST_TOKENS
-from agentcli.agent.mcp.tool_search import LOADED_TOOLS, ToolSearch
-from agentcli.agent.mcp.tool_search import NAME as TOOL_SEARCH
-from agentcli.agent.mcp.tools import McpTool
+from agentcli.agent.mcp.tools import ListMcpResources, McpTool, ReadMcpResource
+from agentcli.agent.subagents.specs import AgentSpec
+from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import RESULT_DATA, Json, Message, Origin
+from agentcli.core.messages import RESULT_DATA, Json, Message, Origin, UnknownBlock
+from agentcli.core.permission import Need
 from agentcli.core.text.plaintext import plain_line
+from agentcli.core.text.plural import counted
+from agentcli.core.text.ranking import RankedDocument, rank
 from agentcli.mcp.protocol import PREFIX, ToolOffer, server_parts, tool_names
-from agentcli.tools.base import Tool
+from agentcli.permissions.rules.rule import Rule
+from agentcli.providers.requests.deferred_tools import reference
+from agentcli.tools.base import Output, Progress, Tool, ToolContext, ToolRun
+from agentcli.tools.builtin import object_schema
 from agentcli.tools.registry import Registry
 
 if TYPE_CHECKING:
     from agentcli.mcp.server import McpServer
     from agentcli.mcp.servers import McpServers
+
 
 DIRECT_TOKENS = 10_000
 SearchMode = Literal["own", "api", "off"]
@@ -81,7 +88,7 @@ class McpOffer:
         self._search: Tool = ToolSearch(self, definition_of)
         self._offers_search = False
         """Never reset: the search tool is part of the prefix."""
-        self.can_search = self.settings.search != "off" and not refuses(TOOL_SEARCH)
+        self.can_search = self.settings.search != "off" and not refuses(ToolSearch.name)
         if self.settings.search == "api" and self.can_search:
             loaded.found_by_api = lambda: {name: definition_of(tool) for name, tool in self._deferred().items()}
         if limits.direct is not None:
@@ -108,7 +115,7 @@ class McpOffer:
             tools = {**self._known, **{name: self._as_sent(tool) for name, tool in direct.items()}}
             added = [tool for name, tool in tools.items() if base.get(name) is None]
             self._offers_search = self._offers_search or (self.can_search and self._has_servers)
-            if self._offers_search and base.get(TOOL_SEARCH) is None:
+            if self._offers_search and base.get(ToolSearch.name) is None:
                 added.append(self._search)
             self._made = (state, base, base.adding(added, set(tools) - set(direct)))
         return self._made[2]
@@ -312,3 +319,131 @@ def valid_records(records: Iterable[Json]) -> Iterator[Json]:
             and all(isinstance(definition.get(key), str) for key in ("name", "description"))
         ):
             yield {"server": str(record.get("server")), "tool": str(record.get("tool")), "definition": definition}
+
+
+LOADED_TOOLS = "loaded_tools"
+"""Key in `Output.data`: records of the tools that were loaded, see `McpOffer.record`."""
+_SELECT = "select:"
+_USUAL_RESULTS = 5
+_MOST_RESULTS = 20
+_CONNECT_SECONDS = 15.0
+"""Timeout for servers that are still connecting when nothing is found."""
+_DESCRIPTION = (
+    "Load tools of MCP servers. Messages list deferred tools by name only; this finds them and loads their "
+    "definitions, and then they can be called like any other tool. Search once for all that a task needs, and before "
+    "you say that there is no tool for something: servers that are still connecting are waited for."
+)
+
+
+class ToolSearch:
+    name = "ToolSearch"
+    subject = "query"
+    description = _DESCRIPTION
+    input_schema = object_schema(
+        ["query"],
+        {
+            "query": {
+                "type": "string",
+                "minLength": 1,
+                "description": "Words that describe the tool, or select:NAME,NAME for tools by name",
+            },
+            "max_results": {"type": "integer", "minimum": 1, "maximum": _MOST_RESULTS, "description": "Default 5"},
+        },
+    )
+
+    def __init__(self, tools: McpOffer, definition_of: Callable[[Tool], Json]) -> None:
+        self._tools = tools
+        self._definition_of = definition_of
+
+    def title(self, input: Json) -> str:
+        return plain_line(f"{self.name} {input.get('query', '')}").strip()
+
+    def is_safe(self, input: Json) -> bool:
+        return True
+
+    def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
+        return (Need("none", str(input.get("query", ""))),)
+
+    def check(self, input: Json, context: ToolContext) -> str | None:
+        return None
+
+    async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
+        query, most = str(input["query"]).strip(), int(input.get("max_results", _USUAL_RESULTS))
+        found = self._found(query, most)
+        if not found and (pending := self._tools.pending()):
+            yield Progress(plain_line(f"waiting for {', '.join(pending)}"))
+            await signal.run(self._tools.servers.settle(_CONNECT_SECONDS))
+            found = self._found(query, most)
+        yield self._answer(query, found)
+
+    def _found(self, query: str, most: int) -> list[str]:
+        available = self._tools.available()
+        if query.lower().startswith(_SELECT):
+            wanted = [name.strip() for name in query[len(_SELECT) :].split(",") if name.strip()][:_MOST_RESULTS]
+            everything = {**available, **self._tools.direct()}
+            return list(dict.fromkeys(name for each in wanted for name in _meant(each, everything)))
+        documents = [RankedDocument(tool.name, tool.description, tool.input_schema) for tool in available.values()]
+        return rank(query, documents)[:most]
+
+    def _answer(self, query: str, found: Sequence[str]) -> Output:
+        available = self._tools.available()
+        changed = [name for name in found if self._has_other(name)]
+        new = [name for name in found if name in available and name not in changed]
+        if new:
+            self._tools.load(new)
+            references = tuple(UnknownBlock(reference(name)) for name in new)
+            shown = {"kind": "text", "text": "\n".join(new)}
+            data = {LOADED_TOOLS: [self._tools.record(name) for name in new]}
+            return Output(references, summary=f"{counted(len(new), 'tool')} loaded", display=shown, data=data)
+        if changed:
+            texts = [json.dumps(self._definition_of(available[name]), ensure_ascii=False) for name in changed]
+            return Output("These tools have changed. Call them by their new definitions:\n" + "\n".join(texts))
+        if found:
+            return Output(f"Already loaded, call it directly: {', '.join(found)}", summary="already loaded")
+        return Output(self._nothing(query, len(available)), summary="no tool found")
+
+    def _has_other(self, name: str) -> bool:
+        """Whether the model has another definition of a tool than its server offers now."""
+        known, now = self._tools.loaded_definition(name), self._tools.available().get(name)
+        return known is not None and now is not None and self._definition_of(now) != known
+
+    def _nothing(self, query: str, count: int) -> str:
+        pending = self._tools.pending()
+        waiting = f" Still connecting: {', '.join(pending)}; search again later." if pending else ""
+        if unavailable := self._tools.unavailable()[:_MOST_RESULTS]:
+            waiting += f" Not connected, tell the user if you need them: {'; '.join(unavailable)}."
+        there = f"{counted(count, 'deferred tool')} searched." if count else "There are no deferred tools now."
+        return f"No tool matches {plain_line(query, 100)!r}. {there}{waiting}"
+
+
+def _meant(name: str, tools: Mapping[str, Tool]) -> list[str]:
+    """The tool with this full name, or the only one with this name on its server."""
+    if name in tools:
+        return [name]
+    short = [each for each in tools if each.split("__", 2)[-1] == name]
+    return short if len(short) == 1 else []
+
+
+_RESOURCE_TOOLS = (ListMcpResources.name, ReadMcpResource.name)
+
+
+def is_of_servers(tool: Tool) -> bool:
+    return isinstance(tool, McpTool | ListMcpResources | ReadMcpResource | ToolSearch)
+
+
+def matching_any(names: Iterable[str]) -> Callable[[str], bool]:
+    """A predicate for tool names that match one of these, which may be `mcp__server` or have wildcards in the tool's
+    part."""
+    rules = [Rule(name.partition("(")[0].strip()) for name in names]
+    return lambda tool: any(rule.names(tool) for rule in rules)
+
+
+def agent_limits(spec: AgentSpec, parent: Registry, settings: OfferSettings) -> OfferLimits | None:
+    """The part of its parent's MCP tools that an agent gets; None: none."""
+    if spec.shares_context:
+        direct = (tool for tool in parent if is_of_servers(tool) and tool.name not in parent.deferred)
+        return OfferLimits(settings, direct=tuple(tool for tool in direct if not isinstance(tool, ToolSearch)))
+    wanted, unwanted = matching_any(spec.tools or ("*",)), matching_any(spec.disallowed_tools)
+    if spec.tools is not None and not any(name.startswith(("mcp__", "*", *_RESOURCE_TOOLS)) for name in spec.tools):
+        return None
+    return OfferLimits(settings, lambda name: wanted(name) and not unwanted(name))

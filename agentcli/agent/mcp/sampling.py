@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import cast
 
-from agentcli.agent.mcp.server_questions import ServerQuestions
+from agentcli.agent.mcp.requests import ServerQuestions
 from agentcli.agent.profile import Profile, price_of
 from agentcli.agent.side_call import SideCall
 from agentcli.context.estimate import text_tokens

@@ -1,24 +1,31 @@
-"""Inform the model about MCP servers: their deferred tools, their instructions, and lost connections.
+"""Inform the model and the user about MCP servers: deferred tools, instructions, lost connections, costs.
 
-What was announced is read from the messages in sight, so that it survives a resume and is repeated after a compaction.
+What was announced to the model is read from the messages in sight, so that it survives a resume and is repeated after a
+compaction.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from agentcli.agent.conversation_requests import schema_tokens
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.mcp.offer import McpOffer
 from agentcli.agent.ports import Attachments
 from agentcli.context.estimate import text_tokens
+from agentcli.core.events import NoticeRaised
+from agentcli.core.frozen import frozen
 from agentcli.core.growing import Gathered
 from agentcli.core.ids import Ids
-from agentcli.core.messages import MCP_SERVERS, Message, Origin, user_message
+from agentcli.core.messages import MCP_SERVERS, Json, Message, Origin, user_message
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.core.text.plural import counted
+from agentcli.core.text.plural import counted, plural
+from agentcli.mcp.protocol import split_name
+from agentcli.mcp.server import McpServer, ServerState
+from agentcli.mcp.servers import McpServers
 
 LISTED_TOKENS = 1_200
 """Maximum tokens of all tool names in one message."""
@@ -197,3 +204,101 @@ def _digest(text: str) -> str:
 
 def _names(names: Sequence[str]) -> str:
     return ", ".join(plain_line(name, 80) for name in names)
+
+
+@frozen
+class ServerCost:
+    server: str
+    direct: int = 0
+    """Number of tools in every request."""
+    direct_tokens: int = 0
+    loaded: int = 0
+    """Number of tools that a search has loaded."""
+    loaded_tokens: int = 0
+    deferred: int = 0
+    """Number of tools that are not in every request, including the loaded ones; they cost their names."""
+    announced_tokens: int = 0
+    """Its share of the messages that list tools and give instructions."""
+
+    @property
+    def tokens(self) -> int:
+        return self.direct_tokens + self.loaded_tokens + self.announced_tokens
+
+
+def server_costs(
+    offer: McpOffer, direct: Sequence[Json], loaded: Sequence[Json], shown: Sequence[Message], density: float
+) -> list[ServerCost]:
+    """Costs per server. `direct`, `loaded`: definitions in the next request; `shown`: its messages; `density`: true
+    tokens per estimated token."""
+    deferred, announced = offer.deferred_by_server(), _announced(offer, shown)
+    costs = []
+    for server in offer.servers:
+        part = offer.part_of(server.name)
+        always, later = _of(part, direct), _of(part, loaded)
+        costs.append(
+            ServerCost(
+                server.name,
+                len(always),
+                round(sum(map(schema_tokens, always)) * density),
+                len(later),
+                round(sum(map(schema_tokens, later)) * density),
+                len(deferred.get(server.name, ())),
+                round(announced.get(server.name, 0.0) * density),
+            )
+        )
+    return costs
+
+
+def _of(part: str, tools: Sequence[Json]) -> list[Json]:
+    return [tool for tool in tools if (split_name(str(tool["name"])) or ("", ""))[0] == part]
+
+
+def _announced(offer: McpOffer, shown: Sequence[Message]) -> Mapping[str, float]:
+    found: dict[str, float] = {}
+    for message in shown:
+        for server, tokens in tokens_by_server(message, offer).items():
+            found[server] = found.get(server, 0.0) + tokens
+    return found
+
+
+CODE = "mcp"
+
+
+class ServerNotices:
+    """Each text is reported once, however often a server fails."""
+
+    def __init__(self, servers: McpServers) -> None:
+        self._servers = servers
+        self._version = -1
+        self._states: dict[str, ServerState] = {}
+        self._reported: set[str] = set()
+
+    def take(self) -> list[NoticeRaised]:
+        """Notices about changes since the last call. Cheap if nothing has changed."""
+        if self._version == self._servers.version:
+            return []
+        self._version = self._servers.version
+        found = [notice for server in self._servers for notice in self._of(server)]
+        new = [notice for notice in found if notice.text not in self._reported]
+        self._reported.update(notice.text for notice in new)
+        return new
+
+    def _of(self, server: McpServer) -> Iterator[NoticeRaised]:
+        before, self._states[server.name] = self._states.get(server.name, "waiting"), server.state
+        name, reason = plain_line(server.name, 60), plain_line(server.error, 160).rstrip(".")
+        match server.state:
+            case "failed" if server.retry_seconds is not None:
+                yield _notice(f"MCP server {name} failed: {reason}; trying again")
+            case "failed":
+                yield _notice(f"MCP server {name} failed: {reason or 'no reason given'}; /mcp shows more")
+            case "needs-auth":
+                yield _notice(f"MCP server {name} needs sign-in; use /mcp login {name}")
+            case "connected" if changed := [tool.name for tool in server.offers.tools if server.has_changed(tool)]:
+                tools = plain_line(", ".join(changed), 160)
+                yield _notice(f"MCP server {name} changed its {plural(len(changed), 'tool')} {tools}; /mcp shows more")
+            case "connecting" | "waiting" if before == "connected" and reason:
+                yield _notice(f"MCP server {name} failed: {reason}; trying again")
+
+
+def _notice(text: str) -> NoticeRaised:
+    return NoticeRaised(text=text, level="warning", code=CODE)

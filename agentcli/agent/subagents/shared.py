@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.hooks.wrapped import WrappedHooks
+from agentcli.agent.hooks import WrappedHooks
 from agentcli.agent.live_permissions import LivePermissions, lent_rules
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Hooks, PromptVerdict, StopVerdict

@@ -38,7 +38,7 @@ from agentcli.tools.files.disk import folder_names, quoted_name
 from agentcli.tools.titles import title_of
 
 if TYPE_CHECKING:
-    from agentcli.agent.mcp.resource_mentions import ResourceMention
+    from agentcli.agent.mcp.tools import ResourceMention
     from agentcli.mcp.servers import McpServers
 
 MOST_MENTIONS = 20
@@ -91,7 +91,7 @@ def find_mentions(
         if mention is not None:
             found.setdefault((os.path.realpath(mention.path), mention.lines), mention)
         elif servers is not None:
-            from agentcli.agent.mcp.resource_mentions import find_resource
+            from agentcli.agent.mcp.tools import find_resource
 
             if (resource := find_resource(spellings, servers)) is not None:
                 found.setdefault((resource.server.name, resource.uri), resource)
@@ -239,7 +239,7 @@ class Mentions:
         self, mention: Mention | ResourceMention, needs: tuple[Need, ...], context: ToolContext, signal: AbortSignal
     ) -> Output | None:
         if not isinstance(mention, Mention):
-            from agentcli.agent.mcp.resource_mentions import read_resource
+            from agentcli.agent.mcp.tools import read_resource
 
             assert self.servers is not None
             return await read_resource(mention, context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from agentcli.agent.mcp.server_questions import CANCELLED
+from agentcli.agent.mcp.requests import CANCELLED
 from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState
 from agentcli.config.trust_effects import effects_of
 from agentcli.core.events import CompactionProposed, PermissionRequested

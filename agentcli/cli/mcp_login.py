@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentcli.cli.mcp.servers import (
+from agentcli.cli.mcp import (
     ConfigFlag,
     ServerName,
     TrustFlag,
@@ -27,6 +27,7 @@ from agentcli.core.text.plural import counted
 if TYPE_CHECKING:
     from agentcli.mcp.server import McpServer
     from agentcli.mcp.servers import McpServers
+
 
 LOGIN_HELP = """Sign in to a server over HTTP (OAuth). The address to visit is shown and opened in your browser.
 

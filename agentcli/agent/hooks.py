@@ -1,14 +1,11 @@
-"""The loop's hooks, implemented by configured ones: each method runs the hooks of its event and combines their answers.
-
-Deny is stronger than ask, ask is stronger than allow; contexts are joined in the order of the configuration. `inner`
-holds the hooks that a caller of the library passed; they run first.
-"""
+"""Await hooks in a stage of the loop; wrap texts of hooks in a message."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import (
@@ -21,11 +18,40 @@ from agentcli.agent.ports import (
     QuestionVerdict,
     StopVerdict,
 )
+from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.events import Event
-from agentcli.core.messages import Json, Origin, ToolResultBlock, ToolUseBlock
+from agentcli.core.messages import Json, Message, Origin, ToolResultBlock, ToolUseBlock, user_message
 from agentcli.hooks.answers import HookAnswer
 from agentcli.hooks.runner import HookRun, HookRunner, Occasion
+
+T = TypeVar("T")
+
+
+async def ask_hooks(
+    hooks: Hooks, call: Callable[[Hooks], Coroutine[Any, Any, T]], signal: AbortSignal, emit: EmitEvent
+) -> T:
+    """The verdict of `call`, which gets the hooks to run; emits what they report meanwhile. Raises `Aborted`."""
+    events: asyncio.Queue[Event | None] = asyncio.Queue()
+    reporting = hooks.reporting_to(events.put)
+    if reporting is hooks:
+        return await signal.run(call(hooks))
+    task = start_task(signal.run(call(reporting)))
+    task.add_done_callback(lambda _task: events.put_nowait(None))
+    try:
+        while (event := await events.get()) is not None:
+            await emit(event)
+        return await task
+    finally:
+        await cancel_and_wait([task])
+        if not task.cancelled():
+            task.exception()  # retrieved even if the consumer has gone
+
+
+def hook_message(texts: Iterable[str], message_id: str) -> Message:
+    """A message with the texts of hooks, separated by blank lines: a model reads adjacent blocks as one text."""
+    return user_message("\n\n".join(texts), message_id, Origin.HOOK)
+
 
 _MOST_KEPT = 100
 
@@ -247,3 +273,38 @@ def _contexts(answers: Sequence[HookAnswer]) -> tuple[str, ...]:
 def _trigger(trigger: str) -> str:
     """The trigger as hooks know it: a compaction is manual or automatic."""
     return "manual" if trigger == "manual" else "auto"
+
+
+class WrappedHooks(Hooks):
+    def __init__(self, inner: Hooks) -> None:
+        self._inner = inner
+
+    def around(self, inner: Hooks) -> Hooks:
+        """An equal wrapper around other hooks."""
+        raise NotImplementedError
+
+    def reporting_to(self, emit: EmitEvent) -> Hooks:
+        inner = self._inner.reporting_to(emit)
+        return self if inner is self._inner else self.around(inner)
+
+    @property
+    def watches_tools(self) -> bool:
+        kind = type(self)
+        overrides = kind.before_tool is not WrappedHooks.before_tool or kind.after_tool is not WrappedHooks.after_tool
+        return overrides or self._inner.watches_tools
+
+    @property
+    def checks_prompts(self) -> bool:
+        return self._inner.checks_prompts
+
+
+def _passing_on(name: str) -> Callable[..., Any]:
+    def method(self: WrappedHooks, *args: Any, **named: Any) -> Any:
+        return getattr(self._inner, name)(*args, **named)
+
+    return method
+
+
+for _name, _member in vars(Hooks).items():
+    if callable(_member) and _name not in vars(WrappedHooks) and not _name.startswith("_"):
+        setattr(WrappedHooks, _name, _passing_on(_name))

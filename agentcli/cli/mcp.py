@@ -1,28 +1,21 @@
-"""`agentcli mcp`: add, list, show, remove and test MCP servers. `build` registers all sub-commands."""
+"""`agentcli mcp`: add, list, show, remove, test and serve MCP servers. `build` registers all sub-commands."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from agentcli.cli import COMMANDS
 from agentcli.cli.flags.table import MCP_SCOPES, MCP_TRANSPORTS
-from agentcli.cli.mcp import login as mcp_login
-from agentcli.cli.mcp.serve import SERVE_HELP, serve
-from agentcli.cli.mcp.servers import (
-    ConfigFlag,
-    ServerName,
-    TrustFlag,
-    configured_servers,
-    environment_here,
-    ignored_servers,
-    named_server,
-)
 from agentcli.cli.output import echo, echo_json, notice
+from agentcli.cli.permissions import AddDir, Allowed, Disallowed, Mode, Sandbox, SettingsText, Trust, flag_words
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.processes.shell import shown_name
 from agentcli.core.text.plaintext import plain_line
@@ -31,7 +24,105 @@ if TYPE_CHECKING:
     from agentcli.assemble.environment import Environment
     from agentcli.assemble.mcp import FoundServers
     from agentcli.config.save import ServerKeeper
+    from agentcli.mcp.configuration import ServerConfig
     from agentcli.mcp.servers import McpServers
+
+
+ServerName = Annotated[str, typer.Argument(metavar="NAME", help="The server's name.", show_default=False)]
+TrustFlag = Annotated[bool, typer.Option("--trust", help="Treat this folder as trusted.")]
+ConfigFlag = Annotated[
+    list[str] | None,
+    typer.Option("--mcp-config", help="Also the servers of a file or JSON text.", metavar="JSON|FILE"),
+]
+
+
+def environment_here(
+    trust: bool = False, config: list[str] | None = None, *, opens_browser: bool = False
+) -> Environment:
+    from agentcli.assemble import Options
+    from agentcli.assemble.environment import Environment
+
+    return Environment(
+        Options(
+            cwd=Path.cwd(),
+            environ=os.environ,
+            trust=trust,
+            mcp_config=tuple(config or ()),
+            interactive=opens_browser,
+        )
+    )
+
+
+def configured_servers(env: Environment) -> FoundServers:
+    """The configured servers. Prints problems of the configuration."""
+    from agentcli.assemble.mcp import find_servers
+
+    found = find_servers(env)
+    for problem in (*(each.text for each in env.notices if each.level == "warning"), *found.problems):
+        notice(problem)
+    return found
+
+
+def named_server(env: Environment, found: FoundServers, name: str) -> ServerConfig:
+    """The server with this name. Raises `UsageError` if there is none."""
+    for config in found.configs:
+        if config.name == name:
+            return config
+    known = ", ".join(config.name for config in found.configs)
+    problem = f"There is no MCP server {name!r}. " + (f"There are: {known}." if known else "None is configured.")
+    raise UsageError(" ".join(filter(None, (problem, ignored_servers(env)))))
+
+
+def ignored_servers(env: Environment) -> str:
+    """A sentence about servers in the project's settings if they are ignored because the folder is not trusted."""
+    from agentcli.config.paths import PROJECT_FOLDER
+
+    parts = [(Path(part.name), part.text) for part in env.trust_state.parts]
+    names = [str(path) for path, text in parts if path.parent.name == PROJECT_FOLDER and '"mcpServers"' in text]
+    if env.options.trust or env.trust_state.usable or not names:
+        return ""
+    which = plain_line(" and ".join(names), 200)
+    return f"Servers in {which} are ignored because this folder is not trusted. Run `agentcli trust`, or use --trust."
+
+
+SERVE_HELP = (
+    "Offer the tools of agentcli to another program over standard input and output, as an MCP server. Permission "
+    "rules, hooks and the sandbox apply. A call that needs approval asks through the other program if it can ask, "
+    "else it is denied."
+)
+
+
+def serve(
+    tools: Annotated[
+        str | None, typer.Option("--tools", metavar="NAMES", help="Only these tools, separated by commas.")
+    ] = None,
+    mode: Mode = None,
+    trust: Trust = False,
+    sandbox: Sandbox = None,
+    allowed: Allowed = None,
+    disallowed: Disallowed = None,
+    add_dir: AddDir = None,
+    settings: SettingsText = None,
+) -> None:
+    from agentcli.assemble import build_engine
+    from agentcli.cli.flags.invocation import build_invocation
+    from agentcli.cli.flags.parse import parse
+
+    words = flag_words(mode, trust, sandbox, allowed, disallowed, add_dir, settings)
+    if tools is not None:
+        words.append(f"--tools={tools}")
+    options = build_invocation(parse(words), Path.cwd()).options
+    # Its own MCP servers are never started: this one may be among them.
+    options = replace(options, interactive=False, persist=False, key_needed=False, strict_mcp_config=True)
+
+    async def main() -> None:
+        from agentcli.mcp.tool_server import serve_stdio
+
+        async with build_engine(options) as engine:
+            await serve_stdio(engine.tool_host())
+
+    asyncio.run(main())
+
 
 T = TypeVar("T")
 _ADD_HELP = """Add a server: an address, or a command after `--`.
@@ -54,6 +145,8 @@ _AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def build() -> typer.Typer:
+    from agentcli.cli import mcp_login
+
     app = typer.Typer(help=COMMANDS["mcp"], rich_markup_mode=None, no_args_is_help=True)
     app.command("add", help=_ADD_HELP)(add)
     app.command("add-json", help=_ADD_JSON_HELP)(add_json)
@@ -195,7 +288,7 @@ def list_servers(
     config: ConfigFlag = None,
     as_json: _AsJson = False,
 ) -> None:
-    from agentcli.cli.mcp.output import server_lines, server_record
+    from agentcli.cli.mcp_output import server_lines, server_record
 
     env = environment_here(trust, config)
     found = configured_servers(env)
@@ -235,7 +328,7 @@ def get(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None, a
 
 def try_server(name: ServerName, trust: TrustFlag = False, config: ConfigFlag = None, as_json: _AsJson = False) -> None:
     from agentcli.assemble.mcp import FoundServers
-    from agentcli.cli.mcp.output import offer_lines, offer_record
+    from agentcli.cli.mcp_output import offer_lines, offer_record
 
     env = environment_here(trust, config)
     found = configured_servers(env)
