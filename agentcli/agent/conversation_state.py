@@ -17,7 +17,7 @@ from agentcli.agent.engine_setup import EngineSetup, recall_front, resume_watch
 from agentcli.agent.file_changes import FileChanges
 from agentcli.agent.live_files import LiveFiles
 from agentcli.agent.plugins import Owned
-from agentcli.agent.ports import END_SECONDS, Attachments, Hooks
+from agentcli.agent.ports import END_SECONDS, Attachments, HookChain, Hooks
 from agentcli.agent.profile import ModelSettings, price_of
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.questions import Questions, UserQuestion
@@ -72,7 +72,7 @@ class ConversationState:
         self._plugin_hooks: Sequence[Owned] = ()
         self._plugin_runner: HookRunner | None = None
         """Runs the hooks of plugins; None until there are some."""
-        self.hooks = Hooks()
+        self.hooks: Hooks = HookChain()
         """Replaced by `use_hooks`."""
         self.session_hooks: asyncio.Task[tuple[str, ...]] | None = None
         """The running SessionStart hooks, if they were started before the first prompt."""
@@ -197,12 +197,12 @@ class ConversationState:
         )
 
     def use_hooks(self, hooks: Hooks) -> None:
-        """Use these hooks, wrapped in those of plugins."""
+        """Use these hooks, and those of plugins."""
         self._configured_hooks = hooks
         if self._plugin_runner is not None:
-            from agentcli.agent.plugins import PluginHooks
+            from agentcli.agent.configured_hooks import ConfiguredHooks
 
-            hooks = PluginHooks(self._plugin_runner, hooks)
+            hooks = HookChain((hooks, ConfiguredHooks(self._plugin_runner)))
         before, self.hooks = self.hooks, hooks
         hooks.bind(self._describe, before.listing())
 
@@ -352,7 +352,7 @@ class ConversationState:
 
     def begin_session(self) -> None:
         """Start the SessionStart hooks, if there are hooks. The first prompt waits for them."""
-        if not self.session_begun and type(self.hooks) is not Hooks:
+        if not self.session_begun and self.hooks.configured:
             self.session_begun = True
             work = self.hooks.before_session(self.setup.session_source)
             self.session_hooks = start_task(work)

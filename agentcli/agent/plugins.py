@@ -16,7 +16,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from agentcli.agent.hooks import ConfiguredHooks
 from agentcli.context.edits import ContextEdit
 from agentcli.context.steps import ContextState, ContextStep, StepPlan
 from agentcli.core.aio import in_thread
@@ -26,7 +25,7 @@ from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json, Message, TextBlock
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.hooks.rules import HookRule
-from agentcli.hooks.runner import HookPlace, HookRun, HookRunner
+from agentcli.hooks.runner import HookPlace, HookRunner
 from agentcli.plugins.collection import LoadedPlugin, PluginCollection
 from agentcli.plugins.loader import PluginError, PluginProblem, PluginSource, TracebackLog, call_bounded, problem_of
 from agentcli.plugins.plugin import (
@@ -248,18 +247,6 @@ class SessionPlugins:
             self._news.clear()
             await self._news.wait()
         return notices
-
-
-class PluginHooks(ConfiguredHooks):
-    """The hooks of plugins around all others."""
-
-    def bind(self, describe: Callable[[], Json], runs: Iterable[HookRun]) -> None:
-        known = list(runs)
-        super().bind(describe, known)
-        self._inner.bind(describe, known)
-
-    def listing(self) -> Iterable[HookRun]:
-        return (*self._inner.listing(), *self.runner.listing())
 
 
 def plugin_runner(root: Path, ids: Ids, clock: Clock) -> HookRunner:

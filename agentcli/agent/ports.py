@@ -104,6 +104,11 @@ class Hooks:
     """Called around sessions, prompts, tool calls, agents, stops and compactions. Each method does nothing unless it is
     overridden."""
 
+    @property
+    def configured(self) -> bool:
+        """Whether there is any hook to call."""
+        return True
+
     def bind(self, describe: Callable[[], Json], runs: Iterable[HookRun]) -> None:
         """Called once, before anything else. `describe` returns the current session_id, transcript_path, cwd and
         permission_mode. `runs`: the `listing` of the hooks that these replace."""
@@ -176,6 +181,137 @@ class Hooks:
 
     async def aclose(self) -> None:
         """Cancel what runs beside the submissions."""
+
+
+_STRENGTH = ("none", "allow", "ask", "deny")
+
+
+class HookChain(Hooks):
+    """Hooks from several sources, called in order; their verdicts are combined. Without sources nothing happens.
+
+    Deny is stronger than ask, ask is stronger than allow, of equal ones the later counts. Texts are joined in order.
+    """
+
+    def __init__(self, sources: Iterable[Hooks] = ()) -> None:
+        self.sources = tuple(sources)
+
+    @property
+    def configured(self) -> bool:
+        return any(source.configured for source in self.sources)
+
+    def bind(self, describe: Callable[[], Json], runs: Iterable[HookRun]) -> None:
+        known = list(runs)
+        for source in self.sources:
+            source.bind(describe, known)
+
+    def reporting_to(self, emit: EmitEvent) -> Hooks:
+        reporting = tuple(source.reporting_to(emit) for source in self.sources)
+        same = all(one is other for one, other in zip(reporting, self.sources, strict=True))
+        return self if same else self.with_sources(reporting)
+
+    def with_sources(self, sources: Iterable[Hooks]) -> HookChain:
+        return HookChain(sources)
+
+    async def before_session(self, source: str) -> tuple[str, ...]:
+        return tuple([text for hooks in self.sources for text in await hooks.before_session(source)])
+
+    async def after_session(self, reason: str) -> None:
+        for source in self.sources:
+            await source.after_session(reason)
+
+    @property
+    def watches_tools(self) -> bool:
+        return any(source.watches_tools for source in self.sources)
+
+    async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
+        total = PreToolVerdict()
+        for source in self.sources:
+            seen = input if total.updated_input is None else total.updated_input
+            verdict = await source.before_tool(call, seen)
+            later = _STRENGTH.index(verdict.decision) >= _STRENGTH.index(total.decision)
+            stronger = verdict if later else total
+            updated = total.updated_input if verdict.updated_input is None else verdict.updated_input
+            context = (*total.context, *verdict.context)
+            total = PreToolVerdict(stronger.decision, stronger.reason, updated, context, total.stop or verdict.stop)
+            if total.decision == "deny":
+                break
+        return total
+
+    async def before_question(self, call: ToolUseBlock, input: Json) -> QuestionVerdict:
+        for source in self.sources:
+            verdict = await source.before_question(call, input)
+            if verdict.decision != "none":
+                return verdict
+        return QuestionVerdict()
+
+    async def after_tool(self, call: ToolUseBlock, input: Json, result: ToolResultBlock) -> PostToolVerdict:
+        return _join([await source.after_tool(call, input, result) for source in self.sources])
+
+    async def after_refused_tool(self, call: ToolUseBlock, text: str) -> PostToolVerdict:
+        return _join([await source.after_refused_tool(call, text) for source in self.sources])
+
+    @property
+    def checks_prompts(self) -> bool:
+        return any(source.checks_prompts for source in self.sources)
+
+    async def before_prompt(self, text: str) -> PromptVerdict:
+        context: tuple[str, ...] = ()
+        for source in self.sources:
+            verdict = await source.before_prompt(text)
+            context += verdict.context
+            if verdict.blocked is not None:
+                return PromptVerdict(context, verdict.blocked)
+        return PromptVerdict(context)
+
+    async def before_stop(self, state: LoopState) -> StopVerdict:
+        for source in self.sources:
+            verdict = await source.before_stop(state)
+            if verdict.errors or verdict.prevented is not None:
+                return verdict
+        return StopVerdict()
+
+    async def after_failure(self, text: str) -> None:
+        for source in self.sources:
+            await source.after_failure(text)
+
+    async def before_agent(self, agent_id: str, name: str, prompt: str) -> tuple[str, ...]:
+        return tuple([text for source in self.sources for text in await source.before_agent(agent_id, name, prompt)])
+
+    async def after_agent(self, agent_id: str, name: str, text: str, *, is_active: bool = False) -> StopVerdict:
+        for source in self.sources:
+            verdict = await source.after_agent(agent_id, name, text, is_active=is_active)
+            if verdict.errors or verdict.prevented is not None:
+                return verdict
+        return StopVerdict()
+
+    async def before_compact(self, trigger: str, focus: str) -> str | None:
+        for source in self.sources:
+            wanted = await source.before_compact(trigger, focus)
+            if wanted is None:
+                return None
+            focus = wanted
+        return focus
+
+    async def after_compact(self, trigger: str) -> None:
+        for source in self.sources:
+            await source.after_compact(trigger)
+
+    def attention_needed(self, kind: str, text: str) -> None:
+        for source in self.sources:
+            source.attention_needed(kind, text)
+
+    def listing(self) -> Iterable[HookRun]:
+        return [run for source in self.sources for run in source.listing()]
+
+    async def aclose(self) -> None:
+        for source in self.sources:
+            await source.aclose()
+
+
+def _join(verdicts: Sequence[PostToolVerdict]) -> PostToolVerdict:
+    context = tuple(text for verdict in verdicts for text in verdict.context)
+    stopping = next((verdict for verdict in reversed(verdicts) if verdict.stop is not None), PostToolVerdict())
+    return PostToolVerdict(stopping.stop, context, stopping.by)
 
 
 @frozen
@@ -275,7 +411,7 @@ class Collapser:
 class Extensions:
     """The replaceable parts of a loop, each with a default that does nothing."""
 
-    hooks: Hooks = field(default_factory=Hooks)
+    hooks: Hooks = field(default_factory=HookChain)
     collapser: Collapser = field(default_factory=Collapser)
     attachments: Attachments = field(default_factory=Attachments)
     workspace: Workspace = field(default_factory=Workspace)

@@ -25,7 +25,7 @@ from agentcli.agent.costs.account import totals_from
 from agentcli.agent.engine import Engine
 from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.ports import Collapser, Extensions, Hooks
+from agentcli.agent.ports import Collapser, Extensions, HookChain, Hooks
 from agentcli.agent.updates.earlier_commands import resumed_shells
 from agentcli.assemble.agent_flags import as_agent
 from agentcli.assemble.attachments import AttachmentsBuilder, skill_listing
@@ -202,12 +202,12 @@ def _server_limits(env: Environment, session: OpenedSession) -> OfferLimits:
 
 
 def _wrapper(env: Environment) -> Callable[[Hooks], Hooks]:
-    """Wraps hooks in those that require structured output, if requested."""
+    """Adds hooks that require structured output, if requested."""
     if env.options.json_schema is None:
         return lambda hooks: hooks
     from agentcli.agent.loop.structured_output import RequireOutput
 
-    return lambda hooks: RequireOutput(hooks, STRUCTURED_OUTPUT)
+    return lambda hooks: HookChain((hooks, RequireOutput(STRUCTURED_OUTPUT)))
 
 
 def settings_for(options: Options) -> Settings:

@@ -6,7 +6,6 @@ import os
 from functools import cached_property
 from pathlib import Path
 
-from agentcli.agent.ports import Hooks
 from agentcli.assemble.options import Options, flag_values
 from agentcli.config.files import SettingsDocument
 from agentcli.config.paths import Paths
@@ -63,7 +62,7 @@ class Environment:
     @property
     def can_ask(self) -> bool:
         """Whether the model's questions can be answered, by the user or by the caller's hooks."""
-        return self.options.interactive or type(self.options.extensions.hooks) is not Hooks
+        return self.options.interactive or self.options.extensions.hooks.configured
 
     @property
     def writable_dirs(self) -> tuple[Path, ...]:

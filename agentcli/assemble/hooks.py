@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.ports import Hooks
+from agentcli.agent.ports import HookChain, Hooks
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.rights import command_environment
 from agentcli.config.files import SIZE_LIMIT, parse_document
@@ -35,14 +35,14 @@ def hooks_for(env: Environment, rules: Sequence[HookRule]) -> Hooks:
     inner = env.options.extensions.hooks
     if not rules:
         return inner
-    from agentcli.agent.hooks import ConfiguredHooks
+    from agentcli.agent.configured_hooks import ConfiguredHooks
     from agentcli.core.processes.own_programs import user_environment
     from agentcli.hooks.runner import HookPlace, HookRunner
 
     root = trust_root(env.cwd)
     environ = user_environment(command_environment(env)[1], env.writable_dirs)
     runner = HookRunner(rules, HookPlace(root, environ), env.options.ids, env.options.clock, TrustWatch(env).problem)
-    return ConfiguredHooks(runner, inner)
+    return HookChain((inner, ConfiguredHooks(runner)))
 
 
 def hook_rules(env: Environment) -> list[HookRule]:

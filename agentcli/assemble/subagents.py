@@ -84,7 +84,7 @@ class SubagentBuilder:
         registry, server_tools = self._tools(parent, order)
         skills = self._definitions if registry.get(SKILL) is not None else None
         extensions = Extensions(
-            hooks=AgentHooks(order.link.hooks(), order.link.agent, spec.name),
+            hooks=AgentHooks([order.link.hooks()], order.link.agent, spec.name),
             collapser=collapser,
             attachments=Attachments() if builder is None else builder.agent_attachments(permissions, skills),
             workspace=workspace,

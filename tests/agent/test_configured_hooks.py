@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.hooks import ConfiguredHooks
+from agentcli.agent.configured_hooks import ConfiguredHooks
 from agentcli.agent.loop.structured_output import RequireOutput
-from agentcli.agent.ports import Extensions, Hooks, PreToolVerdict
+from agentcli.agent.ports import Extensions, HookChain, Hooks, PreToolVerdict
 from agentcli.core import events as ev
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Origin, ToolUseBlock
@@ -37,8 +37,8 @@ def rule(event: str, action: Act | Any = None, matcher: str = "", **rest: Any) -
     return HookRule(event, matcher, hook, source="test.json", **rest)
 
 
-def hooks_of(*rules: HookRule, inner: Hooks | None = None) -> ConfiguredHooks:
-    return ConfiguredHooks(HookRunner(rules, HookPlace(Path("/work"), {}), SequentialIds(5000), LoopClock()), inner)
+def hooks_of(*rules: HookRule) -> ConfiguredHooks:
+    return ConfiguredHooks(HookRunner(rules, HookPlace(Path("/work"), {}), SequentialIds(5000), LoopClock()))
 
 
 def with_hooks(*replies: Json | str, rules: tuple[HookRule, ...], **rest: Any) -> Bench:
@@ -600,7 +600,7 @@ def test_the_hooks_of_a_caller_are_asked_first() -> None:
                 return PreToolVerdict("deny", "The caller says no.")
 
         seen: list[Json] = []
-        hooks = hooks_of(rule("PreToolUse", seen.append), inner=Denies())
+        hooks = HookChain((Denies(), hooks_of(rule("PreToolUse", seen.append))))
         verdict = await hooks.before_tool(ToolUseBlock("id", "Look", {}), {})
         assert verdict.reason == "The caller says no."
         assert seen == []
@@ -614,15 +614,15 @@ def test_a_stop_requested_by_the_hooks_of_a_caller_is_kept() -> None:
             async def before_tool(self, call: ToolUseBlock, input: Json) -> PreToolVerdict:
                 return PreToolVerdict(stop="Enough.")
 
-        hooks = hooks_of(rule("PreToolUse", lambda _data: None), inner=Stops())
+        hooks = HookChain((Stops(), hooks_of(rule("PreToolUse", lambda _data: None))))
         assert (await hooks.before_tool(ToolUseBlock("id", "Look", {}), {})).stop == "Enough."
 
     run(main)
 
 
-def test_structured_output_goes_around_them_and_keeps_its_count() -> None:
+def test_structured_output_comes_after_them_and_keeps_its_count() -> None:
     async def main() -> None:
-        hooks = RequireOutput(hooks_of(rule("PreToolUse", special(permissionDecision="deny"))), "Out")
+        hooks = HookChain((hooks_of(rule("PreToolUse", special(permissionDecision="deny"))), RequireOutput("Out")))
         reported: list[ev.Event] = []
 
         async def emit(event: ev.Event) -> None:

@@ -297,7 +297,7 @@ def test_every_kind_of_invalid_structured_output_is_counted() -> None:
             *replies * 10,
             tools=[tool],
             wants_structured=True,
-            extensions=Extensions(hooks=RequireOutput(Hooks(), "StructuredOutput")),
+            extensions=Extensions(hooks=RequireOutput("StructuredOutput")),
         )
         async with b.engine:
             for _prompt in range(2):

@@ -474,7 +474,7 @@ async def a_structured_output_completes_without_another_call(world: World) -> se
 
 @scenario
 async def a_structured_output_that_never_comes_ends_the_submission_without_a_word_about_hooks(world: World) -> set[str]:
-    hooks = RequireOutput(Hooks(), "StructuredOutput")
+    hooks = RequireOutput("StructuredOutput")
     b = await world.bench(reply("Here.", repeat=True), extensions=Extensions(hooks=hooks), wants_structured=True)
     events = await b.run()
     assert result_of(events).subtype == "error_max_structured_output_retries"

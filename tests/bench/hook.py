@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from agentcli.agent.hooks import ConfiguredHooks
+from agentcli.agent.configured_hooks import ConfiguredHooks
 from agentcli.core.events import Event
 from agentcli.core.ids import RandomIds, SystemClock
 from agentcli.core.messages import ToolUseBlock

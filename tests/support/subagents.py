@@ -38,7 +38,7 @@ class Children:
         own = self.session
         assert own is not None
         is_copy = order.spec.shares_context
-        hooks = AgentHooks(order.link.hooks(), order.link.agent, order.spec.name)
+        hooks = AgentHooks([order.link.hooks()], order.link.agent, order.spec.name)
         engine = Engine(
             EngineSetup(
                 provider=own.provider,

@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.hooks import WrappedHooks
 from agentcli.agent.live_permissions import LivePermissions, lent_rules
 from agentcli.agent.loop_state import LoopState
-from agentcli.agent.ports import Hooks, PromptVerdict, StopVerdict
+from agentcli.agent.ports import HookChain, Hooks, PromptVerdict, StopVerdict
 from agentcli.core.messages import Json, Origin
 from agentcli.core.permission import Decision, PermissionMode, SaveTo
 from agentcli.permissions.late_policy import LatePolicy
@@ -21,17 +20,17 @@ if TYPE_CHECKING:
     from agentcli.hooks.runner import HookRun
 
 
-class AgentHooks(WrappedHooks):
+class AgentHooks(HookChain):
     """Hooks of a sub-agent: SubagentStart and SubagentStop at its start and end, the session's hooks around its
     tools."""
 
-    def __init__(self, inner: Hooks, agent: str, name: str) -> None:
-        super().__init__(inner)
+    def __init__(self, sources: Iterable[Hooks], agent: str, name: str) -> None:
+        super().__init__(sources)
         self._agent = agent
         self._name = name
 
-    def around(self, inner: Hooks) -> Hooks:
-        return AgentHooks(inner, self._agent, self._name)
+    def with_sources(self, sources: Iterable[Hooks]) -> HookChain:
+        return AgentHooks(sources, self._agent, self._name)
 
     def bind(self, describe: Callable[[], Json], runs: Iterable[HookRun]) -> None:
         """Do nothing: the session's hooks are bound already."""
@@ -51,13 +50,11 @@ class AgentHooks(WrappedHooks):
         return False
 
     async def before_prompt(self, text: str) -> PromptVerdict:
-        return PromptVerdict(await self._inner.before_agent(self._agent, self._name, text))
+        return PromptVerdict(await self.before_agent(self._agent, self._name, text))
 
     async def before_stop(self, state: LoopState) -> StopVerdict:
         replies = (message.text for message in reversed(state.messages) if message.origin is Origin.REPLY)
-        return await self._inner.after_agent(
-            self._agent, self._name, next(replies, ""), is_active=state.stop_hook_active
-        )
+        return await self.after_agent(self._agent, self._name, next(replies, ""), is_active=state.stop_hook_active)
 
 
 class AgentPermissions(LivePermissions):
