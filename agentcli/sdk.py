@@ -25,7 +25,7 @@ async def query(prompt: Prompt, options: Options | None = None) -> AsyncGenerato
     async with build_engine(options or Options()) as engine:
         if engine.mcp is not None:
             engine.mcp.start()
-            await engine.mcp.settle(_SERVER_SECONDS)
+            await engine.mcp.wait_for_start(_SERVER_SECONDS)
         async with aclosing(engine.submit(prompt)) as events:
             async for event in events:
                 yield event

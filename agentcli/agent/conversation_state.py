@@ -170,15 +170,15 @@ class ConversationState:
         setup, servers = self.setup, self.setup.mcp
         if servers is None or setup.link is not None:
             return None
-        from agentcli.agent.mcp.requests import DutyHost, SessionDuties
+        from agentcli.agent.mcp.requests import RequestsHost, SessionRequests
         from agentcli.agent.mcp.sampling import SamplingHost
         from agentcli.agent.mcp.updates import ServerNotices
 
         self.server_notices = ServerNotices(servers)
-        if not isinstance(servers.duties, SessionDuties):
+        if not isinstance(servers.requests, SessionRequests):
             return None
-        return servers.duties.bind(
-            DutyHost(
+        return servers.requests.bind(
+            RequestsHost(
                 folders=lambda: self.tool_context.working_dirs,
                 questions=self.questions,
                 ids=setup.ids,
@@ -249,7 +249,7 @@ class ConversationState:
         """Decide which tools of MCP servers the next request has. Tools that arrive later are deferred so that the
         prefix stays unchanged, unless the settings turn that off."""
         assert self.offer is not None
-        first = self.offer.settle()
+        first = self.offer.choose_direct_tools()
         if first and self.offer.direct() and self.setup.link is None:
             self.setup.store.note_server_tools(self.offer.direct_records())
         schemas = self.registry.schemas()

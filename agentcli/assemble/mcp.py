@@ -21,7 +21,7 @@ from agentcli.core.text.plaintext import plain_line
 
 if TYPE_CHECKING:
     from agentcli.mcp.configuration import ParsedServers, ServerConfig, ServerSource
-    from agentcli.mcp.protocol import ClientDuties
+    from agentcli.mcp.protocol import ServerRequests
     from agentcli.mcp.servers import McpServers
 
 PROJECT_FILE = ".mcp.json"
@@ -63,14 +63,14 @@ def servers_for(env: Environment) -> McpServers | None:
         return None
     if found.unapproved:
         env.warn(unapproved_notice(found.unapproved), NOTICE_CODE)
-    from agentcli.agent.mcp.requests import SessionDuties
+    from agentcli.agent.mcp.requests import SessionRequests
 
     budget = env.settings.number("mcp.samplingBudgetUsd")
-    duties = SessionDuties(interactive=env.options.interactive, sampling_budget_usd=budget or 0.0)
-    return make_servers(env, found, duties)
+    requests = SessionRequests(interactive=env.options.interactive, sampling_budget_usd=budget or 0.0)
+    return make_servers(env, found, requests)
 
 
-def make_servers(env: Environment, found: FoundServers, duties: ClientDuties) -> McpServers:
+def make_servers(env: Environment, found: FoundServers, requests: ServerRequests) -> McpServers:
     """Make the servers without connecting. Reports invalid time limits as notices of `env`."""
     from agentcli.mcp.configuration import ServerSurroundings
     from agentcli.mcp.link import ServerLimits
@@ -83,7 +83,7 @@ def make_servers(env: Environment, found: FoundServers, duties: ClientDuties) ->
     return McpServers(
         found.configs,
         ServerSurroundings(env.cwd, env.environ, tuple(env.working_dirs), state_dir, env.options.interactive),
-        duties,
+        requests,
         ServerLimits(start, _seconds(env, "MCP_TOOL_TIMEOUT", usual.call_seconds), first),
         disabled=found.disabled,
         unapproved=found.unapproved,

@@ -375,17 +375,17 @@ def _with_servers(
 ) -> T:
     """Connect to the servers, make the report, and disconnect. `switched_on`: also those that are disabled."""
     from agentcli.assemble.mcp import make_servers
-    from agentcli.mcp.protocol import ClientDuties
+    from agentcli.mcp.protocol import ServerRequests
 
     async def work() -> T:
-        servers = make_servers(env, found, ClientDuties())
+        servers = make_servers(env, found, ServerRequests())
         try:
             if connect:
                 servers.start()
                 for server in servers:
                     if switched_on:
                         await server.enable()
-                await servers.settle(servers.limits.start_seconds + 1)
+                await servers.wait_for_start(servers.limits.start_seconds + 1)
             return report(servers)
         finally:
             await servers.aclose()

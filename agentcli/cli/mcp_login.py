@@ -95,7 +95,7 @@ async def sign_in(servers: McpServers, server: McpServer) -> None:
             await server.sign_in(show)
     except McpFailure as failure:
         raise AgentError(f"Not signed in to {name}. {failure}") from None
-    await servers.settle(servers.limits.start_seconds + 1)
+    await servers.wait_for_start(servers.limits.start_seconds + 1)
     if server.state == "connected":
         echo(f"Signed in to {name}: {counted(len(server.offers.tools), 'tool')}.")
     elif server.state == "disabled":
@@ -117,7 +117,7 @@ async def sign_out(server: McpServer) -> None:
 def _server(name: str, trust: bool, config: list[str] | None, *, opens_browser: bool) -> tuple[McpServers, McpServer]:
     """Find the server, without starting it. Raises `AgentError`."""
     from agentcli.assemble.mcp import FoundServers, make_servers
-    from agentcli.mcp.protocol import ClientDuties
+    from agentcli.mcp.protocol import ServerRequests
 
     env = environment_here(trust, config, opens_browser=opens_browser)
     found = configured_servers(env)
@@ -126,7 +126,7 @@ def _server(name: str, trust: bool, config: list[str] | None, *, opens_browser: 
         raise AgentError(
             f"{name} is a server of this repository and not approved. Run `agentcli trust`, or use --trust."
         )
-    servers = make_servers(env, FoundServers((chosen,)), ClientDuties())
+    servers = make_servers(env, FoundServers((chosen,)), ServerRequests())
     [server] = servers
     if not server.signs_in:
         own = " It has credentials in its configuration." if chosen.kind != "stdio" else ""

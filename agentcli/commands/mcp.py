@@ -123,7 +123,7 @@ async def _settled(engine: Engine, servers: McpServers, server: McpServer) -> st
 
     async def settle() -> None:
         async with asyncio.timeout(SETTLE_SECONDS):
-            while not server.settled:
+            while not server.start_ended:
                 await servers.wait_for_change(servers.version)
 
     try:

@@ -26,12 +26,12 @@ async def wait_for_servers(servers: McpServers, stopped: asyncio.Event, notices:
     limits = servers.limits
     longest = limits.first_prompt_seconds
     grace = _GRACE_SECONDS if longest >= limits.start_seconds else 0.0
-    settled = start_task(servers.settle(longest + grace))
+    settled = start_task(servers.wait_for_start(longest + grace))
     stop = start_task(stopped.wait())
     try:
         await asyncio.wait({settled, stop}, timeout=_QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         if not settled.done() and not stop.done():
-            names = ", ".join(server.name for server in servers if not server.settled)
+            names = ", ".join(server.name for server in servers if not server.start_ended)
             notices.say(f"Waiting up to {longest:g} s for MCP servers: {names}. Ctrl+C stops.")
         await asyncio.wait({settled, stop}, return_when=asyncio.FIRST_COMPLETED)
     finally:

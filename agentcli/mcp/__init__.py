@@ -1,21 +1,17 @@
 """MCP servers: other programs whose tools, resources and prompts a session can use.
 
-    server_config   configuration of one server (parsed by configuration, shown by description)
-    choices         which servers and tools the user switched on or off
-    offers          tools, resources and prompts of a server, and results of its calls
-    client_duties   requests that a server may make: folders, user input, model replies
-    input_form      forms that it asks the user to fill in
-    visit_address   URLs that it asks the user to open
-    limits          limits on time, memory and attempts; call_clock pauses them during questions
-    link            whether a connection has ended, and why
-    transport       connects to a server with one of transports/: a program (stdio) or HTTP and SSE
-    replies/        reads what servers answer without trusting it, off the event loop
+    configuration   servers in settings and files: parsing, and text without secrets
+    protocol        values that servers and the session exchange, and names of tools for the model
+    user_input      forms that servers ask the user to fill in, and URLs that they ask to open
+    link            limits of one connection, whether and why it ended, timeouts of calls
+    stdio           transport to a server that is a program
+    http_transport  the library's HTTP and SSE transports, on a client of ours with limits
+    answers         reads what servers answer without trusting it, off the event loop, with contents, schemas, large_json
     connection      one connection, over the `mcp` library
     server          one server: its state, calls and restarts
-    servers         all servers of a session
-    tool_names      names of tools and prompts for the model
-    tool_server     agentcli's own tools as a server, for other programs
+    servers         all servers of a session, and which the user switched on or off
     oauth/          signing in to HTTP servers
+    tool_server     agentcli's own tools as a server, for other programs
 
 The `mcp` library takes a second to import. It is imported inside functions, in a thread, and only if there is a server.
 """

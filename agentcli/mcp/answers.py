@@ -31,7 +31,7 @@ from agentcli.mcp.contents import (
     read_tools,
 )
 from agentcli.mcp.large_json import DEEPEST_MESSAGE, parse_large_json, take_apart
-from agentcli.mcp.link import ServerLimits, ServerLink, in_own_task
+from agentcli.mcp.link import ServerLimits, ServerLink, run_outside_scopes
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -115,7 +115,7 @@ class AnswerReader:
         return await self._parse_large(data)
 
     async def _parse_large(self, data: bytes) -> Json:
-        message = await in_own_task(in_thread(parse_large_json, data))
+        message = await run_outside_scopes(in_thread(parse_large_json, data))
         if not isinstance(message, dict):
             raise ValueError("not an object")
         if "method" in message:
@@ -126,7 +126,7 @@ class AnswerReader:
         asked = self._asked.get(request) if isinstance(request, int | str) else None
         if asked is not None and isinstance(result, dict) and _takes(asked.method, result):
             taken = await self.take(request, result, is_large=True)
-            await in_own_task(in_thread(take_apart, message))
+            await run_outside_scopes(in_thread(take_apart, message))
             return {"jsonrpc": "2.0", "id": request, "result": taken}
         if len(data) > _LARGEST_OTHER:
             return error_answer(request, f"the answer has {len(data):,} bytes")
@@ -140,7 +140,7 @@ class AnswerReader:
             return result
         key, read = _READERS[asked.method]
         if is_large or key == "tools":
-            page = await in_own_task(in_thread(_read_page, read, result, self._limits))
+            page = await run_outside_scopes(in_thread(_read_page, read, result, self._limits))
         else:
             page = _read_page(read, result, self._limits)
         ticket = secrets.token_hex(8)
@@ -150,7 +150,7 @@ class AnswerReader:
         self._pages[ticket] = page
         kept = {name: value for name, value in result.items() if isinstance(value, bool | int | float | None)}
         kept |= {name: result[name] for name in ("resultType", "cacheScope") if isinstance(result.get(name), str)}
-        rest = await in_own_task(in_thread(_tool_stubs, page)) if key == "tools" else []
+        rest = await run_outside_scopes(in_thread(_tool_stubs, page)) if key == "tools" else []
         return {**kept, key: rest, "_meta": {TICKET: ticket}}
 
     def admit(self, method: str, params: Any) -> bool:

@@ -19,16 +19,16 @@ from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.answers import AnswerReader, TakenResult
 from agentcli.mcp.contents import clean_text, read_content
-from agentcli.mcp.link import CallClock, ServerLimits, ServerLink, in_own_task
+from agentcli.mcp.link import CallClock, ServerLimits, ServerLink, run_outside_scopes
 from agentcli.mcp.protocol import (
     CallProgress,
-    ClientDuties,
     InputRequest,
     McpContent,
     McpResult,
     PromptMessage,
     SamplingRequest,
     ServerOffers,
+    ServerRequests,
     ToolOffer,
 )
 from agentcli.mcp.schemas import output_mismatch
@@ -76,7 +76,7 @@ class McpConnection:
         cls,
         name: str,
         transport: Transport,
-        duties: ClientDuties,
+        requests: ServerRequests,
         *,
         reader: AnswerReader,
         link: ServerLink,
@@ -90,14 +90,14 @@ class McpConnection:
         from mcp_types import Implementation
 
         clock = CallClock()
-        callbacks = _Callbacks(name, duties, on_list_changed, link.note, clock)
+        callbacks = _Callbacks(name, requests, on_list_changed, link.note, clock)
         client = Client(
             transport,
             client_info=Implementation(name="agentcli", version=__version__),
             mode="auto" if probes else "legacy",
             list_roots_callback=callbacks.roots,
-            elicitation_callback=callbacks.elicit if duties.elicits else None,
-            sampling_callback=callbacks.sample if duties.samples else None,
+            elicitation_callback=callbacks.elicit if requests.elicits else None,
+            sampling_callback=callbacks.sample if requests.samples else None,
             log_level="info",
             message_handler=callbacks.message,
             cache=None,
@@ -344,7 +344,7 @@ class _Callbacks:
     def __init__(
         self,
         name: str,
-        duties: ClientDuties,
+        requests: ServerRequests,
         on_list_changed: Callable[[str], None],
         note: Callable[[str], None],
         clock: CallClock,
@@ -352,13 +352,13 @@ class _Callbacks:
         self._name = name
         self._clock = clock
         self._note = note
-        self._duties = duties
+        self._requests = requests
         self._on_list_changed = on_list_changed
 
     async def roots(self, context: Any) -> types.ListRootsResult:
         import mcp_types as types
 
-        folders = self._duties.roots()
+        folders = self._requests.roots()
         return types.ListRootsResult.model_validate(
             {"roots": [{"uri": folder.as_uri(), "name": folder.name} for folder in folders]}
         )
@@ -370,7 +370,7 @@ class _Callbacks:
         schema = {} if url else dict(params.requested_schema)
         request = InputRequest(self._name, clean_text(params.message, 8000), schema, str(url))
         with self._clock.stopped():
-            answer = await in_own_task(self._duties.elicit(request))
+            answer = await run_outside_scopes(self._requests.elicit(request))
         content: dict[str, Any] | None = dict(answer.content) if answer.action == "accept" and not url else None
         return types.ElicitResult(action=answer.action, content=content)
 
@@ -386,7 +386,7 @@ class _Callbacks:
         hints = tuple(hint.name for hint in (preferences.hints if preferences else None) or () if hint.name)
         request = SamplingRequest(self._name, messages, params.system_prompt or "", params.max_tokens, hints)
         with self._clock.stopped():
-            reply = await in_own_task(self._duties.sample(request))
+            reply = await run_outside_scopes(self._requests.sample(request))
         if reply.refused:
             return types.ErrorData(code=-1, message=reply.refused)
         return types.CreateMessageResult(

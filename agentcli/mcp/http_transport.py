@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from agentcli.mcp.answers import AnswerReader
-from agentcli.mcp.link import ServerLimits, ServerLink, in_own_task
+from agentcli.mcp.link import ServerLimits, ServerLink, run_outside_scopes
 from agentcli.mcp.oauth.auth_requests import UnreachableFailure
 from agentcli.mcp.oauth.discovery import AuthChallenge
 
@@ -264,7 +264,7 @@ class NoToken(httpx2.TransportError):
 async def _reached(token: Coroutine[Any, Any, str], request: httpx2.Request) -> str:
     """The token. An unreachable authorization server is treated like an unreachable server: reconnecting may help."""
     try:
-        return await in_own_task(token)
+        return await run_outside_scopes(token)
     except UnreachableFailure as failure:
         raise NoToken(str(failure), request=request) from None
 

@@ -143,7 +143,7 @@ class CallClock:
 T = TypeVar("T")
 
 
-async def in_own_task(work: Coroutine[Any, Any, T]) -> T:
+async def run_outside_scopes(work: Coroutine[Any, Any, T]) -> T:
     """Await the work in a task outside of the caller's cancel scopes; a cancellation cancels it once and waits for it.
 
     A cancelled scope cancels its tasks again with every iteration of the event loop, until they have left it. That

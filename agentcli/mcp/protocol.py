@@ -186,7 +186,7 @@ class SamplingReply:
     """Why there is no reply; empty if there is one."""
 
 
-class ClientDuties:
+class ServerRequests:
     """Answers requests of servers. This base class has no folders, declines everything and claims no capability."""
 
     @property

@@ -18,7 +18,7 @@ from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.connection import FAILED_REQUEST, McpConnection, McpFailure, OnProgress, SessionExpired
 from agentcli.mcp.link import LinkEnd, ServerLimits, ServerLink
 from agentcli.mcp.oauth.authorization import ServerAuthorization, authorization_for
-from agentcli.mcp.protocol import ClientDuties, McpContent, McpResult, PromptMessage, ServerOffers, ToolOffer
+from agentcli.mcp.protocol import McpContent, McpResult, PromptMessage, ServerOffers, ServerRequests, ToolOffer
 from agentcli.mcp.stdio import StdioTransport, server_command, server_environment
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class McpServer:
         self,
         config: ServerConfig,
         around: ServerSurroundings,
-        duties: ClientDuties,
+        requests: ServerRequests,
         limits: ServerLimits = ServerLimits(),  # noqa: B008 - immutable
         *,
         state: ServerState = "waiting",
@@ -74,7 +74,7 @@ class McpServer:
         """Names of tools that the user switched off."""
         self._authorization = authorization_for(config, around)
         self._around = around
-        self._duties = duties
+        self._requests = requests
         self._limits = limits
         self._on_change = on_change
         self._connection: McpConnection | None = None
@@ -107,11 +107,11 @@ class McpServer:
         return not tool.is_defined_as(self._first_tools.get(tool.name, tool))
 
     @property
-    def settled(self) -> bool:
+    def start_ended(self) -> bool:
         """Whether it is neither waiting nor connecting."""
         return self.state not in ("waiting", "connecting")
 
-    async def settle(self, seconds: float) -> None:
+    async def wait_for_start(self, seconds: float) -> None:
         """Wait at most `seconds` until its start has succeeded or failed; returns at once if it was not started."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -328,7 +328,7 @@ class McpServer:
                 opened = McpConnection.open(
                     self.name,
                     transport,
-                    self._duties,
+                    self._requests,
                     reader=reader,
                     link=link,
                     limits=self._limits,

@@ -19,7 +19,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.link import ServerLimits
-from agentcli.mcp.protocol import ClientDuties, server_parts, tool_names
+from agentcli.mcp.protocol import ServerRequests, server_parts, tool_names
 from agentcli.mcp.server import McpServer, ServerState
 
 CHOICES_FILE = "mcp-choices.json"
@@ -113,7 +113,7 @@ class McpServers:
         self,
         configs: Iterable[ServerConfig],
         around: ServerSurroundings,
-        duties: ClientDuties,
+        requests: ServerRequests,
         limits: ServerLimits = ServerLimits(),  # noqa: B008 - immutable
         *,
         disabled: Collection[str] = (),
@@ -127,7 +127,7 @@ class McpServers:
         """
         self.version = 0
         """Increases with each change of a state or a list."""
-        self.duties = duties
+        self.requests = requests
         self.limits = limits
         self._around = around
         self._store = store or ChoiceStore()
@@ -147,7 +147,7 @@ class McpServers:
             server = McpServer(
                 config,
                 self._around,
-                self.duties,
+                self.requests,
                 self.limits,
                 state=_first_state(is_on, config.name not in unapproved),
                 on_change=self._note_change,
@@ -177,11 +177,11 @@ class McpServers:
         for server in self:
             server.predecessor = before.get(server.name)
 
-    async def settle(self, seconds: float) -> None:
+    async def wait_for_start(self, seconds: float) -> None:
         """Wait at most `seconds` until no server is connecting."""
         try:
             async with asyncio.timeout(seconds):
-                while not all(server.settled for server in self):
+                while not all(server.start_ended for server in self):
                     await self.wait_for_change(self.version)
         except TimeoutError:
             return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from agentcli import __version__
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.mcp.link import in_own_task
+from agentcli.mcp.link import run_outside_scopes
 from agentcli.mcp.protocol import McpContent, McpResult
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class _Handlers:
         import mcp_types as types
 
         client = ServedClient(context)
-        result = await in_own_task(self._host.call(params.name, params.arguments or {}, client))
+        result = await run_outside_scopes(self._host.call(params.name, params.arguments or {}, client))
         return types.CallToolResult(content=[_block(part) for part in result.content], is_error=result.is_error)
 
 

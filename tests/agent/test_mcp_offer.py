@@ -316,7 +316,7 @@ def test_tools_that_a_rule_denies_or_the_user_turned_off_are_not_offered() -> No
 
     policy = Policy(deny=parse_rules(["mcp__one__c", "ToolSearch"]))
     offer = McpOffer(fake_servers(server), OfferLimits(), policy.refuses_always, LoadedTools())
-    offer.settle()
+    offer.choose_direct_tools()
     assert offer.registry(Registry(())).names == ("mcp__one__a",)
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from agentcli import HookRule
 from agentcli.agent.engine import Engine
-from agentcli.agent.ports import Hooks
 from agentcli.assemble import Options, build_engine
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.hooks import hook_rules, hooks_for
@@ -117,9 +116,9 @@ async def test_setting_sources_choose_the_files(project: Path) -> None:
     assert await opened(project, trust=True, setting_sources=("project",)) == [("project", ".claude/settings.json")]
 
 
-async def test_without_hooks_the_base_class_stays(project: Path) -> None:
+async def test_without_hooks_none_are_configured(project: Path) -> None:
     async with engine_for(project) as engine:
-        assert type(engine.hooks) is Hooks
+        assert not engine.hooks.configured
 
 
 async def test_broken_hooks_warn_and_the_rest_works(project: Path) -> None:

@@ -190,11 +190,11 @@ async def test_servers_of_a_project_wait_for_trust_and_start_after_it(project: P
         assert engine.mcp is not None
         before = engine.mcp.get("user")
         engine.mcp.start()
-        await engine.mcp.settle(20)
+        await engine.mcp.wait_for_start(20)
         assert states(engine)["small"] == "unapproved"
         trust(project)
         await engine.reread()
-        await engine.mcp.settle(20)
+        await engine.mcp.wait_for_start(20)
         assert states(engine) == {"small": "connected", "user": "failed"}
         assert engine.mcp.get("user") is before
         connected = engine.mcp.get("small")
@@ -222,7 +222,7 @@ async def test_a_removed_server_is_stopped(project: Path) -> None:
     async with engine_for(project) as engine:
         assert engine.mcp is not None
         engine.mcp.start()
-        await engine.mcp.settle(20)
+        await engine.mcp.wait_for_start(20)
         server = engine.mcp.get("small")
         assert server is not None
         assert server.state == "connected", server.error
@@ -293,7 +293,7 @@ async def test_servers_that_appear_in_a_session_without_any_are_used_and_announc
             "MCP servers reloaded: new: small. /mcp shows their state."
         ]
         assert engine.mcp is not None
-        await engine.mcp.settle(20)
+        await engine.mcp.wait_for_start(20)
         assert states(engine) == {"small": "connected"}
         user_file(project).unlink()
         await engine.live_files.refresh_settings()

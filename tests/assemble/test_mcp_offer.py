@@ -40,7 +40,7 @@ async def connect(run: Assembled) -> None:
     servers = run.engine.mcp
     assert servers is not None
     servers.start()
-    await servers.settle(20)
+    await servers.wait_for_start(20)
     assert [server.state for server in servers] == ["connected"]
 
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
-from agentcli.mcp.protocol import ClientDuties
+from agentcli.mcp.protocol import ServerRequests
 from agentcli.mcp.servers import McpServers
 from tests.bench.measure import Measure, Report
 
@@ -37,7 +37,7 @@ async def call_times(runs: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     command = (sys.executable, "-S", str(SCRIPT))
     folder = Path.cwd()
     config = ServerConfig("small", "stdio", command=command[0], args=command[1:])
-    servers = McpServers([config], ServerSurroundings(folder, dict(os.environ), (folder,)), ClientDuties())
+    servers = McpServers([config], ServerSurroundings(folder, dict(os.environ), (folder,)), ServerRequests())
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL)
     assert process.stdin is not None
@@ -46,7 +46,7 @@ async def call_times(runs: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     called: list[float] = []
     servers.start()
     try:
-        await servers.settle(30)
+        await servers.wait_for_start(30)
         server = servers.get("small")
         assert server is not None
         for number in range(runs + 3):

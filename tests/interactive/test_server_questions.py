@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agentcli.agent.mcp.requests import CANCELLED, SessionDuties
+from agentcli.agent.mcp.requests import CANCELLED, SessionRequests
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
@@ -28,13 +28,13 @@ NAMED = Answer("allow", updated_input={"content": {"name": "Ada"}})
 @dataclass
 class AskingTool(FakeTool):
     name: str = "Ask"
-    duties: SessionDuties = field(default_factory=SessionDuties)
+    requests: SessionRequests = field(default_factory=SessionRequests)
     answers: list[InputAnswer] = field(default_factory=list)
 
     async def run(
         self, input: Json, context: ToolContext, signal: AbortSignal
     ) -> AsyncGenerator[Progress | Output, None]:
-        self.answers.append(await self.duties.elicit(FORM))
+        self.answers.append(await self.requests.elicit(FORM))
         yield Output("asked")
 
 
@@ -42,10 +42,10 @@ class Served(Driven):
     """A driven session with MCP servers; `tool` asks the user while it runs."""
 
     def __init__(self, *replies: Any, tools: tuple[Any, ...] = (), **rest: Any) -> None:
-        self.duties = SessionDuties(interactive=True)
+        self.requests = SessionRequests(interactive=True)
         around = ServerSurroundings(Path("/work"))
-        servers = McpServers([ServerConfig("small", "stdio", command="/none")], around, self.duties)
-        self.tool = AskingTool(duties=self.duties)
+        servers = McpServers([ServerConfig("small", "stdio", command="/none")], around, self.requests)
+        self.tool = AskingTool(requests=self.requests)
         super().__init__(*replies, tools=[self.tool, *tools], mcp=servers, interactive=True, **rest)
 
     async def asked(self, count: int) -> list[ev.PermissionRequested]:
@@ -59,7 +59,7 @@ class Served(Driven):
 async def test_a_server_asks_while_nothing_runs() -> None:
     async with Served() as served:
         await asyncio.sleep(0)
-        waiting = asyncio.create_task(served.duties.elicit(FORM))
+        waiting = asyncio.create_task(served.requests.elicit(FORM))
         (question,) = await served.asked(1)
         served.driver.answer(question.request_id, NAMED)
         assert await waiting == InputAnswer("accept", {"name": "Ada"})
@@ -69,7 +69,7 @@ async def test_a_server_asks_while_nothing_runs() -> None:
 async def test_a_question_outlives_the_submission_that_runs_beside_it() -> None:
     async with Served(reply(pause(1), "Hello.")) as served:
         await asyncio.sleep(0)
-        waiting = asyncio.create_task(served.duties.elicit(FORM))
+        waiting = asyncio.create_task(served.requests.elicit(FORM))
         (question,) = await served.asked(1)
         served.send("go")
         await served.idle()
@@ -125,7 +125,7 @@ async def test_two_servers_that_ask_at_once_are_asked_about_one_after_the_other(
     async with Served() as served:
         await asyncio.sleep(0)
         other = InputRequest("other", "And you?", FORM.schema)
-        both = [asyncio.create_task(served.duties.elicit(each)) for each in (FORM, other)]
+        both = [asyncio.create_task(served.requests.elicit(each)) for each in (FORM, other)]
         (first,) = await served.asked(1)
         served.driver.answer(first.request_id, Answer("deny"))
         _first, second = await served.asked(2)

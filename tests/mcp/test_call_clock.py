@@ -10,7 +10,7 @@ import pytest
 
 from agentcli.mcp.configuration import ServerSurroundings
 from agentcli.mcp.link import CallClock
-from agentcli.mcp.protocol import ClientDuties, InputAnswer, InputRequest, SamplingReply, SamplingRequest
+from agentcli.mcp.protocol import InputAnswer, InputRequest, SamplingReply, SamplingRequest, ServerRequests
 from agentcli.mcp.servers import McpServers
 from tests.mcp.test_servers import small
 from tests.support.virtual import run_virtual
@@ -56,7 +56,7 @@ def test_a_call_that_begins_while_a_question_is_open_gets_its_whole_time() -> No
     assert run_virtual(work) == 2 + 5
 
 
-class WatchingDuties(ClientDuties):
+class WatchingDuties(ServerRequests):
     def __init__(self) -> None:
         self.limits: list[set[float | None]] = []
         self.servers: McpServers | None = None
@@ -83,7 +83,7 @@ async def test_questions_and_sampling_stop_the_clock_of_their_server(tmp_path: P
     duties = WatchingDuties()
     duties.servers = servers = McpServers([small()], ServerSurroundings(tmp_path, {"PATH": os.defpath}), duties)
     servers.start()
-    await servers.settle(20)
+    await servers.wait_for_start(20)
     [server] = servers
     await server.call("ask", {})
     await server.call("think", {})

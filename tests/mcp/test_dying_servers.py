@@ -203,10 +203,10 @@ async def test_children_of_a_server_end_with_it(mode: str) -> None:
 @pytest.mark.parametrize("turns", [0, 1, 2, 5, 20, 100])
 async def test_stopping_at_any_moment_of_the_start_leaves_nothing(turns: int) -> None:
     from agentcli.mcp.configuration import ServerSurroundings
-    from agentcli.mcp.protocol import ClientDuties
+    from agentcli.mcp.protocol import ServerRequests
     from agentcli.mcp.server import McpServer
 
-    server = McpServer(hostile("hang-in-call"), ServerSurroundings(Path.cwd()), ClientDuties())
+    server = McpServer(hostile("hang-in-call"), ServerSurroundings(Path.cwd()), ServerRequests())
     server.start()
     for _ in range(turns):
         await asyncio.sleep(0.001)

@@ -15,7 +15,14 @@ from pathlib import Path
 import pytest
 
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
-from agentcli.mcp.protocol import CallProgress, ClientDuties, InputAnswer, InputRequest, SamplingReply, SamplingRequest
+from agentcli.mcp.protocol import (
+    CallProgress,
+    InputAnswer,
+    InputRequest,
+    SamplingReply,
+    SamplingRequest,
+    ServerRequests,
+)
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.servers import McpServers
 
@@ -30,7 +37,7 @@ pytestmark = [
 ]
 
 
-class Duties(ClientDuties):
+class Duties(ServerRequests):
     """A user who answers everything, in these folders."""
 
     def __init__(self, folder: Path) -> None:
@@ -64,7 +71,7 @@ async def connected(config: ServerConfig, folder: Path) -> AsyncGenerator[tuple[
     servers = McpServers([config], around, duties)
     servers.start()
     try:
-        await servers.settle(30)
+        await servers.wait_for_start(30)
         server = servers.get(config.name)
         assert server is not None
         assert server.state == "connected", (server.error, list(server.log))

@@ -11,7 +11,7 @@ import pytest
 
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.link import ServerLimits
-from agentcli.mcp.protocol import ClientDuties, ServerOffers
+from agentcli.mcp.protocol import ServerOffers, ServerRequests
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.servers import McpServers
 from tests.support.mcp_fakes import tool_offer
@@ -26,9 +26,9 @@ def small(name: str = "small") -> ServerConfig:
 
 
 async def test_a_server_offers_its_tools_and_answers_calls(tmp_path: Path) -> None:
-    servers = McpServers([small()], ServerSurroundings(tmp_path), ClientDuties())
+    servers = McpServers([small()], ServerSurroundings(tmp_path), ServerRequests())
     servers.start()
-    await servers.settle(20)
+    await servers.wait_for_start(20)
     server = servers.get("small")
     assert server is not None
     assert server.state == "connected", server.error
@@ -42,7 +42,7 @@ async def test_a_server_offers_its_tools_and_answers_calls(tmp_path: Path) -> No
 
 
 async def test_a_server_without_approval_stays_so_when_it_is_stopped_or_started(tmp_path: Path) -> None:
-    servers = McpServers([small()], ServerSurroundings(tmp_path), ClientDuties(), unapproved={"small"})
+    servers = McpServers([small()], ServerSurroundings(tmp_path), ServerRequests(), unapproved={"small"})
     server = servers.get("small")
     assert server is not None
     for change in (server.stop, server.reconnect, server.disable, server.enable, servers.aclose):
@@ -52,7 +52,7 @@ async def test_a_server_without_approval_stays_so_when_it_is_stopped_or_started(
 
 
 def test_a_server_with_ever_new_tools_does_not_fill_the_memory(tmp_path: Path) -> None:
-    server = McpServer(small(), ServerSurroundings(tmp_path), ClientDuties(), ServerLimits(tools=3))
+    server = McpServer(small(), ServerSurroundings(tmp_path), ServerRequests(), ServerLimits(tools=3))
     for number in range(10):
         server.offers = ServerOffers(tools=(tool_offer(f"new {number}"), tool_offer("first", f"Version {number}")))
     assert server.has_changed(tool_offer("first", "Version 9"))
@@ -77,7 +77,7 @@ class SlowToEnd(McpServer):
 def test_a_program_starts_when_that_of_the_earlier_session_has_ended(in_between: bool, tmp_path: Path) -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        servers = [SlowToEnd(small(), ServerSurroundings(tmp_path), ClientDuties()) for _session in range(3)]
+        servers = [SlowToEnd(small(), ServerSurroundings(tmp_path), ServerRequests()) for _session in range(3)]
         servers[0].start()
         await asyncio.sleep(1)
         ending = asyncio.create_task(servers[0].close())

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import pytest
 
-from agentcli.agent.mcp.requests import SessionDuties
+from agentcli.agent.mcp.requests import SessionRequests
 from agentcli.core.permission import PermissionMode
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.protocol import InputRequest
@@ -322,7 +322,7 @@ async def test_the_question_of_an_agent_names_it_and_its_words_are_not_the_answe
 
 @played
 async def test_a_server_asks_while_the_prompt_is_open_and_the_prompt_is_painted_again() -> None:
-    duties = SessionDuties(interactive=True)
+    duties = SessionRequests(interactive=True)
     servers = McpServers([ServerConfig("small", "stdio", command="/none")], ServerSurroundings(Path("/work")), duties)
     async with Desk(answers=("f", "Ada", "y"), mcp=servers, **SOMEBODY) as desk:
         await asyncio.sleep(0)

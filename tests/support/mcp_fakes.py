@@ -9,7 +9,7 @@ from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.connection import OnProgress
-from agentcli.mcp.protocol import ClientDuties, McpContent, McpResult, ResourceOffer, ServerOffers, ToolOffer
+from agentcli.mcp.protocol import McpContent, McpResult, ResourceOffer, ServerOffers, ServerRequests, ToolOffer
 from agentcli.mcp.server import McpServer, ServerState
 from agentcli.mcp.servers import McpServers
 
@@ -31,7 +31,7 @@ class FakeServer(McpServer):
 
     def __init__(self, name: str, *tools: ToolOffer, always_load: bool = False, **offers: object) -> None:
         config = ServerConfig(name, "stdio", command="none", always_load=always_load)
-        super().__init__(config, ServerSurroundings(Path("/")), ClientDuties())
+        super().__init__(config, ServerSurroundings(Path("/")), ServerRequests())
         self.next_offers = ServerOffers(name=name, tools=tools, **offers)  # type: ignore[arg-type]
         self.calls: list[tuple[str, Json]] = []
         self.answer: Answer | None = None
@@ -73,7 +73,7 @@ class FakeServer(McpServer):
 
 
 def fake_servers(*servers: FakeServer) -> McpServers:
-    found = McpServers((), ServerSurroundings(Path("/")), ClientDuties())
+    found = McpServers((), ServerSurroundings(Path("/")), ServerRequests())
     for server in servers:
         server._on_change = found._note_change
         found._servers[server.name] = server

@@ -9,7 +9,6 @@ from agentcli.core.abort import AbortSignal
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.protocol import (
-    ClientDuties,
     McpContent,
     PromptArgument,
     PromptMessage,
@@ -17,6 +16,7 @@ from agentcli.mcp.protocol import (
     ResourceOffer,
     ResourceTemplateOffer,
     ServerOffers,
+    ServerRequests,
     ToolOffer,
 )
 from agentcli.mcp.server import McpServer, ServerState
@@ -54,7 +54,7 @@ class FakeServer(McpServer):
     offered = OFFERS
 
     def __init__(self, config: ServerConfig, servers: McpServers, state: ServerState = "connected") -> None:
-        super().__init__(config, ServerSurroundings(Path("/")), ClientDuties(), on_change=servers._note_change)
+        super().__init__(config, ServerSurroundings(Path("/")), ServerRequests(), on_change=servers._note_change)
         self.done: list[str] = []
         """What was asked of it, in order."""
         self.texts: dict[str, tuple[McpContent, ...]] = {}
@@ -111,7 +111,7 @@ class FakeServer(McpServer):
 
 def servers_with(*states: tuple[str, ServerState]) -> McpServers:
     """Servers of these names in these states; `failed` ones have an error."""
-    servers = McpServers([], ServerSurroundings(Path("/")), ClientDuties())
+    servers = McpServers([], ServerSurroundings(Path("/")), ServerRequests())
     for name, state in states:
         server = FakeServer(ServerConfig(name, "stdio", command="notes-server", args=("--fast",)), servers)
         server.become(state, "exit code 1\nno module named notes" if state == "failed" else "")

@@ -13,7 +13,7 @@ from typing import Any
 
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.link import ServerLimits
-from agentcli.mcp.protocol import ClientDuties
+from agentcli.mcp.protocol import ServerRequests
 from agentcli.mcp.server import McpServer
 
 SCRIPT = Path(__file__).parent / "mcp_hostile.py"
@@ -33,11 +33,11 @@ async def started(
     config = hostile(mode) if isinstance(mode, str) else mode
     around = ServerSurroundings(Path.cwd(), environ or {"PATH": os.defpath})
     server = McpServer(
-        config, around, ClientDuties(), replace(SHORT, **changed), on_change=lambda: states.append(server.state)
+        config, around, ServerRequests(), replace(SHORT, **changed), on_change=lambda: states.append(server.state)
     )
     server.start()
     try:
-        await until(lambda: server.settled)
+        await until(lambda: server.start_ended)
         yield server, states
     finally:
         await server.stop()

@@ -120,7 +120,7 @@ class McpOffer:
             self._made = (state, base, base.adding(added, set(tools) - set(direct)))
         return self._made[2]
 
-    def settle(self) -> bool:
+    def choose_direct_tools(self) -> bool:
         """Decide before a request which tools are direct; returns whether this was the first one."""
         self._look()
         first = self._direct is None
@@ -214,7 +214,7 @@ class McpOffer:
         return [
             f"{server.name} ({server.state}{f': {reason}' if (reason := plain_line(server.error, 160)) else ''})"
             for server in self.servers
-            if server.settled and server.state != "connected"
+            if server.start_ended and server.state != "connected"
         ]
 
     def loaded_definition(self, name: str) -> Json | None:
@@ -372,7 +372,7 @@ class ToolSearch:
         found = self._found(query, most)
         if not found and (pending := self._tools.pending()):
             yield Progress(plain_line(f"waiting for {', '.join(pending)}"))
-            await signal.run(self._tools.servers.settle(_CONNECT_SECONDS))
+            await signal.run(self._tools.servers.wait_for_start(_CONNECT_SECONDS))
             found = self._found(query, most)
         yield self._answer(query, found)
 

@@ -23,7 +23,7 @@ from agentcli.core.ids import Ids
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_line
-from agentcli.mcp.protocol import ClientDuties, InputAnswer, InputRequest, SamplingReply, SamplingRequest
+from agentcli.mcp.protocol import InputAnswer, InputRequest, SamplingReply, SamplingRequest, ServerRequests
 from agentcli.mcp.user_input import AddressRefused, FormRefused, InputForm, VisitAddress, parse_address, parse_form
 
 MOST_OPEN = 10
@@ -167,7 +167,7 @@ OpenAddress = Callable[[str, Mapping[str, str], Sequence[Path]], bool]
 
 
 @frozen
-class DutyHost:
+class RequestsHost:
     """The conversation that servers belong to."""
 
     folders: Callable[[], Sequence[Path]]
@@ -183,7 +183,7 @@ class DutyHost:
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
-class SessionDuties(ClientDuties):
+class SessionRequests(ServerRequests):
     """Created before the engine, which `bind` connects. `interactive`: whether a user can be asked."""
 
     def __init__(
@@ -193,12 +193,12 @@ class SessionDuties(ClientDuties):
         self._interactive = interactive
         self._sampling_budget = sampling_budget_usd
         self._open_address = open_address
-        self._host: DutyHost | None = None
+        self._host: RequestsHost | None = None
         self._sampling: ServerSampling | None = None
         self.questions: ServerQuestions | None = None
         """Questions of servers; None before `bind`."""
 
-    def bind(self, host: DutyHost) -> ServerQuestions:
+    def bind(self, host: RequestsHost) -> ServerQuestions:
         self._host = host
         self.questions = ServerQuestions(host.questions, host.ids, host.signal, host.call_for_attention)
         self._sampling = ServerSampling(host.sampling, self.questions, host.signal, self._sampling_budget)

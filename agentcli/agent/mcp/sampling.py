@@ -11,9 +11,8 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import aclosing
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from agentcli.agent.mcp.requests import ServerQuestions
 from agentcli.agent.profile import Profile, price_of
 from agentcli.agent.side_call import SideCall
 from agentcli.context.estimate import text_tokens
@@ -27,6 +26,9 @@ from agentcli.core.usage import Usage
 from agentcli.mcp.protocol import McpContent, SamplingReply, SamplingRequest
 from agentcli.providers import base as model
 from agentcli.providers.models.catalog import Catalog
+
+if TYPE_CHECKING:
+    from agentcli.agent.mcp.requests import ServerQuestions
 
 MOST_TOKENS = 4_096
 """Maximum output tokens of one reply, whatever a server requests."""

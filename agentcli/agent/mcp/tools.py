@@ -117,7 +117,7 @@ class McpTool:
         limits = ResultLimits(context.results_dir, self._most_tokens, self.offer.max_result_chars)
         try:
             # In a resumed session the model knows the tools before their server is connected.
-            await signal.run(self.server.settle(_CONNECT_SECONDS))
+            await signal.run(self.server.wait_for_start(_CONNECT_SECONDS))
             return await output_of(await self.server.call(self.offer.name, input, report, signal), limits)
         except McpFailure as error:
             return failure(f"{self.name} failed. {plain_text(str(error))[:4_000]}")
@@ -278,7 +278,7 @@ async def read_resource(mention: ResourceMention, context: ToolContext) -> Outpu
     from agentcli.agent.mcp.results import ResultLimits, content_output
     from agentcli.mcp.connection import McpFailure
 
-    await mention.server.settle(CONNECT_SECONDS)
+    await mention.server.wait_for_start(CONNECT_SECONDS)
     try:
         content = await mention.server.read(mention.uri)
     except McpFailure as error:

@@ -97,7 +97,7 @@ class McpUpdates(Attachments):
         """The state of a server to announce; None: nothing was announced, and there is nothing to announce."""
         offer, server = self._offer, self._offer.servers.get(name)
         assert server is not None
-        if not server.settled:
+        if not server.start_ended:
             return announced  # calls wait for it
         if server.state != "connected":
             if announced is None and name not in offer.servers_with_direct_tools:

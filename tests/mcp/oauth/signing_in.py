@@ -13,7 +13,7 @@ from typing import Any
 
 from agentcli.core.aio import cancel_and_wait
 from agentcli.mcp.configuration import OAuthConfig, ServerConfig, ServerSurroundings
-from agentcli.mcp.protocol import ClientDuties
+from agentcli.mcp.protocol import ServerRequests
 from agentcli.mcp.server import McpServer
 from tests.support.authorization_server import AuthorizationServer, ProtectedServer, browse
 
@@ -33,7 +33,7 @@ class SignInBench:
         """As a new process would make it: nothing is shared but the state folder."""
         config = ServerConfig(name, "http", url=self.protected.endpoint, oauth=oauth or OAuthConfig())
         server = McpServer(
-            config, ServerSurroundings(self.folder, **{"state_dir": self.state_dir, **around}), ClientDuties()
+            config, ServerSurroundings(self.folder, **{"state_dir": self.state_dir, **around}), ServerRequests()
         )
         self.servers.append(server)
         return server
@@ -77,7 +77,7 @@ def on_bench(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[No
 async def settled(server: McpServer) -> None:
     """Wait until a start or a fall has ended."""
     async with asyncio.timeout(20):
-        while not server.settled:
+        while not server.start_ended:
             await asyncio.sleep(0.001)
 
 

@@ -14,7 +14,7 @@ from agentcli.mcp.configuration import OAuthConfig, ServerConfig, ServerSurround
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.oauth import sign_in as sign_in_module
 from agentcli.mcp.oauth.redirect import RedirectListener
-from agentcli.mcp.protocol import ClientDuties
+from agentcli.mcp.protocol import ServerRequests
 from agentcli.mcp.server import McpServer
 from tests.mcp.oauth.signing_in import SignInBench, connect, on_bench, settled, sign_in
 from tests.support.authorization_server import Answer, AuthorizationServer, browse
@@ -334,7 +334,7 @@ async def test_only_the_first_answer_counts_and_a_huge_request_none() -> None:
     ],
 )
 async def test_servers_with_other_credentials_have_no_sign_in(tmp_path: Path, config: ServerConfig) -> None:
-    server = McpServer(config, ServerSurroundings(tmp_path), ClientDuties())
+    server = McpServer(config, ServerSurroundings(tmp_path), ServerRequests())
     assert not server.signs_in
     with pytest.raises(McpFailure, match="has no sign-in"):
         await server.sign_in(lambda _address: None)
@@ -342,14 +342,14 @@ async def test_servers_with_other_credentials_have_no_sign_in(tmp_path: Path, co
 
 async def test_a_server_without_encryption_gets_no_token(tmp_path: Path) -> None:
     config = ServerConfig("a", "http", url="http://example.com/mcp")
-    server = McpServer(config, ServerSurroundings(tmp_path), ClientDuties())
+    server = McpServer(config, ServerSurroundings(tmp_path), ServerRequests())
     with pytest.raises(McpFailure, match="not encrypted"):
         await server.sign_in(lambda _address: None)
 
 
 async def test_a_server_that_is_not_approved_is_not_signed_in_to(tmp_path: Path) -> None:
     config = ServerConfig("a", "http", url="https://example.com/mcp")
-    server = McpServer(config, ServerSurroundings(tmp_path), ClientDuties(), state="unapproved")
+    server = McpServer(config, ServerSurroundings(tmp_path), ServerRequests(), state="unapproved")
     with pytest.raises(McpFailure, match="not approved"):
         await server.sign_in(lambda _address: None)
 
@@ -357,7 +357,7 @@ async def test_a_server_that_is_not_approved_is_not_signed_in_to(tmp_path: Path)
 @on_bench
 async def test_a_server_of_the_older_transport_has_a_sign_in_too(bench: SignInBench) -> None:
     config = ServerConfig("old", "sse", url=bench.protected.endpoint)
-    server = McpServer(config, ServerSurroundings(bench.folder), ClientDuties())
+    server = McpServer(config, ServerSurroundings(bench.folder), ServerRequests())
     bench.servers.append(server)
     await connect(server)
     assert server.state == "needs-auth"

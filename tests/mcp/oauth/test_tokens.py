@@ -13,7 +13,7 @@ import pytest
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.oauth.authorization import ServerAuthorization
-from agentcli.mcp.protocol import ClientDuties
+from agentcli.mcp.protocol import ServerRequests
 from agentcli.mcp.server import McpServer
 from tests.mcp.oauth.signing_in import SignInBench, connect, on_bench, settled, sign_in
 from tests.support.authorization_server import ProtectedServer
@@ -100,7 +100,7 @@ async def test_another_name_or_another_address_has_no_token(bench: SignInBench) 
         ):
             assert await ServerAuthorization(config, around).token_for(config.url) == ""
         assert await ServerAuthorization(here, around).token_for(here.url) == stored(bench)["access_token"]
-        server = McpServer(replace(here, url=other.endpoint), around, ClientDuties())
+        server = McpServer(replace(here, url=other.endpoint), around, ServerRequests())
         await connect(server)
         assert server.state == "needs-auth"
         assert set(other.tokens) == {""}

@@ -30,7 +30,7 @@ async def connected(run: Assembled) -> None:
     servers = run.engine.mcp
     assert servers is not None
     servers.start()
-    await servers.settle(20)
+    await servers.wait_for_start(20)
 
 
 async def asks(run: Assembled, tool: str, answer: Answer) -> Json:

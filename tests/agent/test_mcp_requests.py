@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.mcp.requests import CANCELLED, MOST_ASKED, MOST_OPEN, SessionDuties
+from agentcli.agent.mcp.requests import CANCELLED, MOST_ASKED, MOST_OPEN, SessionRequests
 from agentcli.agent.profile import Profile
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason, AbortSignal
@@ -55,7 +55,7 @@ class Asked:
     """A session with one tool, and what the server got."""
 
     bench: Bench
-    duties: SessionDuties
+    requests: SessionRequests
     tool: AskingTool
     servers: McpServers
 
@@ -72,19 +72,21 @@ class Asked:
 
 def session(
     *replies: Json | str,
-    request: Callable[[SessionDuties, Json], Coroutine[Any, Any, Any]] = lambda duties, _input: duties.elicit(FORM),
+    request: Callable[[SessionRequests, Json], Coroutine[Any, Any, Any]] = lambda requests, _input: requests.elicit(
+        FORM
+    ),
     calls: int = 1,
     budget: float = 0.5,
     **rest: Any,
 ) -> Asked:
     interactive = rest.pop("interactive", True)
     opener = rest.pop("open_address", None)
-    duties = SessionDuties(interactive=interactive, sampling_budget_usd=budget, open_address=opener)
-    servers = McpServers([ServerConfig("small", "stdio", command="/none")], ServerSurroundings(Path("/work")), duties)
-    tool = AskingTool(work=lambda arguments: request(duties, arguments))
+    requests = SessionRequests(interactive=interactive, sampling_budget_usd=budget, open_address=opener)
+    servers = McpServers([ServerConfig("small", "stdio", command="/none")], ServerSurroundings(Path("/work")), requests)
+    tool = AskingTool(work=lambda arguments: request(requests, arguments))
     script = [reply(*(call("Ask", what=str(number)) for number in range(calls))), *replies, "Done."]
     made = bench(*script, tools=[tool], mcp=servers, interactive=interactive, **rest)
-    return Asked(made, duties, tool, servers)
+    return Asked(made, requests, tool, servers)
 
 
 def answered(answer: Answer) -> Callable[[ev.PermissionRequested], Answer]:
@@ -131,7 +133,7 @@ async def test_only_an_answer_that_fits_the_form_is_accepted(answer: Answer, act
 async def test_a_form_that_cannot_be_shown_is_declined_with_a_reason_in_the_log() -> None:
     nested = InputRequest("small", "Hm", {"properties": {"x": {"type": "object"}}})
 
-    asked = session(request=lambda duties, _input: duties.elicit(nested))
+    asked = session(request=lambda requests, _input: requests.elicit(nested))
     async with asked.bench.engine:
         events = await asked.run(answered(Answer("allow")))
     assert only(events, ev.PermissionRequested) == []
@@ -147,7 +149,7 @@ async def test_a_form_that_cannot_be_shown_is_declined_with_a_reason_in_the_log(
 
 async def test_a_message_of_a_megabyte_is_cut() -> None:
     huge = InputRequest("small", "a" * 1_000_000, SCHEMA)
-    asked = session(request=lambda duties, _input: duties.elicit(huge))
+    asked = session(request=lambda requests, _input: requests.elicit(huge))
     async with asked.bench.engine:
         events = await asked.run(answered(Answer("deny")))
     assert len(only(events, ev.PermissionRequested)[0].display["message"]) == 20_000
@@ -155,13 +157,13 @@ async def test_a_message_of_a_megabyte_is_cut() -> None:
 
 async def test_without_a_user_nothing_is_claimed_and_everything_is_cancelled() -> None:
     asked = session(interactive=False)
-    assert not asked.duties.elicits
-    assert not asked.duties.samples
+    assert not asked.requests.elicits
+    assert not asked.requests.samples
     async with asked.bench.engine:
         events = await asked.run(answered(accept(name="Ada")))
     assert only(events, ev.PermissionRequested) == []
     assert asked.tool.answers == [InputAnswer("cancel")]
-    assert (await asked.duties.sample(HELLO)).refused
+    assert (await asked.requests.sample(HELLO)).refused
 
 
 async def test_closing_one_question_cancels_all_that_are_open() -> None:
@@ -191,8 +193,8 @@ async def test_an_interruption_cancels_the_question() -> None:
 
 
 async def test_a_server_that_asks_again_and_again_is_cut_off_until_the_next_prompt() -> None:
-    async def ask_on(duties: SessionDuties, _input: Json) -> list[str]:
-        return [(await duties.elicit(FORM)).action for _again in range(MOST_ASKED + 3)]
+    async def ask_on(requests: SessionRequests, _input: Json) -> list[str]:
+        return [(await requests.elicit(FORM)).action for _again in range(MOST_ASKED + 3)]
 
     asked = session(reply(call("Ask")), "Done.", request=ask_on)
     async with asked.bench.engine:
@@ -202,8 +204,8 @@ async def test_a_server_that_asks_again_and_again_is_cut_off_until_the_next_prom
 
 
 async def test_a_flood_of_questions_at_once_is_bounded() -> None:
-    async def flood(duties: SessionDuties, _input: Json) -> list[str]:
-        found = await asyncio.gather(*(duties.elicit(FORM) for _each in range(1_000)))
+    async def flood(requests: SessionRequests, _input: Json) -> list[str]:
+        found = await asyncio.gather(*(requests.elicit(FORM) for _each in range(1_000)))
         return [each.action for each in found]
 
     asked = session(request=flood)
@@ -219,10 +221,10 @@ async def test_a_question_between_prompts_reaches_whoever_listens() -> None:
     questions = asked.bench.engine.server_questions
     assert questions is not None
     async with asked.bench.engine:
-        assert await asked.duties.elicit(FORM) == InputAnswer("cancel")
+        assert await asked.requests.elicit(FORM) == InputAnswer("cancel")
         listening = asyncio.create_task(questions.wait_for_events())
         await asyncio.sleep(0)
-        waiting = asyncio.create_task(asked.duties.elicit(FORM))
+        waiting = asyncio.create_task(asked.requests.elicit(FORM))
         (question,) = await listening
         assert isinstance(question, ev.PermissionRequested)
         assert asked.bench.engine.answer(question.request_id, accept(name="Ada"))
@@ -238,7 +240,7 @@ async def test_a_server_that_goes_away_takes_its_question_back() -> None:
     async with asked.bench.engine:
         listening = asyncio.create_task(questions.wait_for_events())
         await asyncio.sleep(0)
-        waiting = asyncio.create_task(asked.duties.elicit(FORM))
+        waiting = asyncio.create_task(asked.requests.elicit(FORM))
         (question,) = await listening
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -270,7 +272,7 @@ async def test_an_address_is_opened_only_after_a_yes(answer: Answer, works: bool
         return works
 
     request = InputRequest("small", "Sign in", url="https://example.com/x")
-    asked = session(request=lambda duties, _input: duties.elicit(request), open_address=open_address)
+    asked = session(request=lambda requests, _input: requests.elicit(request), open_address=open_address)
     async with asked.bench.engine:
         events = await asked.run(answered(answer))
     assert only(events, ev.PermissionRequested)[0].display["url"] == "https://example.com/x"
@@ -283,7 +285,7 @@ async def test_an_address_is_opened_only_after_a_yes(answer: Answer, works: bool
 
 async def test_an_address_that_is_not_https_is_declined_without_a_question() -> None:
     request = InputRequest("small", "Look", url="file:///etc/passwd")
-    asked = session(request=lambda duties, _input: duties.elicit(request))
+    asked = session(request=lambda requests, _input: requests.elicit(request))
     async with asked.bench.engine:
         events = await asked.run(answered(Answer("allow")))
     assert only(events, ev.PermissionRequested) == []
@@ -294,8 +296,8 @@ async def test_an_address_that_is_not_https_is_declined_without_a_question() -> 
 
 
 def sampled(*replies: Json | str, request: SamplingRequest = HELLO, times: int = 1, **rest: Any) -> Asked:
-    async def sample(duties: SessionDuties, _input: Json) -> list[SamplingReply]:
-        return [await duties.sample(request) for _each in range(times)]
+    async def sample(requests: SessionRequests, _input: Json) -> list[SamplingReply]:
+        return [await requests.sample(request) for _each in range(times)]
 
     return session(*replies, request=sample, **rest)
 
@@ -377,9 +379,9 @@ async def test_a_reply_is_no_longer_than_the_budget_pays_for() -> None:
 async def test_a_prompt_of_more_tokens_than_it_seems_is_asked_about_although_its_server_is_allowed(
     messages: tuple[PromptMessage, ...],
 ) -> None:
-    async def sample(duties: SessionDuties, _input: Json) -> list[SamplingReply]:
+    async def sample(requests: SessionRequests, _input: Json) -> list[SamplingReply]:
         hostile = SamplingRequest("small", messages, "", 1)
-        return [await duties.sample(request) for request in (HELLO, HELLO, hostile)]
+        return [await requests.sample(request) for request in (HELLO, HELLO, hostile)]
 
     asked = session("One", "Two", "Three", request=sample, budget=0.05)
     async with asked.bench.engine:
@@ -393,8 +395,8 @@ async def test_a_prompt_of_more_tokens_than_it_seems_is_asked_about_although_its
 async def test_requests_at_the_same_time_spend_no_more_than_the_budget() -> None:
     big = reply("Long", usage={"input_tokens": 100, "output_tokens": 50})
 
-    async def sample(duties: SessionDuties, _input: Json) -> list[SamplingReply]:
-        return await asyncio.gather(*(duties.sample(HELLO) for _each in range(20)))
+    async def sample(requests: SessionRequests, _input: Json) -> list[SamplingReply]:
+        return await asyncio.gather(*(requests.sample(HELLO) for _each in range(20)))
 
     asked = session(big, request=sample, budget=0.00003)
     async with asked.bench.engine:
@@ -464,9 +466,9 @@ async def test_an_interruption_stops_the_model_and_the_server_gets_an_error() ->
 
 @pytest.mark.anyio
 async def test_a_real_server_asks_thinks_and_sees_the_folders(tmp_path: Path) -> None:
-    duties = SessionDuties(interactive=True, sampling_budget_usd=0.5)
+    requests = SessionRequests(interactive=True, sampling_budget_usd=0.5)
     config = ServerConfig("small", "stdio", command=sys.executable, args=("-S", str(SCRIPT)))
-    servers = McpServers([config], ServerSurroundings(tmp_path), duties)
+    servers = McpServers([config], ServerSurroundings(tmp_path), requests)
     results: list[Any] = []
 
     async def work(input: Json) -> None:
@@ -484,8 +486,8 @@ async def test_a_real_server_asks_thinks_and_sees_the_folders(tmp_path: Path) ->
 
     async with made.engine:
         servers.start()
-        await servers.settle(20)
-        await Asked(made, duties, tool, servers).run(answer)
+        await servers.wait_for_start(20)
+        await Asked(made, requests, tool, servers).run(answer)
     given, said, roots = results
     assert given == {"action": "accept", "content": {"name": "Ada", "age": 36}}
     assert said["content"] == {"type": "text", "text": "Hello!"}

@@ -13,8 +13,8 @@ import pytest
 from agentcli.core.aio import in_thread
 from agentcli.mcp import answers
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
-from agentcli.mcp.link import in_own_task
-from agentcli.mcp.protocol import ClientDuties
+from agentcli.mcp.link import run_outside_scopes
+from agentcli.mcp.protocol import ServerRequests
 from agentcli.mcp.server import McpServer
 from tests.support.virtual import VirtualLoop
 
@@ -38,7 +38,7 @@ async def test_work_in_a_cancelled_scope_cleans_up_undisturbed_and_without_spinn
 
     with anyio.CancelScope() as scope:
         loop.call_later(1, scope.cancel)
-        await in_own_task(work())
+        await run_outside_scopes(work())
     assert ended == ["cleaned up"]
     assert scope.cancelled_caught
     assert loop.steps < 30
@@ -58,7 +58,7 @@ async def test_a_server_can_be_stopped_while_a_thread_reads_its_answer(
 
     monkeypatch.setattr(answers, "_read_page", held)
     config = ServerConfig("small", "stdio", command=sys.executable, args=("-S", str(SCRIPT)))
-    server = McpServer(config, ServerSurroundings(tmp_path), ClientDuties())
+    server = McpServer(config, ServerSurroundings(tmp_path), ServerRequests())
     server.start()
     await in_thread(began.wait, 60)
     stopping = asyncio.create_task(server.stop())
