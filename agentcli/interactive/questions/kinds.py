@@ -31,8 +31,7 @@ from agentcli.interactive.questions.model import (
     answer_of,
 )
 from agentcli.interactive.questions.permission import ask_permission
-from agentcli.mcp.user_input import FieldValue, InputForm, parse_form
-from agentcli.mcp.user_input import parse_address
+from agentcli.mcp.user_input import FieldValue, InputForm, parse_address, parse_form
 
 MAX_LISTED = 12
 """Maximum number of kept and of dropped items that are listed, one per line; files may be many."""
