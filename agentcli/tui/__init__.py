@@ -7,7 +7,7 @@ From the keys to the engine and back:
   presenter   events -> operations on items (pure)            model      what the transcript shows, as values
   front_end   what slash commands can ask of the app          modes      the permission modes, in words
   resume      a stored conversation as items                  agent_progress, agent_presenters   sub-agents, as values
-  frame_clock when changes are painted                        direct_keys    keys that skip Textual's queues
+  frame_clock when changes are painted                        glyphs     widths of text, characters, rows
   theme_control   the theme, applied to all screens
 Packages:
   blocks/     items -> lines, one file per kind               transcript/  one line-API widget for all of them

@@ -1,7 +1,7 @@
 """The Textual app: owns the chat screen, opens dialogs over it, paints through the driver, and quits.
 
 Paints first. `SessionOpener` assembles the engine in a thread after the first frame, so prompts sent earlier wait for
-it; `ThemeControl` has the theme, `DirectKeys` the keys that skip Textual's queues.
+it; `ThemeControl` has the theme.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ from agentcli.interactive.completion.resources import MentionSource
 from agentcli.interactive.completion.server_completions import LateCompletions
 from agentcli.interactive.drafts.history import History, history_path
 from agentcli.interactive.drafts.saved_draft import DraftStore, drafts_folder
-from agentcli.tui.busy_pumps import BusyPump
 from agentcli.tui.chat import ChatScreen
 from agentcli.tui.cursor_cell import cursor_cell
-from agentcli.tui.direct_keys import DirectKeys
 from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Add, WelcomeItem
 from agentcli.tui.prompt.box import PromptBox, PromptParts
@@ -40,7 +38,6 @@ from agentcli.tui.startup.session_opener import SessionOpener
 from agentcli.tui.status.data import shown_path
 from agentcli.tui.terminal.driver import AgentDriver, TakenOver
 from agentcli.tui.terminal.saved_look import keep_look
-from agentcli.tui.terminal.stuck_handlers import Freed
 from agentcli.tui.terminal.surroundings import Surroundings
 from agentcli.tui.terminal.translation import BackgroundColour
 from agentcli.tui.textual_internals import driver_of, may_display, strips_of
@@ -63,7 +60,7 @@ _SIGNAL_CODE = 128
 """Exit codes from here on are those of signals, which leave little time."""
 
 
-class AgentApp(BusyPump, App[int], inherit_bindings=False):
+class AgentApp(App[int], inherit_bindings=False):
     CSS_PATH = "style.tcss"
     ENABLE_COMMAND_PALETTE = False
     INLINE_PADDING = 0
@@ -100,13 +97,11 @@ class AgentApp(BusyPump, App[int], inherit_bindings=False):
         self.chat = ChatScreen(self, self.themes.active.palette, PromptBox(parts))
         self.model_connection = ModelConnection(self)
         self._guide: Guide | None = None
-        self.direct_keys = DirectKeys(self)
         self.opener = SessionOpener(self, start)
 
     # ------------------------------------------------------------------------------------------------- life cycle
 
     def on_mount(self) -> None:
-        self.direct_keys.begin()
         if self.preferences.keymap:
             self.set_keymap({id: keys for id, keys in self.preferences.keymap.items() if id.startswith("screen.")})
         self.push_screen(self.chat)
@@ -152,13 +147,6 @@ class AgentApp(BusyPump, App[int], inherit_bindings=False):
     @on(TakenOver)
     def _keys_taken_over(self) -> None:
         self.opener.keys_taken_over()
-
-    @on(Freed)
-    def _freed(self) -> None:
-        text = (
-            "A UI handler hung and was stopped. The session continues; stuck.log in the state folder has the details."
-        )
-        self.chat.apply(self.chat.session.presenter.note(text, "warning"))
 
     @property
     def palette(self) -> Palette:

@@ -13,12 +13,15 @@ from textual.geometry import Offset
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
+from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.screens.sheet import Sheet
 
 
 def cursor_cell(screen: Screen[Any]) -> Offset | None:
     """Cell of the visible cursor, or of the selected row of a sheet, on a laid out screen; None if there is neither."""
     focused = screen.focused
+    if isinstance(focused, PromptEditor):
+        return focused.cursor_screen_offset
     if isinstance(focused, TextArea):
         # The editor's own value dates from the last key; a resize has wrapped the text again since.
         place = focused.wrapped_document.location_to_offset(focused.cursor_location)

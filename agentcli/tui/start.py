@@ -66,9 +66,7 @@ def run(start: Start, early: Instant | None = None) -> int:
     from agentcli.tui.app import AgentApp
     from agentcli.tui.terminal.driver import AgentDriver, Preloaded
 
-    state = preferences.paths.state_dir
-    stuck_log = state / "stuck.log" if state else None
-    driver = AgentDriver.preload(Preloaded(early, stuck_log, kill_descendants))
+    driver = AgentDriver.preload(Preloaded(early, kill_descendants))
     app = AgentApp(start, preferences, driver_class=driver)
     code = app.run(mouse=preferences.mouse)
     if app.failure is not None:

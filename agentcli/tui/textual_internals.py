@@ -32,27 +32,8 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
         "_handle_exception": "a frame that cannot be painted ends the app, as in Textual's own `_display`",
         "_sync_available": "whether the terminal can hold a frame back until it is whole",
     },
-    "busy_pumps": {
-        "_dispatch_message": "whether a pump is at work, so that keys can skip its queue",
-    },
     "chat": {
         "_screen_resized": "a screen is not laid out again for the size that it has",
-    },
-    "prompt.editor": {
-        "DocumentNavigator Edit EditResult Location Selection": "types of the document's API without a public home",
-        "_set_document": "the document and its wrapping are replaced together",
-        "_validate_selection": "the cursor never stands inside a glyph",
-        "_watch_selection _refresh_size _cursor_offset": "after an edit only what a prompt needs",
-        "_delete_via_keyboard _replace_via_keyboard _on_key _on_paste": "every edit goes through one undo history",
-        "_draw_cursor": "the cursor blinks only with the focus",
-        "_rewrap_and_refresh_virtual_size": "a resize wraps the text once",
-        "_offset_to_line_info": "the rows of the wrapped text, for painting",
-        "_get_component_classes": "only the styles that the editor paints with are computed",
-    },
-    "prompt.wrapping": {
-        "Location WrappedDocument": "types of the document's API without a public home",
-        "_wrap_offsets _line_index_to_offsets _width": "only the edited lines are wrapped again, if they need it",
-        "_offset_to_line_info": "long words with wide emoji have more rows than Textual makes of them",
     },
     "screens.sheet": {
         "_screen_resized": "a screen is not laid out again for the size that it has",
@@ -61,9 +42,6 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
         "_app _loop _key_thread": "state of the base driver that its methods rely on",
         "_auto_restart _must_signal_resume _sigcont_application _sigtstp_application": "suspend and resume",
         "_enable_mouse_support _in_band_window_resize _get_terminal_size": "modes of the terminal, set together",
-    },
-    "terminal.stuck_handlers": {
-        "_handle_exception _dispatch_message": "a handler that hung and was stopped must not end the app",
     },
     "terminal.translation": {
         "IS_ITERM XTermParser _sequence_to_key_events": "the names of keys are those of Textual's parser",

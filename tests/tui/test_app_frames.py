@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual import events
 from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.pilot import Pilot
@@ -15,6 +14,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import TextBlock
 from agentcli.tui.app import AgentApp
 from agentcli.tui.model import Activity, Add, NoticeItem, ToolItem
+from agentcli.tui.prompt.editor import PromptEditor
 from tests.support.scripts import call, reply
 from tests.tui.test_app import Desk, idle, rows, sends, until
 
@@ -76,8 +76,7 @@ def test_a_key_is_painted_at_once_while_the_frame_of_events_waits_for_a_request(
         update = app.chat._compositor.update_widgets
         app.chat._compositor.update_widgets = lambda widgets: painted.append(frozenset(widgets)) or update(widgets)  # type: ignore[func-returns-value]
         app.chat.session._view.show(finished)
-        assert app.direct_keys.type_directly(events.Key("x", "x"), alone=True)
-        app.direct_keys.paint_typed()
+        app.chat.query_one(PromptEditor).buffer.insert("x")
         assert painted == [{app.chat.focused}], "the key alone, in this turn"
         await until(pilot, lambda: "The answer." in "\n".join(rows(app)))
 

@@ -141,12 +141,12 @@ def test_up_and_down_move_in_the_text_and_then_through_the_history() -> None:
         await write(pilot, "one\ntwo")
         await press(pilot, "up")
         assert host.text == "one\ntwo"
-        assert host.editor.cursor_location == (0, 3)
+        assert host.editor.buffer.cursor == 3
         await press(pilot, "up")
         assert host.text == "newest"
         await press(pilot, "up")
         assert host.text == "middle\nrow"
-        assert host.editor.cursor_location == (0, 6)
+        assert host.editor.buffer.cursor == 6
         await press(pilot, "up", "up", "up")
         assert host.text == "oldest"
         await press(pilot, "down", "down", "down", "down")

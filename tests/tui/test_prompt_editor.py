@@ -6,20 +6,19 @@ import base64
 import struct
 import time
 import zlib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.cells import cell_len
-from textual.document._document import Document, Selection
 from textual.pilot import Pilot
 
 from agentcli.core.messages import ImageBlock, TextBlock
 from agentcli.interactive.drafts.draft import Draft, ImagePiece, PastedPiece
-from agentcli.tui.prompt.graphemes import boundary_after, boundary_before, boundary_near
+from agentcli.tui.glyphs import boundary_after, boundary_before, boundary_near, clusters_width, row_starts
+from agentcli.tui.prompt.buffer import PromptBuffer
 from agentcli.tui.prompt.paste import picture_paths, read_clipboard
-from agentcli.tui.prompt.wrapping import WrappedPrompt
 from tests.tui.prompt_host import Host, paste, play, press, write
 
 FAMILY = "👨‍👩‍👧"
@@ -66,7 +65,7 @@ def test_left_right_and_backspace_work_on_whole_characters() -> None:
         await write(pilot, f"a{FAMILY}e\u0301漢")
         assert host.text == f"a{FAMILY}e\u0301漢", "joiners are typed too"
         await press(pilot, "backspace", "left")
-        assert host.editor.cursor_location == (0, 1 + len(FAMILY))
+        assert host.editor.buffer.cursor == 1 + len(FAMILY)
         await press(pilot, "backspace")
         assert host.text == "ae\u0301"
         await press(pilot, "delete")
@@ -115,58 +114,74 @@ def test_tab_widths_agree_with_the_cursor_even_where_a_line_wraps() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         await paste(pilot, "one\ttwo\t" + "word " * 8 + "\tend")
         for column in range(len(host.text), 0, -1):
-            host.editor.move_cursor((0, column))
+            host.editor.buffer.move(column)
             y, x = host.cursor_cells()
-            assert (x, y) == host.editor._cursor_offset
+            assert (x, y) == host.editor.cursor_offset
 
     play(script, size=(30, 20))
 
 
-@given(st.text("ab c\té漢\u0301", max_size=40), st.integers(1, 12), st.text("x\n", max_size=3))
-def test_a_line_that_gets_longer_is_wrapped_as_if_it_had_come_in_one_piece(text: str, width: int, above: str) -> None:
-    document = Document(above)
-    grown = WrappedPrompt(document, width, tab_width=4)
-    for character in text:
-        end = document.end
-        grown.wrap_range(end, end, document.replace_range(end, end, character).end_location)
-        whole = WrappedPrompt(Document(document.text), width, tab_width=4)
-        assert grown._wrap_offsets == whole._wrap_offsets
-        assert grown._offset_to_line_info == whole._offset_to_line_info
-        assert grown.location_to_offset(document.end) == whole.location_to_offset(document.end)
-
-
 @given(
-    st.lists(st.sampled_from(["a", " ", "\n", "❤\ufe0f", "1\ufe0f⃣", "👍🏽", "漢", FAMILY]), max_size=40),
-    st.integers(4, 12),
+    st.lists(st.sampled_from(["a", " ", "word ", "\t", "❤\ufe0f", "1\ufe0f⃣", "👍🏽", "漢", "🇩🇪", FAMILY]), max_size=40),
+    st.integers(9, 20),
 )
-def test_no_row_is_wider_than_the_box_whatever_emoji_are_in_it(parts: list[str], width: int) -> None:
-    document = Document("")
-    grown = WrappedPrompt(document, width, tab_width=4)
-    for part in parts:
-        end = document.end
-        grown.wrap_range(end, end, document.replace_range(end, end, part).end_location)
-    whole = WrappedPrompt(Document(document.text), width, tab_width=4)
-    assert grown._wrap_offsets == whole._wrap_offsets
-    assert grown._offset_to_line_info == whole._offset_to_line_info
-    assert grown._line_index_to_offsets == whole._line_index_to_offsets
-    for number in range(document.line_count):
-        assert all(cell_len(row) <= width for row in whole.get_sections(number))
-    narrower = WrappedPrompt(Document(document.text), width - 1, tab_width=4)
-    assert narrower.height >= whole.height, "else a scrollbar would come and go for ever"
+def test_rows_fit_the_width_and_begin_with_whole_characters(parts: list[str], width: int) -> None:
+    line = "".join(parts)
+    starts = row_starts(line, width)
+    rows = [line[start:end] for start, end in pairwise([*starts, len(line)])]
+    assert all(clusters_width(row) <= width for row in rows)
+    assert all(boundary_near(line, start) == start for start in starts)
+    assert len(row_starts(line, width - 1)) >= len(starts), "else a scrollbar would come and go for ever"
+
+
+@given(st.data())
+def test_any_edits_keep_the_cursor_between_characters_and_can_be_undone(data: st.DataObject) -> None:
+    buffer = PromptBuffer()
+    buffer.insert_pasted("x\n" * 30)
+    buffer.reset()
+    texts = [buffer.text]
+    for _step in range(data.draw(st.integers(1, 12))):
+        act = data.draw(st.sampled_from(["insert", "paste", "delete", "cut", "yank", "move"]))
+        places = [buffer.left, buffer.right, buffer.word_left, buffer.word_right, buffer.line_start, buffer.line_end]
+        place = data.draw(st.sampled_from([*places, 3, 7]))
+        match act:
+            case "insert":
+                buffer.insert(data.draw(st.sampled_from(["a", "b c", "\n", "e\u0301", FAMILY, "漢"])))
+            case "paste":
+                buffer.insert_pasted("x\n" * 30)
+            case "delete":
+                buffer.delete(place)
+            case "cut":
+                buffer.cut(place)
+            case "yank":
+                buffer.yank()
+            case "move":
+                buffer.move(place, select=data.draw(st.booleans()))
+        texts.append(buffer.text)
+        assert 0 <= buffer.cursor <= len(buffer.text)
+        assert boundary_near(buffer.text, buffer.cursor) == buffer.cursor
+        assert not any(start < buffer.cursor < end for start, end in buffer.chips())
+        assert buffer.draft.text == buffer.text
+    for _step in texts:
+        buffer.undo()
+    assert buffer.text == texts[0]
+    for _step in texts:
+        buffer.redo()
+    assert buffer.text == texts[-1]
 
 
 def test_rows_never_end_inside_of_a_character() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         host.box.insert("👩🏽‍💻🇩🇪" * 12)
         await pilot.pause()
-        rows = host.editor.wrapped_document.get_sections(0)
+        rows = [host.text[start:end] for start, end in host.editor.rows]
         assert len(rows) > 1
         assert all(row.startswith(("👩🏽‍💻", "🇩🇪")) for row in rows)
         for _step in range(24):
             y, x = host.cursor_cells()
-            assert (x, y) == host.editor._cursor_offset
+            assert (x, y) == host.editor.cursor_offset
             host.editor.action_cursor_left()
-        assert host.editor.cursor_location == (0, 0)
+        assert host.editor.buffer.cursor == 0
 
     play(script, size=(30, 20))
 
@@ -175,9 +190,9 @@ def test_up_and_clicks_find_the_character_in_that_cell() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         host.box.insert(f"{FAMILY}漢ab\nxxxxx")
         await press(pilot, "up")
-        assert host.editor.cursor_location == (0, len(FAMILY) + 2), "five cells: a family, a sign and one letter"
+        assert host.editor.buffer.cursor == len(FAMILY) + 2, "five cells: a family, a sign and one letter"
         await pilot.click("#prompt-editor", offset=(3, 0))
-        assert host.editor.cursor_location == (0, len(FAMILY))
+        assert host.editor.buffer.cursor == len(FAMILY)
 
     play(script)
 
@@ -185,11 +200,11 @@ def test_up_and_clicks_find_the_character_in_that_cell() -> None:
 def test_selected_text_is_painted_and_replaced() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         host.box.insert("one\n\ntwo")
-        host.editor.selection = Selection((0, 1), (2, 1))
+        host.editor.buffer.select(1, 6)
         await pilot.pause()
         look = host.editor._look("selection")
         assert next(s.text for s in host.editor.render_line(0) if s.style and s.style.bgcolor == look.bgcolor) == "ne"
-        assert host.editor.selected_text == "ne\n\nt"
+        assert host.editor.buffer.selected_text == "ne\n\nt"
         await write(pilot, "-")
         assert host.text == "o-wo"
 
@@ -220,9 +235,9 @@ def test_home_and_end_go_to_the_ends_of_the_line_also_where_it_wraps() -> None:
     async def script(pilot: Pilot[None], host: Host) -> None:
         host.box.insert("first\n" + "word " * 20)
         await press(pilot, "home")
-        assert host.editor.cursor_location == (1, 0)
+        assert host.editor.buffer.cursor == 6
         await press(pilot, "end")
-        assert host.editor.cursor_location == (1, 100)
+        assert host.editor.buffer.cursor == 106
         await press(pilot, "ctrl+a", "ctrl+u")
         assert host.text.startswith("firstword")
 
@@ -254,15 +269,15 @@ def test_a_chip_is_one_thing_for_the_cursor() -> None:
         assert host.text == "[Pasted #1: 3,000 characters] "
         end = len("[Pasted #1: 3,000 characters]")
         await press(pilot, "left")
-        assert host.editor.cursor_location == (0, end)
+        assert host.editor.buffer.cursor == end
         await press(pilot, "left")
-        assert host.editor.cursor_location == (0, 0)
+        assert host.editor.buffer.cursor == 0
         await press(pilot, "right")
-        assert host.editor.cursor_location == (0, end)
+        assert host.editor.buffer.cursor == end
         await press(pilot, "ctrl+left")
-        assert host.editor.cursor_location == (0, 0)
-        host.editor.move_cursor((0, 5))
-        assert host.editor.cursor_location == (0, 0), "a click inside goes to the nearer end"
+        assert host.editor.buffer.cursor == 0
+        host.editor.buffer.move(5)
+        assert host.editor.buffer.cursor == 0, "a click inside goes to the nearer end"
         await press(pilot, "delete")
         assert host.text == " "
 
@@ -434,7 +449,7 @@ def test_a_picture_on_the_clipboard_is_attached(tmp_path: Path) -> None:
         await press(pilot, "ctrl+v")
         await host.workers.wait_for_complete()
         assert host.text == "[Image #1: clipboard.png] "
-        assert isinstance(host.editor.pieces["[Image #1: clipboard.png]"], ImagePiece)
+        assert isinstance(host.editor.buffer.pieces["[Image #1: clipboard.png]"], ImagePiece)
 
     work = tmp_path / "work"
     work.mkdir()

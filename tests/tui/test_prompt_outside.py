@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from agentcli.interactive.drafts.draft import Draft, PastedPiece
 from agentcli.interactive.drafts.history import History
-from agentcli.tui.prompt.graphemes import boundary_near
+from agentcli.tui.glyphs import boundary_near
 from agentcli.tui.prompt.keys import key_table
 from tests.tui.prompt_host import Files, Host, paste, play, press, write
 
@@ -113,10 +113,9 @@ LABEL = "[Pasted #1: 3 lines]"
 def check(host: Host) -> None:
     """What holds whatever was pressed."""
     box = host.editor
-    row, column = box.cursor_location
-    assert boundary_near(box.document[row], column) == column, "inside of a character"
-    assert box._chip_around(row, column) is None, "inside of a chip"
-    assert box.wrapped_document.height == len(box.wrapped_document._offset_to_line_info)
+    cursor = box.buffer.cursor
+    assert boundary_near(box.text, cursor) == cursor, "inside of a character"
+    assert not any(start < cursor < end for start, end in box.buffer.chips()), "inside of a chip"
     host.box.draft.expanded()
     for y in range(box.size.height):
         strip = box.render_line(y)

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len, split_graphemes
 from rich.color import ColorSystem
@@ -180,48 +180,6 @@ def test_pieces_of_rows_may_cut_wide_characters(pieces: list[tuple[int, int, Lin
     terminal.feed(memory.changes((0, 0)))
     # The look of half a character that is gone is of no importance.
     assert_shows(terminal, [(0, y, strip) for y, strip in enumerate(columns)], looks=False)
-
-
-@given(
-    st.lists(lines, min_size=HEIGHT, max_size=HEIGHT),
-    st.integers(0, WIDTH),
-    st.integers(0, HEIGHT),
-    st.text("ab ", min_size=1, max_size=2),
-)
-def test_an_echo_is_what_the_next_frame_would_have_written(screen: Screen, x: int, y: int, text: str) -> None:
-    terminal, memory = Terminal(garbage="x"), ScreenMemory()
-    memory.resize(WIDTH, HEIGHT)
-    before, after = Strip([Segment("   ", BASE)]), Strip([Segment(text, STYLES[1])])
-    strips = strips_of(screen, -1)
-    fits = y < HEIGHT and x + 3 <= WIDTH
-    if fits:
-        behind = strips[y][2].crop(x + 3, WIDTH)
-        assume(not behind.text.startswith(("\ufe0f", "\u200d")))  # the rest of a glyph would belong to the blanks
-        strips[y] = 0, y, Strip.join([strips[y][2].crop(0, x), before, behind])
-    memory.place(strips)
-    terminal.feed(memory.changes((0, 0)))
-    echo = memory.echo(x, y, before, after)
-    assert bool(echo) == fits
-    if fits:
-        terminal.feed(echo)
-        cursor = x + len(text) - 1, y
-        assert (terminal.emulator.cursor.x, terminal.emulator.cursor.y) == cursor
-        memory.place([(x, y, after)])
-        assert memory.changes(cursor) == ""
-        strips[y] = 0, y, Strip.join([strips[y][2].crop(0, x), after, strips[y][2].crop(x + len(text), WIDTH)])
-    assert_shows(terminal, strips)
-
-
-def test_nothing_is_echoed_where_something_else_is_wanted_or_shown() -> None:
-    memory = memory_with("one")
-    before, after = Strip([Segment("   ", BASE)]), Strip([Segment("a ", BASE)])
-    assert memory.echo(2, 0, before, after) == ""
-    memory.place([(4, 0, Strip([Segment("x", BASE)]))])
-    assert memory.echo(4, 0, before, after) == ""
-    memory.place([(4, 0, Strip([Segment(" ", BASE)]))])
-    assert memory.echo(4, 0, before, after)
-    memory.forget()
-    assert memory.echo(6, 0, before, after) == ""
 
 
 def memory_with(*rows: str) -> ScreenMemory:

@@ -11,8 +11,8 @@ from rich.cells import cell_len, get_character_cell_size
 from rich.style import Style
 
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.glyphs import EVEN, clean, glyphs, width_of
 from agentcli.tui.blocks.wrap import Run, clip, wrap
+from agentcli.tui.glyphs import EVEN, clean, glyphs, width_of
 
 PLAIN, BOLD = Style.null(), Style(bold=True)
 _TROUBLE = (

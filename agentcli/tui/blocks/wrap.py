@@ -17,7 +17,7 @@ from textual.strip import Strip
 
 from agentcli.core.text.plaintext import TAB
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.glyphs import EVEN, Glyph, clean, glyphs, width_of
+from agentcli.tui.glyphs import EVEN, Glyph, clean, glyphs, width_of
 
 Run = tuple[str, Style]
 RowBounds = tuple[int, int, int]

@@ -29,7 +29,8 @@ from agentcli.tui.prompt.popup import Popup, PopupRow
 if TYPE_CHECKING:
     from agentcli.tui.prompt.editor import PromptEditor
 
-_MOST_FILES = 50
+_MAX_FILES = 50
+_NOWHERE = (-1, 0)
 _AGAIN_SECONDS = 0.05
 """Seconds between two updates of the results for one query, while files are still being listed or searched."""
 
@@ -55,7 +56,7 @@ class Assist:
         self._asking: asyncio.Task[None] | None = None
         self._menu: Menu | None = None
         self._target: Target | None = None
-        self._seen: tuple[int, tuple[int, int]] = (-1, (0, 0))
+        self._seen = _NOWHERE
         self._dismissed: tuple[str, int] | None = None
         """Kind and start of the target whose menu was closed with Esc; typing on in it does not open the menu again."""
         self._wanted: Target | None = None
@@ -64,14 +65,13 @@ class Assist:
         self._take_first = False
 
     def update(self) -> None:
-        editor = self._editor
-        now = (editor.edits, editor.cursor_location)
+        now = self._position
         if now == self._seen:
             return
         typed = now[0] != self._seen[0]
         self._seen = now
-        row, column = editor.cursor_location
-        target = target_at(editor.document[row], column, first_line=row == 0) if editor.selection.is_empty else None
+        line, column, is_first = self._editor.line
+        target = target_at(line, column, first_line=is_first) if not self._editor.buffer.selected_text else None
         if target is None or (not typed and self._target is None):
             self._dismissed = None if target is None else self._dismissed
             self._show(None)
@@ -82,6 +82,10 @@ class Assist:
         self._dismissed = None
         self._look_for(target)
 
+    @property
+    def _position(self) -> tuple[int, int]:
+        return self._editor.buffer.edits, self._editor.buffer.cursor
+
     def refresh_commands(self) -> None:
         """Update an open menu after commands were added or removed."""
         if self._target is not None and self._target.kind == "command":
@@ -89,14 +93,14 @@ class Assist:
 
     def quiet(self) -> None:
         """Text was set by other means than typing: no menu opens until the user types."""
-        self._seen = (self._editor.edits, self._editor.cursor_location)
+        self._seen = self._position
         self._target = None
         self._show(None)
 
     def ask(self) -> bool:
         """Tab: open the menu at the cursor, even if it was closed. Return False if nothing can be completed there."""
         self._dismissed = None
-        self._seen = (-1, (0, 0))
+        self._seen = _NOWHERE
         self.update()
         self._take_first = self._target is not None and self._menu is None
         return self._target is not None
@@ -119,8 +123,8 @@ class Assist:
 
     @property
     def typed(self) -> str:
-        row, column = self._editor.cursor_location
-        return "" if self._target is None else self._editor.document[row][self._target.start : column]
+        line, column, _is_first = self._editor.line
+        return "" if self._target is None else line[self._target.start : column]
 
     def choose(self, index: int) -> Candidate | None:
         menu = self._menu
@@ -133,14 +137,12 @@ class Assist:
         target = self._target
         if target is None:
             return
-        editor = self._editor
-        row, column = editor.cursor_location
-        insert = candidate.insert
-        if editor.document[row][column : column + 1] == " ":
+        buffer, insert = self._editor.buffer, candidate.insert
+        if buffer.text[buffer.cursor : buffer.cursor + 1] == " ":
             insert = insert.rstrip(" ")
-        editor.replace(insert, (row, target.start), (row, column), maintain_selection_offset=False)
+        buffer.replace(buffer.line_start + target.start, buffer.cursor, insert)
         if candidate.then == "go on" or insert.startswith("/"):
-            self._seen = (-1, (0, 0))
+            self._seen = _NOWHERE
             self.update()
         else:
             self.quiet()
@@ -167,7 +169,7 @@ class Assist:
         while (target := self._wanted) is not None:
             self._wanted = None
             self._asked_again.clear()
-            found = await self._files.files(target.query, _MOST_FILES)
+            found = await self._files.files(target.query, _MAX_FILES)
             if target != self._target:
                 continue
             wanted = self._wanted

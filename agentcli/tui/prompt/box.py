@@ -160,7 +160,7 @@ class PromptBox(Widget):
     def load(self, draft: Draft) -> None:
         """Replace the text by a draft; undo restores the old text."""
         self._end_search()
-        self._editor.put(draft)
+        self._editor.buffer.put(draft)
         self._assist.quiet()
 
     def clear(self) -> None:
@@ -168,16 +168,16 @@ class PromptBox(Widget):
         self._end_search()
         self._walk.end()
         if not self._editor.is_empty:
-            self._editor.put(Draft())
+            self._editor.buffer.put(Draft())
         self._assist.quiet()
 
     def insert(self, text: str) -> None:
         self._end_search(restore=True)
-        self._editor.put_in(text)
+        self._editor.buffer.insert(text)
 
     def insert_draft(self, draft: Draft) -> None:
         self._end_search(restore=True)
-        self._editor.put_in(self._editor.adopt(draft))
+        self._editor.buffer.insert_draft(draft)
 
     def focus_editor(self) -> None:
         self._editor.focus()
@@ -212,7 +212,7 @@ class PromptBox(Widget):
             case "send_now":
                 self._send(now=True)
             case "newline":
-                self._editor.put_in("\n")
+                self._editor.buffer.insert("\n")
             case "previous":
                 self._go_up()
             case "next":
@@ -251,14 +251,14 @@ class PromptBox(Widget):
         ):
             self._take(candidate, may_send=True)
         elif self._backslash_is_before():
-            row, column = self._editor.cursor_location
-            self._editor.replace("\n", (row, column - 1), (row, column), maintain_selection_offset=False)
+            buffer = self._editor.buffer
+            buffer.replace(buffer.cursor - 1, buffer.cursor, "\n")
         else:
             self._send(now=False)
 
     def _backslash_is_before(self) -> bool:
-        row, column = self._editor.cursor_location
-        return column > 0 and self._editor.document[row][column - 1] == "\\" and self._editor.selection.is_empty
+        buffer = self._editor.buffer
+        return buffer.text[: buffer.cursor].endswith("\\") and not buffer.selected_text
 
     def _take(self, candidate: Candidate, *, may_send: bool) -> None:
         self._assist.take(candidate)
@@ -280,7 +280,7 @@ class PromptBox(Widget):
             draft = Draft(self._suggested)
         self.suggest("")
         self._walk.end()
-        self._editor.reset()
+        self._editor.buffer.reset()
         self._assist.quiet()
         self._parts.drafts.discard(draft)
         self._parts.history.add(draft)
@@ -290,7 +290,7 @@ class PromptBox(Widget):
         editor = self._editor
         if self._popup.count or self._before_search is not None:
             self._popup.move(-1)
-        elif not editor.navigator.is_first_wrapped_line(editor.cursor_location):
+        elif editor.cursor_row:
             editor.action_cursor_up()
         elif self._queued.count:
             self.post_message(self.TakeBack())
@@ -301,7 +301,7 @@ class PromptBox(Widget):
         editor = self._editor
         if self._popup.count or self._before_search is not None:
             self._popup.move(1)
-        elif not editor.navigator.is_last_wrapped_line(editor.cursor_location):
+        elif not editor.is_on_last_row:
             editor.action_cursor_down()
         elif (newer := self._walk.newer(editor.draft)) is not None:
             self._recall(newer, to_first_row=False)
@@ -309,12 +309,9 @@ class PromptBox(Widget):
             editor.action_cursor_line_end()
 
     def _recall(self, draft: Draft, *, to_first_row: bool) -> None:
-        editor = self._editor
-        editor.put(draft)
-        if to_first_row and (ends := editor.wrapped_document.get_offsets(0)):
-            editor.move_cursor((0, ends[0] - 1))
-        elif to_first_row:
-            editor.move_cursor((0, len(editor.document[0])))
+        self._editor.buffer.put(draft)
+        if to_first_row:
+            self._editor.move_to_end_of_first_row()
         self._assist.quiet()
 
     def _complete(self) -> None:
@@ -331,7 +328,7 @@ class PromptBox(Widget):
             return
         self._before_search = self._editor.draft
         self._searched = -1
-        self._editor.put(Draft())
+        self._editor.buffer.put(Draft())
         self._show_hint()
         self._keep_up()
 
@@ -349,7 +346,7 @@ class PromptBox(Widget):
             return
         draft = self._found[index]
         self._end_search()
-        self._editor.put(draft)
+        self._editor.buffer.put(draft)
         self._assist.quiet()
 
     def _end_search(self, *, restore: bool = False) -> bool:
@@ -361,7 +358,7 @@ class PromptBox(Widget):
         self._found = []
         self._popup.close()
         if restore:
-            self._editor.put(before)
+            self._editor.buffer.put(before)
             self._assist.quiet()
         self._show_hint()
         self._keep_up()
@@ -372,7 +369,7 @@ class PromptBox(Widget):
         if self._before_search is None:
             self._outside.paste(text)
         else:
-            self._editor.put_in(plain_line(text))
+            self._editor.buffer.insert(plain_line(text))
 
     def changed(self, *, text: bool) -> None:
         """Called by the editor when the text, or only cursor or selection (`text` False), has changed."""
@@ -391,10 +388,10 @@ class PromptBox(Widget):
     def _keep_up(self) -> None:
         if self._before_search is None:
             self._assist.update()
-            text = self._editor.document[0]
-            self._mark.set_kind("shell" if text[:1] == "!" else "command" if text[:1] == "/" else "prompt")
-        elif self._editor.edits != self._searched:
-            self._searched = self._editor.edits
+            first = self._editor.text[:1]
+            self._mark.set_kind({"!": "shell", "/": "command"}.get(first, "prompt"))
+        elif self._editor.buffer.edits != self._searched:
+            self._searched = self._editor.buffer.edits
             self._mark.set_kind("search")
             self._show_found()
 

@@ -28,10 +28,10 @@ class Outside:
             for path in paths:
                 self._attach(path.name, ImagePiece(str(path)))
         else:
-            self._editor.put_in_pasted(text)
+            self._editor.buffer.insert_pasted(text)
 
     def _attach(self, name: str, piece: ImagePiece) -> None:
-        label = self._editor.put_in_image(name, piece)
+        label = self._editor.buffer.insert_image(name, piece)
         if not piece.data:
             # Read it now: a dropped screenshot may be deleted before the prompt is sent.
             self._box.run_worker(self._read_image(label, name, piece), group="pictures", exit_on_error=False)
@@ -40,8 +40,8 @@ class Outside:
         found = await asyncio.to_thread(loaded, piece)
         if isinstance(found, str):
             self._tell(f"{name} cannot be attached: {found}.")
-        elif self._editor.pieces.get(label) == piece:
-            self._editor.pieces[label] = found
+        elif self._editor.buffer.pieces.get(label) == piece:
+            self._editor.buffer.pieces[label] = found
 
     def paste_clipboard(self) -> None:
         self._box.run_worker(self._paste_clipboard(), group="clipboard", exclusive=True, exit_on_error=False)

@@ -96,26 +96,6 @@ class ScreenMemory:
             shown[y] = characters[:], looks[:]
         return writer.finish(cursor)
 
-    def echo(self, x: int, y: int, before: Strip, after: Strip) -> str:
-        """Return the output that replaces the wider strip `before` by `after`, with the cursor in the last cell of
-        `after`. Return "" and change nothing unless `before` is both wanted and shown there. Cheaper than `changes`,
-        which compares all cells."""
-        if not 0 <= y < len(self._wanted):
-            return ""
-        was, now = self._maker.cells(before), self._maker.cells(after)
-        wanted, shown = self._wanted[y], self._shown[y]
-        known, stop = slice(x, x + len(was[0])), x + len(now[0])
-        for row in (wanted, shown):
-            if row[0][known] != was[0] or row[1][known] != was[1]:
-                return ""
-        for row in (wanted, shown):
-            row[0][x:stop], row[1][x:stop] = now
-        self._texts[y] = _text(shown)
-        self._cursor = stop - 1, y
-        writer = FrameWriter(self._pens, self.size, erases_in_colour=self._erases_in_colour)
-        writer.write_cells(y, x, stop, wanted)
-        return writer.finish(self._cursor)
-
     def _scroll(self, writer: FrameWriter, after: list[str | None]) -> bool:
         """Scroll rows that moved, found by their texts in the new frame. Return whether there were any."""
         shown, before = self._shown, self._texts

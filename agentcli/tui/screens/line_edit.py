@@ -11,7 +11,7 @@ from itertools import accumulate
 from rich.cells import cell_len
 from rich.style import Style
 
-from agentcli.tui.blocks.glyphs import EVEN, glyphs
+from agentcli.tui.glyphs import EVEN, glyphs
 from agentcli.tui.screens.text import Runs, safe
 from agentcli.tui.theme.palette import Palette
 

@@ -19,7 +19,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.glyphs import EVEN, glyphs
+from agentcli.tui.glyphs import EVEN, glyphs
 from agentcli.tui.screens.text import Runs
 from agentcli.tui.textual_internals import repaint_soon
 from agentcli.tui.theme.palette import Palette

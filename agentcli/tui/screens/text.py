@@ -18,8 +18,8 @@ from textual.strip import Strip
 from agentcli.core.processes.shell import shown_command
 from agentcli.core.text.plaintext import TAB, plain_line, plain_text
 from agentcli.core.text.plural import counted, plural
-from agentcli.tui.blocks.glyphs import EVEN, clean, glyphs
 from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.glyphs import EVEN, clean, glyphs
 from agentcli.tui.theme.palette import Palette
 
 Runs = list[Run]

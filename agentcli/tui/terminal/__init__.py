@@ -4,7 +4,6 @@ instant      the prompt before Textual is loaded            driver        bytes 
 input        bytes -> tokens (pure)                         translation   tokens -> Textual's messages
 key_order    keys act in the order they were pressed        writer        never holds up the event loop
 restore      the terminal as it was, whatever happens       ending        signals that end the process
-watchdog     what blocks the loop, and Esc all the same     freeing       the app survives that
 capabilities what the terminal can do                       surroundings  title, progress, notifications, clipboard
 saved_look   keeps how the app looks for the next start
 """

@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar
 
@@ -38,19 +37,19 @@ from agentcli.tui.terminal.ending import SIGNALS, OrderedExit
 from agentcli.tui.terminal.instant import Instant, make_raw
 from agentcli.tui.terminal.key_order import KeyOrder
 from agentcli.tui.terminal.restore import TerminalRestore
-from agentcli.tui.terminal.stuck_handlers import survive_stuck_handlers
 from agentcli.tui.terminal.translation import Translation
-from agentcli.tui.terminal.watchdog import EscapeWatch
 from agentcli.tui.terminal.writer import SYNC_BEGIN, SYNC_END, TerminalWriter, is_frame, open_unblocked
 from agentcli.tui.textual_internals import end_with, repaint
 
 READ_BYTES = 65536
-LATEST_TAKE_OVER_SECONDS = 2.0
+MAX_TAKE_OVER_SECONDS = 2.0
 """After this time the app's frames are shown even if no widget is focused yet."""
-LATEST_REPLAY_SECONDS = 0.3
+MAX_REPLAY_SECONDS = 0.3
 STOP_SECONDS = 0.5
-LEAST_SYNCHRONIZED = 100
-"""Minimum length of a frame that is synchronized; shorter ones cannot tear visibly."""
+MIN_SYNCHRONIZED = 100
+"""Length from which on a frame is synchronized; shorter ones cannot tear visibly."""
+INTERRUPTS_TO_END = 3
+"""Presses of Ctrl+C, none of which the app has handled, that end the process."""
 _KITTY_FLAGS = 0b11001
 """Flags of the kitty keyboard protocol: disambiguate escape codes, report all keys, report the associated text."""
 
@@ -74,8 +73,6 @@ def escape_seconds(environ: Mapping[str, str]) -> float:
 class Preloaded:
     instant: Instant | None = None
     """Keeps echoing until the app has painted and a widget has the focus; its input is then replayed."""
-    stuck_log: Path | None = None
-    """Log file for the stacks of callbacks that blocked Esc."""
     last_resort: Callable[[], object] | None = None
     """Called right before the process is killed because the app did not end in time."""
 
@@ -111,8 +108,8 @@ class AgentDriver(LinuxDriver):
         self._memory: ScreenMemory | None = None
         self._cursor = (0, 0)
         self._synchronized = False
-        self.escape_watch = EscapeWatch(self._loop, self._log_stuck)
-        survive_stuck_handlers(app)
+        self._unanswered = 0
+        """Presses of Ctrl+C that the event loop has not handled."""
 
     # -------------------------------------------------------------------------------------------------- output
 
@@ -142,24 +139,12 @@ class AgentDriver(LinuxDriver):
         elif self._writer is not None:
             self._open_gate_when_ready()
 
-    def echo(self, x: int, y: int, before: Strip, after: Strip) -> bool:
-        """Show a strip, with the cursor in its last cell, before the frame that contains it. Return False and do
-        nothing unless the terminal shows `before` there. A frame that differs corrects it."""
-        writer, memory = self._writer, self._memory
-        if writer is None or memory is None or not self._gate_open or not writer.takes_frames():
-            return False
-        data = memory.echo(x, y, before, after)
-        if data:
-            self._cursor = (x + after.cell_length - 1, y)
-            writer.write(data, droppable=False)
-        return bool(data)
-
     def _write_changes(self) -> None:
         writer, memory = self._writer, self._memory
         if writer is None or memory is None or not writer.takes_frames():
             return
         frame = memory.changes(self._cursor)
-        if self._synchronized and len(frame) >= LEAST_SYNCHRONIZED:
+        if self._synchronized and len(frame) >= MIN_SYNCHRONIZED:
             frame = f"{SYNC_BEGIN}{frame}{SYNC_END}"
         if frame:
             writer.write(frame, droppable=False)
@@ -189,7 +174,7 @@ class AgentDriver(LinuxDriver):
         self._replaying = True
         self._take_over()
         # The keys were posted before, so they are in the loop's queue ahead of this callback.
-        self._in_loop(self._order.settle, self._open_gate)
+        self._in_loop(self._order.call_when_settled, self._open_gate)
 
     def _open_gate(self) -> None:
         if not self._gate_open:
@@ -202,7 +187,7 @@ class AgentDriver(LinuxDriver):
         if not self._gate_open and self._writer is not None:
             self._gate_deadline = 0.0
             self._open_gate_when_ready()
-            self._loop.call_later(LATEST_REPLAY_SECONDS, self._app.call_later, self._open_gate)
+            self._loop.call_later(MAX_REPLAY_SECONDS, self._app.call_later, self._open_gate)
 
     def _repaint(self) -> None:
         self._in_loop(self._app.call_later, self._paint)
@@ -236,8 +221,8 @@ class AgentDriver(LinuxDriver):
             self._start_input(typed)
             self._repaint()
         else:
-            self._gate_deadline = time.monotonic() + LATEST_TAKE_OVER_SECONDS
-            self._loop.call_later(LATEST_TAKE_OVER_SECONDS, self._open_gate_late)
+            self._gate_deadline = time.monotonic() + MAX_TAKE_OVER_SECONDS
+            self._loop.call_later(MAX_TAKE_OVER_SECONDS, self._open_gate_late)
         if self._must_signal_resume:
             self._must_signal_resume = False
             self.send_message(self.SignalResume())
@@ -360,9 +345,9 @@ class AgentDriver(LinuxDriver):
             if isinstance(token, tokens.ColourScheme):
                 self.ask_for_background()
         together: list[Message] = []
-        watched = False
         for message in self._translation.messages(found):
-            watched |= isinstance(message, events.Key) and message.key in ("escape", "ctrl+c")
+            if isinstance(message, events.Key) and message.key == "ctrl+c":
+                self._count_interrupt()
             if isinstance(message, events.MouseEvent):
                 self._in_loop(self._order.post, *together)
                 together = []
@@ -370,8 +355,13 @@ class AgentDriver(LinuxDriver):
             else:
                 together.append(message.set_sender(self._app))
         self._in_loop(self._order.post, *together)
-        if watched:
-            self.escape_watch.pressed()
+
+    def _count_interrupt(self) -> None:
+        """End the process when Ctrl+C is pressed again and again while a handler blocks the event loop."""
+        self._unanswered += 1
+        if self._unanswered >= INTERRUPTS_TO_END:
+            self._ending.end_now(128 + signal.SIGINT)
+        self._in_loop(setattr, self, "_unanswered", 0)
 
     def send_message(self, message: Message) -> None:
         self._in_loop(self._order.post, message)
@@ -443,14 +433,6 @@ class AgentDriver(LinuxDriver):
             self._must_write("\x1b[<u")
             self._enter_modes(alternate_screen=True)
             self._repaint()
-
-    def _log_stuck(self, stack: str) -> None:
-        log = self.preloaded.stuck_log
-        if log is not None:
-            with contextlib.suppress(OSError):
-                log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                with log.open("a", encoding="utf-8") as file:
-                    file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} blocked Esc:\n{stack}\n")
 
 
 def _output() -> int:

@@ -39,7 +39,7 @@ class OrderedExit:
         if not self._ordered.is_set():
             self._order(128 + signum)
         elif signum != signal.SIGHUP:
-            self._end_process(128 + signum)
+            self.end_now(128 + signum)
 
     def terminal_gone(self) -> None:
         if not self._ordered.is_set():
@@ -54,9 +54,10 @@ class OrderedExit:
         """Keep enforcing the deadline after the app has ended, because the rest of the exit may hang too."""
         self._ordered.wait()
         time.sleep(END_SECONDS)
-        self._end_process(self._code)
+        self.end_now(self._code)
 
-    def _end_process(self, code: int) -> None:
+    def end_now(self, code: int) -> None:
+        """Restore the terminal and end the process, without the app. May be called from any thread."""
         self._restore.restore_terminal()
         if self._last_resort is not None:
             with contextlib.suppress(Exception):

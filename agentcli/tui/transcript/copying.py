@@ -5,44 +5,17 @@ The copied text is the source: no gutters, no padding, and wrapped lines are joi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
 
-from rich.cells import split_graphemes
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from agentcli.core.text.plaintext import TAB
 from agentcli.tui.blocks.base import BlockLine
+from agentcli.tui.glyphs import clusters
 from agentcli.tui.transcript.stack import StackEntry, place
 
 _INSIDE_WORDS = "_-./~@:+%#&=?"
 """Characters that belong to a word, so that a double click selects paths, addresses and flags."""
-
-
-class Cluster(NamedTuple):
-    """A user-perceived character and the cells it covers."""
-
-    start: int
-    end: int
-    left: int
-    right: int
-
-
-def clusters(text: str) -> Iterator[Cluster]:
-    if text.isascii() and "\t" not in text:
-        yield from (Cluster(index, index + 1, index, index + 1) for index in range(len(text)))
-        return
-    cell = offset = 0
-    for part in text.split("\t"):
-        if offset:
-            width = TAB - cell % TAB
-            yield Cluster(offset - 1, offset, cell, cell + width)
-            cell += width
-        for start, end, width in split_graphemes(part)[0]:
-            yield Cluster(offset + start, offset + end, cell, cell + width)
-            cell += width
-        offset += len(part) + 1
 
 
 def snap(text: str, start: int, end: int) -> tuple[int, int]:

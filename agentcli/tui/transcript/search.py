@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from agentcli.core.frozen import frozen
 from agentcli.tui.blocks.base import Block, BlockLine
+from agentcli.tui.glyphs import Cluster, clusters
 from agentcli.tui.model import AnswerItem
-from agentcli.tui.transcript.copying import Cluster, clusters
 from agentcli.tui.transcript.painting import StyledCells
 from agentcli.tui.transcript.stack import StackEntry
 

@@ -19,9 +19,9 @@ from agentcli.core.text.unified_diff import FileDiff, Hunk
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.diff.paint import PaintedHunk, base_style
 from agentcli.tui.blocks.diff.rows import BETWEEN, beside_places, columns_of, digits_of, is_new_file, line_rows, merged
-from agentcli.tui.blocks.glyphs import EVEN
 from agentcli.tui.blocks.rows import decoration, size
 from agentcli.tui.blocks.wrap import Run, clip, wrap
+from agentcli.tui.glyphs import EVEN
 from agentcli.tui.theme.palette import Palette
 
 _PIECE = 8_000

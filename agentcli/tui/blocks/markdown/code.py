@@ -12,8 +12,8 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.glyphs import width_of
 from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.glyphs import width_of
 from agentcli.tui.theme.palette import Palette
 
 _EDGE = "▏"

@@ -20,12 +20,12 @@ from textual.strip import Strip
 
 from agentcli.core.text.markdown_names import keep_name
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.glyphs import width_of
 from agentcli.tui.blocks.markdown.code import code_lines, labelled, marked
 from agentcli.tui.blocks.markdown.highlight import highlight, language_name
 from agentcli.tui.blocks.markdown.inline import inline_runs, split_task
 from agentcli.tui.blocks.markdown.table import MOST_COLUMNS, Cell, Table, table_lines
 from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.glyphs import width_of
 from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:

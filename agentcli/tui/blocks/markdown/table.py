@@ -14,8 +14,8 @@ from textual.strip import Strip
 
 from agentcli.core.text.plural import counted
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.glyphs import clean, width_of
 from agentcli.tui.blocks.wrap import Run, wrap
+from agentcli.tui.glyphs import clean, width_of
 from agentcli.tui.theme.palette import Palette
 
 Cell = Sequence[Run]

@@ -1,16 +1,19 @@
 """Split text into glyphs: the characters painted together, what is painted for them, and their width in cells.
 
 Terminals and Rich agree on the width of whole glyphs only: a base character with its marks, an emoji with its joiners.
+`glyphs` is for text of models and programs, `clusters` for what is painted as it is: the prompt, rows of the screen.
 Invisible characters that change how text reads (bidirectional controls, tags, joiners that join nothing) are spelled
-out or dropped here, so that the counted width is the painted width.
+out or dropped by `glyphs`, so that the counted width is the painted width.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
 from unicodedata import category
 
-from rich.cells import cell_len, get_character_cell_size
+from rich.cells import cell_len, get_character_cell_size, split_graphemes
 
 from agentcli.core.text.plaintext import TAB, visible_text
 
@@ -28,9 +31,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _JOINER, _EMOJI_STYLE, _TEXT_STYLE, _BLACK_FLAG = "\u200d", "\ufe0f", "\ufe0e", "\U0001f3f4"
 _UNSEEN = frozenset((_JOINER, _EMOJI_STYLE, _TEXT_STYLE, "\u200c", "\u00ad"))
 """Harmless invisible characters, not painted where they have no effect."""
-_MOST_MARKS = 8
+_MAX_MARKS = 8
 """Maximum number of marks painted on one base: no language uses more, and they would cover the lines around it."""
-_LONGEST = 64
+_MAX_LENGTH = 64
 """Maximum length of a glyph, several times the longest emoji. Without it a text of joiners takes quadratic time."""
 _ASCII = {character: (character, character, 1) for character in map(chr, range(0x20, 0x7F))} | {"\t": ("\t", " ", 1)}
 
@@ -76,11 +79,11 @@ def glyphs(text: str) -> list[Glyph]:
             marks = 0
         elif found and found[-1][0] not in ("\t", " ") and _attaches(found[-1], character):
             marks += 1
-            if marks <= _MOST_MARKS:
+            if marks <= _MAX_MARKS:
                 _extend(found, character)
             else:
                 _hide(found, character)
-        elif found and (character in _UNSEEN or (marks > _MOST_MARKS and not found[-1][1] and _is_mark(character))):
+        elif found and (character in _UNSEEN or (marks > _MAX_MARKS and not found[-1][1] and _is_mark(character))):
             _hide(found, character)
         else:
             found.append(_alone(character))
@@ -96,7 +99,7 @@ def _extend(found: list[Glyph], more: str) -> None:
 
 def _hide(found: list[Glyph], more: str) -> None:
     source, shown, cells = found[-1]
-    if len(source) < _LONGEST:
+    if len(source) < _MAX_LENGTH:
         found[-1] = (source + more, shown, cells)
     else:
         found.append((more, "", 0))
@@ -111,9 +114,8 @@ def _is_pictograph(character: str) -> bool:
 
 
 def _joins(glyph: Glyph, following: str) -> bool:
-    return (
-        len(glyph[0]) < _LONGEST and glyph[1] == glyph[0] and _is_pictograph(glyph[0][0]) and _is_pictograph(following)
-    )
+    is_pictograph = glyph[1] == glyph[0] and _is_pictograph(glyph[0][0])
+    return len(glyph[0]) < _MAX_LENGTH and is_pictograph and _is_pictograph(following)
 
 
 def _attaches(glyph: Glyph, character: str) -> bool:
@@ -144,3 +146,107 @@ def _alone(character: str) -> Glyph:
         return character, shown, cell_len(shown)
     spelled = f"<U+{ord(character):04X}>"
     return character, spelled, len(spelled)
+
+
+class Cluster(NamedTuple):
+    """A user-perceived character (a letter with its marks, a flag, a joined emoji) and the cells it covers."""
+
+    start: int
+    end: int
+    left: int
+    right: int
+
+
+_WINDOW = 64
+"""Code points examined for a boundary; longer clusters exist only to break terminals."""
+
+
+def clusters(text: str) -> Iterator[Cluster]:
+    """All clusters of one row. Tab stops count from its beginning."""
+    if text.isascii() and "\t" not in text:
+        yield from (Cluster(index, index + 1, index, index + 1) for index in range(len(text)))
+        return
+    cell = offset = 0
+    for part in text.split("\t"):
+        if offset:
+            width = TAB - cell % TAB
+            yield Cluster(offset - 1, offset, cell, cell + width)
+            cell += width
+        for start, end, width in _split(part):
+            yield Cluster(offset + start, offset + end, cell, cell + width)
+            cell += width
+        offset += len(part) + 1
+
+
+def _split(text: str) -> list[tuple[int, int, int]]:
+    """Start, end and width of each cluster. Skin tones join the cluster before; two regional indicators are a flag."""
+    found: list[tuple[int, int, int]] = []
+    for start, end, width in split_graphemes(text)[0]:
+        first = text[start]
+        is_tone = "\U0001f3fb" <= first <= "\U0001f3ff"
+        is_flag = _is_regional(first) and found and found[-1][1] - found[-1][0] == 1 and _is_regional(text[start - 1])
+        if found and (is_tone or is_flag):
+            found[-1] = (found[-1][0], end, found[-1][2] + width)
+        else:
+            found.append((start, end, width))
+    return found
+
+
+def boundary_after(text: str, index: int) -> int:
+    """End of the cluster at an index."""
+    ahead = text[index : index + _WINDOW]
+    if len(ahead) < 2 or ahead[:2].isascii():
+        return min(index + 1, len(text))
+    return index + _split(ahead)[0][1]
+
+
+def boundary_before(text: str, index: int) -> int:
+    """Start of the cluster before an index."""
+    behind = text[max(0, index - _WINDOW) : index]
+    if len(behind) < 2 or behind[-1:].isascii():
+        return max(0, index - 1)
+    return index - len(behind) + _split(behind)[-1][0]
+
+
+def boundary_near(text: str, index: int) -> int:
+    """The index itself, or the start of the cluster that contains it."""
+    if index <= 0 or index >= len(text) or text[index - 1 : index + 1].isascii():
+        return index
+    start = max(0, index - _WINDOW)
+    starts = (start + first for first, _end, _width in _split(text[start : index + _WINDOW]))
+    return max((at for at in starts if at <= index), default=index)
+
+
+_WORD = re.compile(r"\S+\s*|\s+")
+
+
+def row_starts(line: str, width: int) -> list[int]:
+    """Where the rows of an edited line begin, wrapped between words so that every character keeps a cell."""
+    starts, used = [0], 0
+    for word in _WORD.finditer(line):
+        whole = word.group()
+        if used + len(whole) <= width and whole.isascii() and "\t" not in whole:  # fast path for most words
+            used += len(whole)
+            continue
+        if used and used + clusters_width(whole, used) > width:
+            starts.append(word.start())
+            used = 0
+        for cluster in clusters(whole):
+            cells = TAB - used % TAB if whole[cluster.start] == "\t" else cluster.right - cluster.left
+            if used and used + cells > width:
+                starts.append(word.start() + cluster.start)
+                used = 0
+            used += cells
+    return starts
+
+
+def clusters_width(text: str, before: int = 0) -> int:
+    """Cells of a text painted as it is, `before` cells after the beginning of its row."""
+    if "\t" not in text:
+        return len(text) if text.isascii() else sum(width for _start, _end, width in _split(text))
+    *parts, last = text.split("\t")
+    cells = before
+    for part in parts:
+        cells += clusters_width(part)
+        cells += TAB - cells % TAB
+    return cells + clusters_width(last) - before
