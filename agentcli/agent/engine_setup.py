@@ -29,7 +29,7 @@ from agentcli.memory.instructions import InstructionFiles
 from agentcli.memory.notes import Notes
 from agentcli.permissions.late_policy import LatePolicy
 from agentcli.providers.base import Provider
-from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.catalog import Catalog
 from agentcli.session.base import Store
 from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import Registry

@@ -11,7 +11,7 @@ from agentcli.agent.toolcalls.executor import Executor
 from agentcli.core.frozen import frozen
 from agentcli.core.usage import Price, Usage
 from agentcli.providers.base import Effort, Thinking
-from agentcli.providers.models.catalog import Catalog, ModelInfo, nearest_effort
+from agentcli.providers.catalog import Catalog, ModelInfo, nearest_effort
 from agentcli.providers.requests.body import thinking_budget
 
 

@@ -15,7 +15,7 @@ from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
 from agentcli.core.files.real_path import real_path
 from agentcli.core.processes.programs import folders_named
-from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.catalog import Catalog
 from agentcli.session.paths import unique_project_key
 
 

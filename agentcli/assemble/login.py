@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agentcli.config.credentials import KeyLocation
-    from agentcli.providers.check import KeyCheck
-    from agentcli.providers.models.local import LocalServer, Program
+    from agentcli.providers.listing import KeyCheck
+    from agentcli.providers.local_servers import LocalServer, Program
 
 _LONGEST_KEY = 8_192
 
@@ -106,12 +106,12 @@ class Login:
         return f"because {source} takes precedence: {fix}"
 
     async def servers(self, programs: Sequence[Program] | None = None) -> tuple[LocalServer, ...]:
-        from agentcli.providers.models.local import PROGRAMS, find_local_servers
+        from agentcli.providers.local_servers import PROGRAMS, find_local_servers
 
         return await find_local_servers(PROGRAMS if programs is None else programs)
 
     async def check(self, address: EndpointAddress, key: str) -> KeyCheck:
-        from agentcli.providers.check import check_key
+        from agentcli.providers.listing import check_key
 
         return await check_key(Credentials(address.url, api_key=key))
 

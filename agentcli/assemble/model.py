@@ -11,7 +11,7 @@ from agentcli.agent.toolcalls.executor import BatchExecutor, Executor
 from agentcli.assemble.environment import Environment
 from agentcli.core.errors import AgentError, CredentialError, UsageError
 from agentcli.providers.base import Effort, Provider, Thinking, ThinkingMode
-from agentcli.providers.models.catalog import DEFAULT_MODEL, SMALL_MODEL, ModelInfo, nearest_effort, no_fast_mode
+from agentcli.providers.catalog import DEFAULT_MODEL, SMALL_MODEL, ModelInfo, nearest_effort, no_fast_mode
 from agentcli.providers.requests.body import MIN_THINKING_BUDGET, thinking_budget
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from agentcli.assemble.options import Options
     from agentcli.config.credentials import KeyStore
     from agentcli.providers.connection import Connection
-    from agentcli.providers.context_windows import ContextWindows
     from agentcli.providers.credentials import Credentials
+    from agentcli.providers.listing import ContextWindows
     from agentcli.providers.transports.base import Transport
     from agentcli.providers.transports.sdk import Platform
 
@@ -195,7 +195,7 @@ class ModelBuilder:
     def _late_provider(self) -> Provider:
         """The provider that a plugin adds under the name in the settings; plugins load with the first request."""
         from agentcli.assemble.plugins import plugins_for
-        from agentcli.providers.lazy_provider import LateProvider
+        from agentcli.providers.connection import PluginProvider
 
         name = str(self._env.settings.text("provider"))
         plugins = self._plugins or plugins_for(self._env)
@@ -216,13 +216,13 @@ class ModelBuilder:
                 raise AgentError(f"The provider {name} failed: {type(error).__name__}: {error}") from error
             return made if hasattr(made, "stream") else self._messages_provider(made, None)
 
-        return LateProvider(name, make)
+        return PluginProvider(name, make)
 
     def _windows(self, credentials: Credentials | None) -> ContextWindows | None:
         """Reader of context windows from the server; None if the `contextWindow` setting applies to all models."""
         if credentials is None or self._env.settings.integer("contextWindow") is not None:
             return None
-        from agentcli.providers.context_windows import ContextWindows, listing_at
+        from agentcli.providers.listing import ContextWindows, listing_at
 
         return ContextWindows(self._env.catalog, listing_at(credentials))
 
@@ -288,16 +288,16 @@ class ModelBuilder:
         if kind == "wire" or not self._env.options.interactive:
             return WireTransport(credentials)
         from agentcli.providers.requests.encode import BodyEncoder
-        from agentcli.providers.transports.late_sdk import LateSdkTransport
-        from agentcli.providers.transports.sdk import SdkTransport
+        from agentcli.providers.transports.sdk import SdkTransport, SwitchingTransport
 
         # A shared encoder: the second transport reuses what the first one has encoded.
         encoder = BodyEncoder()
-        return LateSdkTransport(WireTransport(credentials, encoder=encoder), SdkTransport(credentials, encoder=encoder))
+        return SwitchingTransport(
+            WireTransport(credentials, encoder=encoder), SdkTransport(credentials, encoder=encoder)
+        )
 
     def _scripted(self) -> Transport:
-        from agentcli.providers.script import Script
-        from agentcli.providers.scripted import ScriptedTransport
+        from agentcli.providers.script import Script, ScriptedTransport
 
         name = self._env.environ.get(SCRIPT_VARIABLE)
         if not name:

@@ -103,7 +103,7 @@ class _Demo:
     def _options(self) -> Options:
         from agentcli.assemble import Options
         from agentcli.demo.transport import DemoTransport
-        from agentcli.providers.models.catalog import Catalog
+        from agentcli.providers.catalog import Catalog
         from agentcli.providers.provider import MessagesProvider
 
         self.wait_for_preparing()

@@ -16,8 +16,8 @@ from agentcli.assemble.login import EndpointAddress, Login, tidy_key
 from agentcli.cli.output import ask_secret, confirm, echo, notice
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.core.text.plaintext import plain_line
-from agentcli.providers.check import KeyCheck
 from agentcli.providers.credentials import shown_url
+from agentcli.providers.listing import KeyCheck
 
 LOGIN_HELP = """Store an API key. It is entered without echo, checked with one free request, and stored in the
 system's keyring if there is one (pip install 'agentcli[keyring]'), else in a file that only you can read.

@@ -13,7 +13,7 @@ from agentcli.commands.front_end import FrontEnd
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
 from agentcli.providers.base import Effort
-from agentcli.providers.models.catalog import EFFORTS, nearest_effort
+from agentcli.providers.catalog import EFFORTS, nearest_effort
 
 MANUAL = Manual(
     f"Levels: low, medium, high, xhigh, max, or auto for the model's default. {NOW_HELP}",

@@ -14,7 +14,7 @@ from agentcli.commands.front_end import FrontEnd
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event
 from agentcli.core.text.plaintext import plain_line
-from agentcli.providers.models.catalog import ALIASES, nearest_effort
+from agentcli.providers.catalog import ALIASES, nearest_effort
 
 MANUAL = Manual(
     f"Takes an id or a short name such as opus, sonnet or haiku. {NOW_HELP}",

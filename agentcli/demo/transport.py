@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import replace
 from hashlib import blake2b
 
+from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.providers.failures import Endpoint, ErrorResponse, from_response
 from agentcli.providers.script import Delay, Emit, ErrorAnswer
@@ -30,7 +31,7 @@ class DemoTransport(Transport):
         self._limited = self._just_limited = False
         self._billing = Billing()
 
-    async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
+    async def events(self, body: Json, betas: tuple[str, ...], signal: AbortSignal) -> AsyncGenerator[Json, None]:
         from agentcli.demo.director import World, reply_to
 
         self._requests += 1

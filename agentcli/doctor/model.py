@@ -13,9 +13,9 @@ from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
 from agentcli.doctor.check_context import CheckContext
 from agentcli.doctor.finding import Finding
-from agentcli.providers.check import list_models
+from agentcli.providers.catalog import DEFAULT_MODEL
 from agentcli.providers.credentials import shown_url
-from agentcli.providers.models.catalog import DEFAULT_MODEL
+from agentcli.providers.listing import list_models
 
 _LISTING_SECONDS = 8.0
 _SHOWN_MODELS = 8

@@ -3,6 +3,7 @@
 provider, attempt, retry   one request with its retries, watched
 requests/                  the bytes of a request
 transports/                how they are sent and the reply is received: our own client, the anthropic package
-models/                    names, prices and limits; local servers
-script, scripted           a model that plays a script, for tests and the demo
+catalog                    names, prices and limits of models
+listing, local_servers     models that a server lists; key checks
+script                     a model that plays a script, for tests and the demo
 """

@@ -19,7 +19,6 @@ from agentcli.providers.base import Failure, FailureKind, Quiet
 from agentcli.providers.failures import aborted, internal, no_content, stalled
 from agentcli.providers.retry import Timeouts
 from agentcli.providers.transports.base import TransportFailure
-from agentcli.providers.transports.hang_up import Line, line_of_reader
 
 MAILBOX = 256
 DRAIN_SECONDS = 0.05
@@ -44,7 +43,6 @@ class Attempt:
         self._last_content = now
         self._quiet_said = False
         self._timer: asyncio.TimerHandle | None = None
-        self._line = Line()
         self._reader = start_task(self._read(), name="model reply")
         self._watch()
         self._unhook = signal.on_abort(self._abort)
@@ -80,7 +78,6 @@ class Attempt:
         await cancel_and_wait([self._reader])
 
     async def _read(self) -> None:
-        line_of_reader.set(self._line)
         try:
             async with aclosing(self._source) as source:
                 async for item in source:
@@ -126,7 +123,6 @@ class Attempt:
     def _abort(self, _reason: AbortReason) -> None:
         self._failure = aborted()
         self._reader.cancel()
-        self._line.hang_up()
         self._notify()
 
     def _watch(self) -> None:

@@ -37,8 +37,8 @@ from agentcli.providers.base import (
     Request,
     Waiting,
 )
+from agentcli.providers.catalog import Catalog
 from agentcli.providers.failures import aborted, broken, is_stall, is_worth_fallback
-from agentcli.providers.models.catalog import Catalog
 from agentcli.providers.requests.body import (
     REQUESTED_FEATURES,
     Feature,
@@ -52,7 +52,7 @@ from agentcli.providers.retry import RetryPolicy, Timeouts
 from agentcli.providers.transports.base import Transport, TransportFailure
 
 if TYPE_CHECKING:
-    from agentcli.providers.context_windows import ContextWindows
+    from agentcli.providers.listing import ContextWindows
 
 
 @slotted
@@ -188,7 +188,7 @@ class MessagesProvider:
         if signal.aborted:
             yield _FailedAttempt(aborted(), Usage(), progress.model, False, body)
             return
-        attempt = Attempt(self._transport.events(body, betas), self._timeouts, signal)
+        attempt = Attempt(self._transport.events(body, betas, signal), self._timeouts, signal)
         failure: Failure | None = None
         try:
             while not reply.finished:

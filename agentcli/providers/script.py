@@ -18,23 +18,34 @@ A step is one of
     {"delay": seconds}    {"event": an event of the API, as it stands}
     {"fault": "drop" | "eof" | "stall" | "garbage" | "reset" | "pings"}
 
-This module parses the format and expands it to API events; the players wait and fail.
+`ScriptedTransport` plays a script without a network, for tests, the demo and replay.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from agentcli.core.abort import AbortSignal
 from agentcli.core.errors import UsageError
 from agentcli.core.files.bounded_json import parse_json
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
-from agentcli.providers.failures import STATUS_OF_TYPE
+from agentcli.providers.failures import (
+    STATUS_OF_TYPE,
+    Endpoint,
+    ErrorResponse,
+    broken,
+    from_error_event,
+    from_exception,
+    from_response,
+)
+from agentcli.providers.transports.base import Transport, TransportFailure
 
 Fault = Literal["drop", "eof", "stall", "garbage", "reset", "pings"]
 FAULTS: tuple[str, ...] = get_args(Fault)
@@ -285,3 +296,55 @@ def _text_of(content: Any) -> str:
     return "\n".join(
         str(block.get("text", "")) for block in content if isinstance(block, dict) and block.get("type") == "text"
     )
+
+
+CheckRequest = Callable[[Json], str | None]
+
+
+class ScriptedTransport(Transport):
+    """`requests` holds the bodies received. `on_request` may refuse one by returning an error text (a 400)."""
+
+    name = "scripted"
+
+    def __init__(self, script: Script, on_request: CheckRequest | None = None) -> None:
+        self.requests: list[Json] = []
+        self.betas: list[tuple[str, ...]] = []
+        self.player = Player(script)
+        self._on_request = on_request
+
+    async def events(self, body: Json, betas: tuple[str, ...], signal: AbortSignal) -> AsyncGenerator[Json, None]:
+        self.requests.append(body)
+        self.betas.append(betas)
+        number = len(self.requests)
+        where = Endpoint(host="the scripted model", model=str(body.get("model", "")))
+        wrong = self._on_request(body) if self._on_request is not None else None
+        reply = self.player.next(body) if wrong is None else ScriptedReply(error={"status": 400, "message": wrong})
+        error = reply.error_answer()
+        # A real request always yields to the event loop; not doing so would hide starvation.
+        await asyncio.sleep(0)
+        if error is not None:
+            answer = ErrorResponse(error.status, error.headers, error.body, now="1970-01-01T00:00:00+00:00")
+            raise TransportFailure(from_response(answer, where))
+        for operation in reply.operations(number, str(body.get("model", ""))):
+            if isinstance(operation, Emit):
+                if operation.event.get("type") == "error":
+                    raise TransportFailure(from_error_event(operation.event, where))
+                yield operation.event
+            elif isinstance(operation, Delay):
+                await asyncio.sleep(operation.seconds)
+            elif operation.fault == "eof":
+                return
+            elif operation.fault == "pings":
+                while True:
+                    yield {"type": "ping"}
+                    await asyncio.sleep(PING_SECONDS)
+            else:
+                await _fail(operation, where)
+
+
+async def _fail(operation: Break, where: Endpoint) -> None:
+    if operation.fault == "stall":
+        await asyncio.Event().wait()
+    if operation.fault == "garbage":
+        raise TransportFailure(broken("the server sent something that is not an event", "garbage"))
+    raise TransportFailure(from_exception(ConnectionResetError("connection reset by peer"), where))

@@ -27,8 +27,7 @@ from agentcli.core.growing import Growing
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, Message, Origin, TextBlock
 from agentcli.providers.credentials import Credentials
-from agentcli.providers.script import Script, ScriptedReply
-from agentcli.providers.scripted import ScriptedTransport
+from agentcli.providers.script import Script, ScriptedReply, ScriptedTransport
 from agentcli.providers.transports.sdk import SdkTransport
 from agentcli.session.base import SessionContext
 from agentcli.session.load import load_session

@@ -41,7 +41,7 @@ from agentcli.core.abort import AbortController, Aborted, AbortSignal
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import RESULT_DATA, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.permission import PermissionMode
-from agentcli.providers.scripted import ScriptedTransport
+from agentcli.providers.script import ScriptedTransport
 from agentcli.tools.base import ToolContext
 from agentcli.tools.shell.background import BackgroundTask
 from tests.support.fakes import collect

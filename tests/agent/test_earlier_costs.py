@@ -17,7 +17,7 @@ from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.text.format import money
 from agentcli.core.usage import Totals, Usage
-from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.catalog import Catalog
 from agentcli.session.load import load_session
 from tests.support.fakes import collect, result_of
 from tests.support.scripts import call, provider_on, reply, say, transport_for

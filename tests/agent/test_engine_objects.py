@@ -23,7 +23,7 @@ from agentcli.core.aio import cancel_and_wait
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Message, Origin, TextBlock, user_message
 from agentcli.core.usage import Totals, Usage
-from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.catalog import Catalog
 from agentcli.session.base import Store
 from agentcli.tools.base import ToolContext
 from agentcli.workspace.base import UndoNews, UndoReport, Workspace

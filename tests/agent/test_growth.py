@@ -12,6 +12,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 from agentcli.assemble import build_engine
+from agentcli.core.abort import AbortSignal
 from agentcli.core.events import LoopContinued
 from agentcli.core.messages import Json, TextBlock, pack_block
 from agentcli.providers.provider import MessagesProvider
@@ -121,7 +122,7 @@ def test_a_turn_takes_few_calls_and_few_turns_of_the_event_loop() -> None:
 class LargeReads(ReadingModel):
     """Reads another file of 16 KB in each turn, and says truly how large a request was."""
 
-    async def events(self, body: Json, _betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
+    async def events(self, body: Json, _betas: tuple[str, ...], _signal: AbortSignal) -> AsyncGenerator[Json, None]:
         self._requests += 1
         step = say("Many files were read.")
         if "tools" in body and not is_summary(body) and self._turn < self._turns:

@@ -20,8 +20,7 @@ from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json, Message
-from agentcli.providers.script import Script, ScriptedReply
-from agentcli.providers.scripted import ScriptedTransport
+from agentcli.providers.script import Script, ScriptedReply, ScriptedTransport
 from tests.context.logs import Talk
 from tests.support.cacheserver import CachingPlayer, PromptCache
 from tests.support.compacting import LONG

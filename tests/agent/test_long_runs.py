@@ -13,8 +13,7 @@ from agentcli.context.estimate import text_tokens
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
-from agentcli.providers.script import Script, ScriptedReply, last_user_text
-from agentcli.providers.scripted import ScriptedTransport
+from agentcli.providers.script import Script, ScriptedReply, ScriptedTransport, last_user_text
 from agentcli.tools.base import Output
 from tests.support.fakes import MODEL, Bench, FakeTool, bench, only, result_of
 from tests.support.scripts import call, say

@@ -18,7 +18,7 @@ from agentcli.core.ids import seconds_between
 from agentcli.core.messages import Message, Origin, TextBlock
 from agentcli.core.usage import CacheLosses, Price, Usage
 from agentcli.providers.base import Request, Thinking
-from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.catalog import Catalog
 from agentcli.providers.retry import RetryPolicy
 from tests.support.cacheserver import PromptCache, caching_transport
 from tests.support.curating import BIG, cached_bench, looking

@@ -14,7 +14,7 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortController
 from agentcli.core.aio import Outlet
 from agentcli.core.messages import Json
-from agentcli.providers.models.catalog import UNKNOWN_WINDOW, Catalog
+from agentcli.providers.catalog import UNKNOWN_WINDOW, Catalog
 from agentcli.tools.base import Output
 from tests.support.curating import looking
 from tests.support.fakes import FakeTool, bench, only, result_of

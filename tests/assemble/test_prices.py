@@ -9,7 +9,7 @@ import pytest
 from agentcli.agent.context.report import ExpectedCache, price_of_change
 from agentcli.assemble import Options, build_engine
 from agentcli.core.usage import CacheLosses, Usage
-from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.catalog import Catalog
 from tests.support.fakes import collect, result_of
 from tests.support.scripts import provider_for, reply
 

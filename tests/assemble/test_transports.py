@@ -10,15 +10,14 @@ from agentcli.assemble import Options
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.model import ModelBuilder
 from agentcli.providers.transports.base import Transport
-from agentcli.providers.transports.late_sdk import LateSdkTransport
-from agentcli.providers.transports.sdk import SdkTransport
+from agentcli.providers.transports.sdk import SdkTransport, SwitchingTransport
 from agentcli.providers.transports.wire import WireTransport
 
 
 @pytest.mark.parametrize(
     ("interactive", "setting", "expected"),
     [
-        (True, "auto", LateSdkTransport),
+        (True, "auto", SwitchingTransport),
         (True, "sdk", SdkTransport),
         (True, "wire", WireTransport),
         (False, "auto", WireTransport),

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from agentcli.assemble import Options, build_engine
 from agentcli.context.compact import INSTRUCTION
+from agentcli.core.abort import AbortSignal
 from agentcli.core.events import ContextCompacted, LoopContinued
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
@@ -223,7 +224,7 @@ class ReadingModel(Transport):
     def asked(self, body: Json) -> None:
         """For those who want to see a request."""
 
-    async def events(self, body: Json, _betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
+    async def events(self, body: Json, _betas: tuple[str, ...], _signal: AbortSignal) -> AsyncGenerator[Json, None]:
         self._requests += 1
         self.asked(body)
         step = say("Some files were read.")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from agentcli.agent.engine import Engine
 from agentcli.assemble import build_engine
+from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.providers.provider import MessagesProvider
 from agentcli.providers.transports.base import Transport
@@ -112,7 +113,7 @@ class AnsweringModel(Transport):
     def __init__(self) -> None:
         self._requests = 0
 
-    async def events(self, body: Json, _betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
+    async def events(self, body: Json, _betas: tuple[str, ...], _signal: AbortSignal) -> AsyncGenerator[Json, None]:
         self._requests += 1
         await asyncio.sleep(0)
         for event in model_reply(say("That part is as it should be."), tokens_for(body), self._requests):

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from agentcli.providers.models.catalog import DEFAULT_MODEL
+from agentcli.providers.catalog import DEFAULT_MODEL
 from agentcli.providers.script import Delay, Emit, Script
 from tests.support.fork_server import ForkedProcess
 

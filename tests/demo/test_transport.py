@@ -19,7 +19,7 @@ from agentcli.core.permission import Answer
 from agentcli.demo import words
 from agentcli.demo.project import CODE, Project
 from agentcli.demo.transport import DemoTransport
-from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.catalog import Catalog
 from agentcli.providers.provider import MessagesProvider
 
 

@@ -17,9 +17,9 @@ from agentcli.assemble.model import reconnect
 from agentcli.interactive.login.welcome import CheckKey, KeepKey, TryServer, UsePublic, UseServer, Welcome
 from agentcli.interactive.login.welcome_actions import WelcomeActions
 from agentcli.providers import credentials
-from agentcli.providers.check import KeyCheck
 from agentcli.providers.connection import Connection
-from agentcli.providers.models.local import LocalServer, Program
+from agentcli.providers.listing import KeyCheck
+from agentcli.providers.local_servers import LocalServer, Program
 from tests.support.listener import Listener
 
 pytestmark = pytest.mark.anyio

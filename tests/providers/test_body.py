@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentcli.providers.base import Request, Thinking
-from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.catalog import Catalog
 from agentcli.providers.requests.advisor import advisor_tool
 from agentcli.providers.requests.body import Feature, blamed_feature, build_body
 from tests.support.tables import each_row

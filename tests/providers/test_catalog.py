@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from agentcli.core.usage import Usage
-from agentcli.providers.models.catalog import DEFAULT_MODEL, SMALL_MODEL, Catalog, nearest_effort
+from agentcli.providers.catalog import DEFAULT_MODEL, SMALL_MODEL, Catalog, nearest_effort
 from tests.support.tables import each_row
 
 

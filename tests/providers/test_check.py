@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.providers.check import check_key, list_models
 from agentcli.providers.credentials import Credentials
+from agentcli.providers.listing import check_key, list_models
 from tests.support.listener import Listener
 from tests.support.server import LoopbackServer
 

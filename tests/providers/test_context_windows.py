@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from agentcli.assemble import Options, build_engine
-from agentcli.providers.context_windows import ContextWindows, Listed, limits_in, listing_at
+from agentcli.providers.catalog import UNKNOWN_WINDOW, Catalog
 from agentcli.providers.credentials import Credentials
-from agentcli.providers.models.catalog import UNKNOWN_WINDOW, Catalog
+from agentcli.providers.listing import ContextWindows, Listed, limits_in, listing_at
 from tests.support.fakes import collect, result_of
 from tests.support.server import LoopbackServer
 from tests.support.tables import each_row

@@ -34,7 +34,7 @@ from agentcli.providers.base import (
 from agentcli.providers.credentials import Credentials, resolve_credentials
 from agentcli.providers.provider import MessagesProvider
 from agentcli.providers.retry import RetryPolicy, Timeouts
-from agentcli.providers.scripted import ScriptedTransport
+from agentcli.providers.script import ScriptedTransport
 from agentcli.providers.transports.sdk import SdkTransport
 from agentcli.providers.transports.wire import WireTransport
 from tests.support.scripts import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.providers.deltas import MOST_JOINED, merge_deltas
+from agentcli.providers.transports.sse import MAX_JOINED, merge_deltas
 from tests.support.examples import points
 from tests.support.tables import each_row
 
@@ -76,10 +76,10 @@ def test_joined_deltas_have_the_same_characters_in_the_same_order() -> None:
 
 
 def test_a_joined_delta_does_not_get_too_long_to_be_shown_at_once() -> None:
-    events = [delta("text_delta", "text", "x" * (MOST_JOINED // 4)) for _event in range(10)]
+    events = [delta("text_delta", "text", "x" * (MAX_JOINED // 4)) for _event in range(10)]
     sizes = [len(event["delta"]["text"]) for event in merge_deltas(events)]
-    assert sizes == [MOST_JOINED, MOST_JOINED, MOST_JOINED // 2]
-    longer = [delta("text_delta", "text", "x" * (MOST_JOINED + 1)), delta("text_delta", "text", "y")]
+    assert sizes == [MAX_JOINED, MAX_JOINED, MAX_JOINED // 2]
+    longer = [delta("text_delta", "text", "x" * (MAX_JOINED + 1)), delta("text_delta", "text", "y")]
     assert merge_deltas(longer) == longer
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agentcli.core.growing import Growing
 from agentcli.core.messages import Json
 from agentcli.providers.base import Request
-from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.catalog import Catalog
 from agentcli.providers.requests import encode
 from agentcli.providers.requests.body import build_body
 from agentcli.providers.requests.encode import LARGE_PIECE, BodyEncoder, to_bytes

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.core.abort import AbortController
 from agentcli.core.aio import cancel_and_wait
 from agentcli.providers.base import FailureKind
 from agentcli.providers.credentials import Credentials
@@ -100,7 +101,7 @@ async def whole(response: HttpResponse) -> bytes:
 
 
 async def posted(client: HttpClient) -> bytes:
-    response = await client.post("/v1/messages", {}, [b"{}"])
+    response = await client.send("POST", "/v1/messages", {}, [b"{}"])
     try:
         return await whole(response)
     finally:
@@ -109,7 +110,7 @@ async def posted(client: HttpClient) -> bytes:
 
 async def test_a_request_has_its_path_headers_and_body() -> None:
     async with serving(plain(b"yes", "X-A: 1", "x-a: 2"), path="/proxy") as (server, client):
-        response = await client.post("/v1/messages", {"content-type": "application/json"}, [b"{", b"}"])
+        response = await client.send("POST", "/v1/messages", {"content-type": "application/json"}, [b"{", b"}"])
         assert (response.status_code, await whole(response)) == (200, b"yes")
         assert response.headers == {"content-length": "3", "x-a": "1, 2"}
     (request,) = server.requests
@@ -165,7 +166,7 @@ async def test_a_connection_that_was_unused_for_long_is_not_used_again(monkeypat
 
 async def test_closing_an_unread_response_closes_the_connection() -> None:
     async with serving(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc", plain(b"two")) as (server, client):
-        response = await client.post("/", {}, [b"{}"])
+        response = await client.send("POST", "/", {}, [b"{}"])
         assert await anext(response.aiter_bytes()) == b"abc"
         await response.aclose()
         await server.closed.wait()
@@ -284,7 +285,7 @@ async def test_a_name_that_no_host_can_have_is_not_found(host: str) -> None:
 async def test_a_header_that_cannot_be_sent_is_an_os_error_without_the_header(name: str, text: str) -> None:
     async with serving(plain(b"one")) as (server, client):
         with pytest.raises(UnsendableRequest) as raised:
-            await client.post("/", {name: text}, [b"{}"])
+            await client.send("POST", "/", {name: text}, [b"{}"])
     assert text not in str(raised.value)
     assert (raised.value.__cause__, raised.value.__context__) == (None, None)
     assert server.connections == 0
@@ -370,7 +371,7 @@ async def test_broken_certificate_authorities_fail_the_request_but_not_the_warm_
     transport = WireTransport(Credentials("https://127.0.0.1:9", api_key="k"))
     await transport.warm()
     with pytest.raises(TransportFailure):
-        await anext(transport.events({"model": "m", "messages": []}, ()))
+        await anext(transport.events({"model": "m", "messages": []}, (), AbortController().signal))
     await transport.aclose()
 
 

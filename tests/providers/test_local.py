@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from agentcli.providers.models.local import PROGRAMS, LocalServer, Program, find_local_servers, speaks_messages
+from agentcli.providers.local_servers import PROGRAMS, LocalServer, Program, find_local_servers, speaks_messages
 from tests.support.listener import Listener
 from tests.support.server import LoopbackServer
 

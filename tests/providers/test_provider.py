@@ -29,7 +29,7 @@ from agentcli.providers.base import (
     Waiting,
 )
 from agentcli.providers.retry import RetryPolicy
-from agentcli.providers.scripted import ScriptedTransport
+from agentcli.providers.script import ScriptedTransport
 from tests.support.scripts import (
     call,
     call_raw,
@@ -425,11 +425,11 @@ def test_the_fallback_model_answers_once_the_retries_of_the_first_are_used_up(
 
 def test_the_fallback_model_answers_after_stalls_before_the_first_byte() -> None:
     class Stalling(ScriptedTransport):
-        async def events(self, body: Any, betas: Any) -> AsyncGenerator[Any, None]:
+        async def events(self, body: Any, betas: Any, signal: Any) -> AsyncGenerator[Any, None]:
             if body["model"] == "claude-opus-5-5":
                 self.requests.append(body)
                 await asyncio.Event().wait()
-            async for item in super().events(body, betas):
+            async for item in super().events(body, betas, signal):
                 yield item
 
     transport = Stalling(script("hi"))

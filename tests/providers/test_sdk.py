@@ -34,7 +34,7 @@ async def refusal(platform: Platform) -> Failed:
 async def test_a_platform_without_its_package_reports_what_to_install(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sdk, "_installed", lambda _library: False)
+    monkeypatch.setattr(sdk, "_is_installed", lambda _library: False)
     told = (await refusal(platform)).failure
     assert told.kind is FailureKind.INVALID_REQUEST
     assert f"pip install 'agentcli[{platform}]'" in told.message

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
-from agentcli.providers.script import Player, Script, ScriptedReply
-from agentcli.providers.scripted import Check, ScriptedTransport
+from agentcli.providers.script import CheckRequest, Player, Script, ScriptedReply, ScriptedTransport
 from tests.support.scripts import script
 from tests.support.server import LoopbackServer, Manners
 
@@ -151,7 +150,9 @@ class CacheServer(LoopbackServer):
         self.player = CachingPlayer(script(*replies), self.cache)
 
 
-def caching_transport(*replies: Json | str, cache: PromptCache, on_request: Check | None = None) -> ScriptedTransport:
+def caching_transport(
+    *replies: Json | str, cache: PromptCache, on_request: CheckRequest | None = None
+) -> ScriptedTransport:
     """The same without a socket, for virtual time."""
     transport = ScriptedTransport(script(*replies), on_request)
     transport.player = CachingPlayer(script(*replies), cache)

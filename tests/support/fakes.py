@@ -19,8 +19,8 @@ from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need, PermissionMode
 from agentcli.permissions.policy import Policy
-from agentcli.providers.models.catalog import Catalog
-from agentcli.providers.scripted import ScriptedTransport
+from agentcli.providers.catalog import Catalog
+from agentcli.providers.script import ScriptedTransport
 from agentcli.session.base import Store
 from agentcli.tools.base import Output, Progress, ToolContext
 from agentcli.tools.registry import Registry

@@ -6,11 +6,10 @@ from typing import Any
 
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json
-from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.catalog import Catalog
 from agentcli.providers.provider import MessagesProvider
 from agentcli.providers.retry import RetryPolicy, Timeouts
-from agentcli.providers.script import Script
-from agentcli.providers.scripted import Check, ScriptedTransport
+from agentcli.providers.script import CheckRequest, Script, ScriptedTransport
 
 _LONG = 1_000
 
@@ -68,7 +67,7 @@ def script(*replies: Json | str) -> Script:
     return Script.parse([item if isinstance(item, dict) else reply(item) for item in replies])
 
 
-def transport_for(*replies: Json | str, on_request: Check | None = None) -> ScriptedTransport:
+def transport_for(*replies: Json | str, on_request: CheckRequest | None = None) -> ScriptedTransport:
     return ScriptedTransport(script(*replies), on_request)
 
 

@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 
 from agentcli.agent.context.report import ChangePrice
 from agentcli.core.permission import PermissionMode
-from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.catalog import Catalog
 from agentcli.session.find import SessionInfo
 from agentcli.tui.screens.mode import ModePicker
 from agentcli.tui.screens.model import EffortPicker, ModelPicker, said_of_change

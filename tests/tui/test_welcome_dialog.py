@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 
 from agentcli.assemble.login import EndpointAddress
 from agentcli.interactive.login.welcome import CheckKey, KeepKey, TryServer, UseServer, Welcome, Work
-from agentcli.providers.check import KeyCheck
-from agentcli.providers.models.local import LocalServer
+from agentcli.providers.listing import KeyCheck
+from agentcli.providers.local_servers import LocalServer
 from agentcli.tui.screens.sheet import EntryLine
 from agentcli.tui.screens.welcome import WelcomeDialog
 from tests.tui.dialog_host import OPEN, Host, calm, look, play, press, replies, settled, shown

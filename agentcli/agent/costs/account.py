@@ -16,7 +16,7 @@ from agentcli.core.ids import Clock
 from agentcli.core.messages import Json, Origin
 from agentcli.core.text.format import money
 from agentcli.core.usage import ModelTotals, Totals, Usage, usage_row
-from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.catalog import Catalog
 
 _GRACEFUL = {EndReason.COMPLETED.value, EndReason.HOOK_STOPPED.value, EndReason.STOP_HOOK_PREVENTED.value}
 _NO_OUTPUT = {*_GRACEFUL, EndReason.NO_STRUCTURED_OUTPUT.value}

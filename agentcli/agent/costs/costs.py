@@ -11,7 +11,7 @@ from agentcli.agent.costs.spending import Budget, Spending
 from agentcli.agent.profile import price_of
 from agentcli.core import events as ev
 from agentcli.core.usage import CacheLosses, Totals
-from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.catalog import Catalog
 
 if TYPE_CHECKING:
     from agentcli.agent.costs.budget_question import Ask, BudgetQuestion

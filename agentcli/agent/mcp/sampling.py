@@ -25,7 +25,7 @@ from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import Usage
 from agentcli.mcp.protocol import McpContent, SamplingReply, SamplingRequest
 from agentcli.providers import base as model
-from agentcli.providers.models.catalog import Catalog
+from agentcli.providers.catalog import Catalog
 
 if TYPE_CHECKING:
     from agentcli.agent.mcp.requests import ServerQuestions

@@ -125,7 +125,7 @@ class FlagValues:
                 yield ShellCompletion(session.title, f"session {session.session_id[:8]}")
 
     def models(self) -> Iterator[ShellCompletion]:
-        from agentcli.providers.models.catalog import ALIASES, Catalog
+        from agentcli.providers.catalog import ALIASES, Catalog
 
         yield from (ShellCompletion(alias, model) for alias, model in ALIASES.items())
         yield from (ShellCompletion(model) for model in Catalog().known_ids())

@@ -13,8 +13,8 @@ from typing import Literal
 from agentcli.assemble.login import EndpointAddress, tidy_key
 from agentcli.core.errors import UsageError
 from agentcli.core.frozen import frozen
-from agentcli.providers.check import KeyCheck
-from agentcli.providers.models.local import HOST, PROGRAMS, LocalServer
+from agentcli.providers.listing import KeyCheck
+from agentcli.providers.local_servers import HOST, PROGRAMS, LocalServer
 
 Step = Literal["choose", "key", "working", "unsure", "models", "keep", "done"]
 Outcome = Literal["", "key", "server", "public", "demo", "later"]

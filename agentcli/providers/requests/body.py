@@ -15,7 +15,7 @@ from typing import Any
 from agentcli.core.messages import Json
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.providers.base import Request, Thinking
-from agentcli.providers.models.catalog import ModelInfo, nearest_effort
+from agentcli.providers.catalog import ModelInfo, nearest_effort
 from agentcli.providers.requests.advisor import (
     ADVISOR,
     ADVISOR_BETA,

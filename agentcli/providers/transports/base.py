@@ -6,9 +6,12 @@ of events are in `provider.py`, the same for all transports.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import Protocol
+import contextlib
+import socket
+from collections.abc import AsyncGenerator, Callable, Iterator
+from typing import Any, Protocol
 
+from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Json
 from agentcli.providers.base import Failure, FailureKind
 
@@ -30,11 +33,12 @@ class Transport(Protocol):
     @property
     def name(self) -> str: ...
 
-    def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
+    def events(self, body: Json, betas: tuple[str, ...], signal: AbortSignal) -> AsyncGenerator[Json, None]:
         """Send one request and yield the API's events, including pings and unknown ones.
 
         Returns at the end of the body, whether the reply was complete or not. An `error` event is raised as
-        `TransportFailure`. Cancelling the reading task or closing the generator closes the connection.
+        `TransportFailure`. Cancelling the reading task or closing the generator closes the connection; `signal` may
+        close it earlier (see `closed_on_abort`).
         """
         ...
 
@@ -58,6 +62,38 @@ class NoTransport(Transport):
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
-    async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
+    async def events(self, body: Json, betas: tuple[str, ...], signal: AbortSignal) -> AsyncGenerator[Json, None]:
         raise TransportFailure(Failure(FailureKind.AUTHENTICATION, self._reason))
         yield ALIVE  # never reached, makes this a generator
+
+
+@contextlib.contextmanager
+def closed_on_abort(response: Any, signal: AbortSignal) -> Iterator[None]:
+    """Close the connection of a response of httpx2 or `http11.py` in the moment of an abort, while its body is read.
+
+    The reading task is cancelled too, but it closes its connection when it runs next, which takes a millisecond or two
+    in a busy event loop.
+    """
+    close = _closing(response)
+    unhook = signal.on_abort(lambda _reason: close()) if close is not None else None
+    try:
+        yield
+    finally:
+        if unhook is not None:
+            unhook()  # the connection may serve another request from now on
+
+
+def _closing(response: Any) -> Callable[[], object] | None:
+    """A function that closes the connection; None if it is unknown or shared with other requests."""
+    if hasattr(response, "abort"):
+        return response.abort  # type: ignore[no-any-return]
+    stream = response.extensions.get("network_stream")
+    if stream is None or not response.http_version.startswith("HTTP/1"):
+        return None
+    connection = stream.get_extra_info("socket")
+
+    def shut_down() -> None:
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+    return None if connection is None else shut_down

@@ -124,10 +124,12 @@ class HttpClient:
         if self._is_secure and self._context is None:
             self._context = make_context()
 
-    async def post(self, path: str, headers: Mapping[str, str], pieces: Sequence[bytes]) -> HttpResponse:
+    async def send(
+        self, method: str, path: str, headers: Mapping[str, str], pieces: Sequence[bytes] = ()
+    ) -> HttpResponse:
         """Send a body in pieces and return the response when its headers have arrived. The caller reads its body and
         closes it."""
-        request = self._request(path, headers, sum(map(len, pieces)))
+        request = self._request(method, path, headers, sum(map(len, pieces)))
         connection = self._kept() or await self._connect()
         try:
             await connection.send(request, pieces, self._write_seconds)
@@ -136,10 +138,10 @@ class HttpClient:
             connection.abort()
             raise
 
-    def _request(self, path: str, headers: Mapping[str, str], size: int) -> h11.Request:
+    def _request(self, method: str, path: str, headers: Mapping[str, str], size: int) -> h11.Request:
         all_headers = [("host", self._host_header), *headers.items(), ("content-length", str(size))]
         with suppress(h11.LocalProtocolError, UnicodeError):
-            return h11.Request(method="POST", target=f"{self._prefix}{path}", headers=all_headers)
+            return h11.Request(method=method, target=f"{self._prefix}{path}", headers=all_headers)
         raise UnsendableRequest("A header has characters that cannot be sent")
 
     async def aclose(self) -> None:

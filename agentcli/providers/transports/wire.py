@@ -16,12 +16,12 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from agentcli.core.abort import AbortSignal
 from agentcli.core.errors import CredentialError
 from agentcli.core.ids import Clock, SystemClock
 from agentcli.core.messages import Json
 from agentcli.providers.base import Failure, FailureKind
 from agentcli.providers.credentials import Credentials
-from agentcli.providers.deltas import merge_deltas
 from agentcli.providers.failures import (
     Endpoint,
     ErrorResponse,
@@ -33,9 +33,8 @@ from agentcli.providers.failures import (
     not_a_stream,
 )
 from agentcli.providers.requests.encode import BodyEncoder, request_content
-from agentcli.providers.transports.base import ALIVE, TransportFailure
-from agentcli.providers.transports.hang_up import can_hang_up
-from agentcli.providers.transports.sse import EventDecoder, GarbageError
+from agentcli.providers.transports.base import ALIVE, TransportFailure, closed_on_abort
+from agentcli.providers.transports.sse import EventDecoder, GarbageError, merge_deltas
 
 if TYPE_CHECKING:
     import httpx2
@@ -62,21 +61,21 @@ class WireTransport:
         self._encoder = encoder or BodyEncoder()
         self._client: HttpClient | HttpxClient | None = None
 
-    async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
+    async def events(self, body: Json, betas: tuple[str, ...], signal: AbortSignal) -> AsyncGenerator[Json, None]:
         where = Endpoint(self._credentials.host, self._credentials.source, str(body.get("model", "")))
         headers = await self._headers(betas)
         content = self._encoder.pieces(body)
         client = self._ready_client()
         errors = network_errors()
         try:
-            response = await client.post("/v1/messages", headers, content)
+            response = await client.send("POST", "/v1/messages", headers, content)
         except errors as error:
             raise TransportFailure(from_exception(error, where)) from error
         try:
             if response.status_code != 200:
                 raise TransportFailure(await self._refused(response, where))
             await check_stream(response, where)
-            with can_hang_up(response):
+            with closed_on_abort(response, signal):
                 async with aclosing(decoded(response.aiter_bytes(), where, errors)) as source:
                     async for event in source:
                         yield event
@@ -112,7 +111,7 @@ class WireTransport:
 
     def _ready_client(self) -> HttpClient | HttpxClient:
         if self._client is None:
-            self._client = _make_stream_client(self._credentials.base_url)
+            self._client = make_stream_client(self._credentials.base_url)
         return self._client
 
     async def _refused(self, response: HttpResponse | httpx2.Response, where: Endpoint) -> Failure:
@@ -122,7 +121,7 @@ class WireTransport:
         return from_response(answer, where)
 
 
-def _make_stream_client(base_url: str) -> HttpClient | HttpxClient:
+def make_stream_client(base_url: str) -> HttpClient | HttpxClient:
     from agentcli.providers.transports.http11 import HttpClient, reaches
 
     if reaches(base_url, is_local=is_local_url(base_url)):
@@ -143,19 +142,42 @@ class HttpxClient:
         if self._client is None:
             self._client = make_client(self._base_url)
 
-    async def post(self, path: str, headers: Mapping[str, str], pieces: Sequence[bytes]) -> httpx2.Response:
+    async def send(
+        self, method: str, path: str, headers: Mapping[str, str], pieces: Sequence[bytes] = ()
+    ) -> httpx2.Response:
         self.prepare()
         assert self._client is not None
         content, own = request_content(pieces)
-        request = self._client.build_request(
-            "POST", f"{self._base_url}{path}", content=content, headers={**headers, **own}
-        )
+        url = f"{self._base_url}{path}"
+        request = self._client.build_request(method, url, content=content, headers={**headers, **own})
         return await self._client.send(request, stream=True)
 
     async def aclose(self) -> None:
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
+
+
+async def fetch(
+    base_url: str, method: str, path: str, headers: Mapping[str, str], content: bytes, max_bytes: int
+) -> tuple[int, bytes]:
+    """Send one small request. Returns its status and the first bytes of the body. Raises `network_errors`."""
+
+    def prepare() -> HttpClient | HttpxClient:
+        client = make_stream_client(base_url)
+        client.prepare()
+        return client
+
+    # In a thread: imports and certificates may take 0.1 s, which would block the UI.
+    client = await asyncio.to_thread(prepare)
+    try:
+        response = await client.send(method, path, headers, [content])
+        try:
+            return response.status_code, await _beginning(response, max_bytes) if max_bytes else b""
+        finally:
+            await response.aclose()
+    finally:
+        await client.aclose()
 
 
 def make_client(base_url: str) -> httpx2.AsyncClient:
@@ -181,21 +203,13 @@ def is_local_url(base_url: str) -> bool:
     return parts.scheme == "http" and bool(re.fullmatch(r"localhost|::1|127(?:\.\d{1,3}){3}", host))
 
 
-async def limit_error_body(response: httpx2.Response) -> None:
-    """A hook that limits the size of an error response, for clients that read it completely."""
-    if response.status_code >= 400:
-        from agentcli.providers.transports.bounded_body import BoundedStream
-
-        response.stream = BoundedStream(response.stream, MAX_ERROR_BYTES)
-
-
-async def _beginning(response: HttpResponse | httpx2.Response) -> bytes:
-    """The first bytes of a body, up to the limit for an error text."""
+async def _beginning(response: HttpResponse | httpx2.Response, max_bytes: int = MAX_ERROR_BYTES) -> bytes:
+    """The first bytes of a body, or what arrived of it before the connection broke."""
     text = bytearray()
     with suppress(*network_errors()):
         async for chunk in response.aiter_bytes():
             text += chunk
-            if len(text) > MAX_ERROR_BYTES:
+            if len(text) > max_bytes:
                 break
     return bytes(text)
 
@@ -223,7 +237,7 @@ async def ready_headers(credentials: Credentials) -> dict[str, str]:
 
 
 async def decoded(
-    chunks: AsyncIterator[bytes], where: Endpoint, errors: tuple[type[BaseException], ...]
+    chunks: AsyncIterator[bytes], where: Endpoint, errors: tuple[type[Exception], ...]
 ) -> AsyncGenerator[Json, None]:
     """The events in a response body. `errors` are the exceptions that reading may raise."""
     decoder = EventDecoder()
@@ -246,7 +260,7 @@ async def decoded(
         raise TransportFailure(from_exception(error, where)) from error
 
 
-def network_errors() -> tuple[type[BaseException], ...]:
+def network_errors() -> tuple[type[Exception], ...]:
     """The exceptions that a request may raise."""
     if "httpx2" not in sys.modules:
         return (OSError,)

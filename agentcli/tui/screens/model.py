@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from agentcli.agent.context.report import ChangePrice
 from agentcli.core.text.format import money, token_count
-from agentcli.providers.models.catalog import ALIASES, EFFORTS, PRICES_TAKEN, Catalog, ModelInfo
+from agentcli.providers.catalog import ALIASES, EFFORTS, PRICES_TAKEN, Catalog, ModelInfo
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.rows import Row
 from agentcli.tui.screens.text import Runs, safe, wrapped

@@ -11,7 +11,7 @@ from textual import events, work
 
 from agentcli.core.text.plaintext import plain_line
 from agentcli.interactive.login.welcome import Next, Welcome, Work
-from agentcli.providers.models.local import LocalServer
+from agentcli.providers.local_servers import LocalServer
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.screens.choices import SheetChoice
 from agentcli.tui.screens.dialog import Dialog

@@ -11,7 +11,9 @@ plugin = Plugin()
 class Echo:
     name = "echo"
 
-    async def events(self, body: dict[str, Any], betas: tuple[str, ...]) -> AsyncGenerator[dict[str, Any], None]:
+    async def events(
+        self, body: dict[str, Any], betas: tuple[str, ...], signal: Any
+    ) -> AsyncGenerator[dict[str, Any], None]:
         last = body["messages"][-1]["content"]
         text = last if isinstance(last, str) else " ".join(part.get("text", "") for part in last)
         usage = {"input_tokens": 1, "output_tokens": 1}

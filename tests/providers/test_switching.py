@@ -11,12 +11,18 @@ from contextlib import aclosing
 
 import pytest
 
+from agentcli.core.abort import AbortController, AbortSignal
 from agentcli.core.aio import in_daemon_thread
 from agentcli.core.messages import Json
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.transports.base import Transport
-from agentcli.providers.transports.late_sdk import IDLE_SECONDS, LateSdkTransport
-from agentcli.providers.transports.sdk import BACKGROUND_NICENESS, SdkTransport, lower_priority
+from agentcli.providers.transports.sdk import (
+    BACKGROUND_NICENESS,
+    IDLE_SECONDS,
+    SdkTransport,
+    SwitchingTransport,
+    lower_priority,
+)
 from agentcli.providers.transports.wire import WireTransport
 from tests.support.scripts import reply, say
 from tests.support.server import LoopbackServer
@@ -44,7 +50,7 @@ class Recorded(Transport):
     def name(self) -> str:
         return self._name
 
-    async def events(self, body: Json, betas: tuple[str, ...]) -> AsyncGenerator[Json, None]:
+    async def events(self, body: Json, betas: tuple[str, ...], signal: AbortSignal) -> AsyncGenerator[Json, None]:
         yield {"by": self._name}
         yield {"by": self._name}
 
@@ -59,14 +65,14 @@ class Recorded(Transport):
 
 
 async def carriers(transport: Transport) -> list[str]:
-    async with aclosing(transport.events({}, ())) as events:
+    async with aclosing(transport.events({}, (), AbortController().signal)) as events:
         return [event["by"] async for event in events]
 
 
 async def test_the_package_is_loaded_when_idle_after_a_reply_and_carries_the_next_request() -> None:
     first, later = Recorded("wire"), Recorded("sdk")
 
-    transport = LateSdkTransport(first, later)
+    transport = SwitchingTransport(first, later)
     await transport.warm()
     await asyncio.sleep(10 * IDLE_SECONDS)
     assert later.loads == 0
@@ -84,11 +90,11 @@ async def test_the_package_is_loaded_when_idle_after_a_reply_and_carries_the_nex
 async def test_a_request_stays_with_the_transport_it_began_with() -> None:
     first, later = Recorded("wire"), Recorded("sdk")
 
-    transport = LateSdkTransport(first, later)
+    transport = SwitchingTransport(first, later)
     await carriers(transport)
     await asyncio.sleep(IDLE_SECONDS + 0.5)
     assert later.loads == 1
-    async with aclosing(transport.events({}, ())) as events:
+    async with aclosing(transport.events({}, (), AbortController().signal)) as events:
         began = await anext(events)
         await asyncio.sleep(2)
         assert [began["by"], (await anext(events))["by"]] == ["wire", "wire"]
@@ -101,7 +107,7 @@ def test_a_package_that_cannot_be_imported_is_logged_once_and_not_needed(caplog:
     later = Recorded("sdk", ImportError("no module named anthropic"))
 
     async def main() -> None:
-        transport = LateSdkTransport(Recorded("wire"), later)
+        transport = SwitchingTransport(Recorded("wire"), later)
         for _request in range(3):
             assert await carriers(transport) == ["wire", "wire"]
             await asyncio.sleep(2 * IDLE_SECONDS)
@@ -116,7 +122,7 @@ def test_a_package_that_cannot_be_imported_is_logged_once_and_not_needed(caplog:
 async def test_closing_ends_the_wait_and_the_import() -> None:
     for seconds in (1.0, IDLE_SECONDS + 0.5):
         first, later = Recorded("wire"), Recorded("sdk")
-        transport = LateSdkTransport(first, later)
+        transport = SwitchingTransport(first, later)
         await carriers(transport)
         await asyncio.sleep(seconds)
         await transport.aclose()
@@ -129,7 +135,7 @@ async def test_both_transports_send_the_same_bytes_and_headers() -> None:
     async with LoopbackServer(reply(say("hi")), reply(say("hi"))) as server:
         credentials = Credentials(server.url, api_key="key", source="test")
         for transport in (WireTransport(credentials), SdkTransport(credentials)):
-            async with aclosing(transport.events(BODY, ("one", "two"))) as events:
+            async with aclosing(transport.events(BODY, ("one", "two"), AbortController().signal)) as events:
                 assert [event async for event in events]
             await transport.aclose()
         wire, sdk = server.requests

@@ -13,8 +13,7 @@ from agentcli.core.abort import AbortController
 from agentcli.providers.attempt import Attempt
 from agentcli.providers.credentials import Credentials
 from agentcli.providers.retry import Timeouts
-from agentcli.providers.transports.base import TransportFailure
-from agentcli.providers.transports.hang_up import Line
+from agentcli.providers.transports.base import TransportFailure, closed_on_abort
 from agentcli.providers.transports.sdk import SdkTransport
 from agentcli.providers.transports.wire import WireTransport
 
@@ -48,7 +47,7 @@ def test_the_connection_is_closed_when_abort_returns(make: type[WireTransport | 
     async def act(credentials: Credentials, serving: Awaitable[socket.socket]) -> None:
         transport = make(credentials)
         controller = AbortController()
-        attempt = Attempt(transport.events(BODY, ()), Timeouts(), controller.signal)
+        attempt = Attempt(transport.events(BODY, (), controller.signal), Timeouts(), controller.signal)
         assert await attempt.next() == {"type": "ping", "a": 1}
         connection = await serving
         controller.abort()
@@ -75,22 +74,17 @@ class Network:
         self.closed += how == socket.SHUT_RDWR
 
 
-def test_a_connection_that_serves_several_requests_is_left_alone() -> None:
-    network = Network()
-    line = Line()
-    with line.reading(SimpleNamespace(extensions={"network_stream": network}, http_version="HTTP/2")):
-        line.hang_up()
-    assert not network.closed
-
-
-def test_a_connection_is_left_alone_once_its_reply_is_read() -> None:
-    network = Network()
-    line = Line()
-    with line.reading(SimpleNamespace(extensions={"network_stream": network}, http_version="HTTP/1.1")):
-        pass
-    line.hang_up()
-    assert not network.closed
-    with line.reading(SimpleNamespace(extensions={"network_stream": network}, http_version="HTTP/1.1")):
-        line.hang_up()
-        line.hang_up()
-    assert network.closed == 1
+@pytest.mark.parametrize(
+    ("version", "is_read", "closed"), [("HTTP/2", False, 0), ("HTTP/1.1", True, 0), ("HTTP/1.1", False, 1)]
+)
+def test_only_a_connection_of_this_reply_alone_is_closed_while_it_is_read(
+    version: str, is_read: bool, closed: int
+) -> None:
+    network, controller = Network(), AbortController()
+    with closed_on_abort(
+        SimpleNamespace(extensions={"network_stream": network}, http_version=version), controller.signal
+    ):
+        if not is_read:
+            controller.abort()
+    controller.abort()
+    assert network.closed == closed

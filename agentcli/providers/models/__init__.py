@@ -1,1 +1,0 @@
-"""Models: names, prices and limits, and the local servers that offer some."""
