@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from agentcli.agent.mcp.updates import ServerCost, ServerNotices
     from agentcli.agent.tool_host import SessionToolHost
     from agentcli.mcp.servers import McpServers
-    from agentcli.session.details import SessionDetails
+    from agentcli.session.load import SessionDetails
     from agentcli.session.recent_messages import EarlierPart
 
 
@@ -345,7 +345,7 @@ class Engine:
 
     async def session_details(self) -> SessionDetails:
         """Title, start and finished calls from the session file; empty if nothing is stored."""
-        from agentcli.session.details import SessionDetails, read_details
+        from agentcli.session.load import SessionDetails, read_details
 
         self._store.write_due()
         path = self._store.path

@@ -29,7 +29,7 @@ from agentcli.core.messages import (
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.core.text.plural import counted
 from agentcli.core.tool_errors import unwrapped
-from agentcli.session.details import SessionDetails
+from agentcli.session.load import SessionDetails
 from agentcli.tools.files.diff import diff_display
 
 MANUAL = Manual(

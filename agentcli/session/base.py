@@ -1,4 +1,7 @@
-"""`Store`: the interface between the engine and the storage of its conversation."""
+"""`Store`: the interface between the engine and the storage of its conversation, and the errors of opening a session.
+
+Later failures do not raise: the store reports them in `problem`.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json
 
 CallState = Literal["asked", "begun"]
+
+
+class SessionBusy(AgentError):
+    """Another process has this session open. The caller refuses it, or forks it."""
+
+
+class SessionTooNew(AgentError):
+    """A newer version wrote this session: it can be read and forked, but not continued."""
+
+
+class SessionExists(UsageError):
+    """The id requested for a new session is taken."""
 
 
 @frozen

@@ -13,7 +13,6 @@ from agentcli.core import events as ev
 from agentcli.core.event_json import event_from_dict, event_to_dict
 from agentcli.core.messages import Block, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
-from agentcli.session import old_records
 
 SHOWN_ONLY: tuple[type[ev.Event], ...] = (
     ev.CommandEntered,
@@ -71,7 +70,7 @@ def recorded_event(data: Mapping[str, Any], calls: Mapping[str, ToolUseBlock]) -
         call = calls.get(str(data.get("tool_use_id")))
         data = {**data, "input": call.input if call is not None else {}}
     try:
-        return event_from_dict(old_records.completed_event(dict(data)))
+        return event_from_dict(dict(data))
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -96,27 +95,20 @@ def finished_call(record: Json, block: Block, calls: Mapping[str, ToolUseBlock])
         return None
     summary, display, duration = record.get("summary"), record.get("display"), record.get("durationMs")
     call = calls.get(block.tool_use_id)
-    summary = summary if isinstance(summary, str) else ""
-    outcome = str(record["outcome"] if "outcome" in record else old_records.outcome(record, block, summary))
+    hunks = record.get("acceptedHunks")
     return ev.ToolFinished(
         tool_use_id=block.tool_use_id,
         name=str(record.get("toolName") or (call.name if call else "")),
         result=block,
-        summary=summary,
+        summary=summary if isinstance(summary, str) else "",
         display=display if isinstance(display, dict) else {},
         structured=record.get("toolUseResult"),
         duration_ms=duration if isinstance(duration, int) else 0,
-        outcome=outcome,
-        denied_by=str(record["deniedBy"] if "deniedBy" in record else old_records.denied_by(outcome, summary)),
-        accepted_hunks=_accepted_hunks(record, block),
+        # Without an outcome it is the error result of a call that never ended.
+        outcome=str(record.get("outcome") or ("interrupted" if block.is_error else "done")),
+        denied_by=str(record.get("deniedBy") or ""),
+        accepted_hunks=[one for one in hunks if isinstance(one, int)] if isinstance(hunks, list) else [],
     )
-
-
-def _accepted_hunks(record: Json, block: ToolResultBlock) -> list[int]:
-    if "outcome" in record:
-        written = record.get("acceptedHunks")
-        return [number for number in written if isinstance(number, int)] if isinstance(written, list) else []
-    return old_records.accepted_hunks(block)
 
 
 def end_fields(event: ev.Result) -> Json:
@@ -133,9 +125,8 @@ def end_fields(event: ev.Result) -> Json:
     }
 
 
-def submission_end(record: Json, errors: list[str]) -> ev.Result:
-    """Restore the parts of a submission's `Result` that are shown. `errors`: earlier error messages, for files whose
-    record has none."""
+def submission_end(record: Json) -> ev.Result:
+    """Restore the parts of a submission's `Result` that are shown."""
     duration, turns, cost = record.get("durationMs"), record.get("turns"), record.get("costUsd")
     waited = record.get("waitedMs")
     written = record.get("errors")
@@ -144,7 +135,7 @@ def submission_end(record: Json, errors: list[str]) -> ev.Result:
         is_error=record.get("isError") is True,
         terminal=str(record.get("terminal") or ""),
         text="",
-        errors=[str(error) for error in (written if isinstance(written, list) else errors)],
+        errors=list(map(str, written)) if isinstance(written, list) else [],
         turns=turns if isinstance(turns, int) else 0,
         duration_ms=duration if isinstance(duration, int) else 0,
         waited_ms=waited if isinstance(waited, int) else 0,
@@ -165,24 +156,17 @@ class HistoryReader:
     def __init__(self) -> None:
         self.events: list[ev.Event] = []
         self._calls: dict[str, ToolUseBlock] = {}
-        self._errors: list[str] = []
         self._interrupted_at: int | None = None
         """Index of the interruption event of the current submission."""
-        self._says_interrupted = False
-        """Whether a message of the current submission reports an interruption."""
 
-    def add_shown(self, record: Json) -> ev.Event | None:
+    def add_shown(self, record: Json) -> None:
         event = recorded_event(record["event"], self._calls)
         if isinstance(event, ev.SubmissionInterrupted):
             self._interrupted_at = len(self.events)
         if event is not None:
             self.events.append(event)
-        return event
 
     def add_message(self, message: Message) -> None:
-        if message.origin is Origin.ERROR:
-            self._errors.append(message.text)
-        self._says_interrupted = self._says_interrupted or message.origin is Origin.INTERRUPTION
         if not message.is_copy:
             self.events.append(ev.MessageAppended(message=message))
 
@@ -227,19 +211,12 @@ class HistoryReader:
         self.events.append(ev.ReplyTombstoned(message_id=message_id, reason="interrupted"))
 
     def end_submission(self, record: Json) -> None:
-        end = submission_end(record, self._errors)
-        if "errors" not in record and end.terminal.startswith("aborted_") and not self._says_interrupted:
-            # Older files have no record of an interruption; a message shows it unless a new prompt was the reason.
-            self.events.append(ev.SubmissionInterrupted(steering=True))
-        self.events.append(end)
-        self._forget_submission()
+        self.events.append(submission_end(record))
+        self._interrupted_at = None
 
     def resume(self) -> None:
         self.events.append(ev.SessionResumed())
-        self._forget_submission()
-
-    def _forget_submission(self) -> None:
-        self._errors, self._interrupted_at, self._says_interrupted = [], None, False
+        self._interrupted_at = None
 
     def repair(self, record: Json) -> None:
         repair, through, text = (str(record.get(name) or "") for name in ("repair", "through", "text"))
@@ -249,20 +226,14 @@ class HistoryReader:
         self.events.append(ev.BackgroundChanged(task_id=task_id, **task))
 
     def edit(self, record: Json) -> None:
-        freed = record.get("freedTokens")
-        if isinstance(freed, int):
-            # Older files lack the number of freed tokens, without which nothing can be shown.
-            step, text = str(record.get("step") or ""), str(record.get("text") or "")
-            self.events.append(ev.ContextEdited(edits=record["edits"], step=step, freed_tokens=freed, text=text))
+        step, text, freed = str(record["step"]), str(record["text"]), int(record["freedTokens"])
+        self.events.append(ev.ContextEdited(edits=record["edits"], step=step, freed_tokens=freed, text=text))
 
 
 class NoHistory(HistoryReader):
     """Collects no events, for callers that do not show the session: events cost time and memory."""
 
-    def add_shown(self, record: Json) -> ev.Event | None:
-        event = record["event"]
-        # The only event that a session needs for more than showing it.
-        return recorded_event(event, {}) if event.get("event") == ev.BackgroundChanged.__name__ else None
+    def add_shown(self, record: Json) -> None: ...
 
     def _ignore(self, *_values: object, **_rest: object) -> None: ...
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock
-from agentcli.session.errors import SessionBusy
+from agentcli.session.base import SessionBusy
 from agentcli.session.paths import make_private_dir
 
 if TYPE_CHECKING:

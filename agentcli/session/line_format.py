@@ -42,7 +42,6 @@ from typing import Any
 from agentcli.core.files.bounded_json import parse_json
 from agentcli.core.messages import Json, Message, Origin, block_from_dict, block_to_dict
 from agentcli.core.usage import Usage
-from agentcli.session.old_records import completed_message
 
 FORMAT = 1
 
@@ -99,28 +98,15 @@ def whole_message_fields(message: Message) -> Json:
 def whole_message(record: Mapping[str, Any]) -> Message:
     """The reverse of `whole_message_fields`. Raises ValueError, KeyError or TypeError for a record of another form."""
     body = record["message"]
-    content = body["content"]
-    if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
     usage = body.get("usage")
-    message = Message(
+    return Message(
         role="assistant" if body["role"] == "assistant" else "user",
-        content=tuple(block_from_dict(block) for block in content),
+        content=tuple(map(block_from_dict, body["content"])),
         id=str(record["uuid"]),
-        origin=_origin(record),
+        origin=Origin(record["origin"]),
         api_id=str(body.get("id") or ""),
         model=str(body.get("model") or ""),
         stop_reason=body.get("stop_reason"),
         usage=Usage.from_wire(usage) if usage is not None else None,
         meta=dict(record.get("meta") or {}),
     )
-    return completed_message(message)
-
-
-def _origin(record: Mapping[str, Any]) -> Origin:
-    """The origin of a message. Lines of other programs have none: it is derived from their flags."""
-    if "origin" in record:
-        return Origin(record["origin"])
-    if record.get("isCompactSummary"):
-        return Origin.SUMMARY
-    return Origin.ATTACHMENT if record.get("isMeta") else Origin.PROMPT

@@ -21,7 +21,7 @@ from os import SEEK_END
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentcli.core.events import BackgroundChanged, Event, MessageAppended
+from agentcli.core.events import Event, MessageAppended, ToolFinished
 from agentcli.core.files.bounded_read import open_regular
 from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import (
@@ -38,10 +38,9 @@ from agentcli.core.messages import (
 from agentcli.core.text.plural import counted, plural
 from agentcli.core.tool_errors import wrapped
 from agentcli.core.usage import Usage
-from agentcli.session.history import HistoryReader, NoHistory
+from agentcli.session.history import HistoryReader, NoHistory, finished_call
 from agentcli.session.journal import FileEnd
 from agentcli.session.line_format import FORMAT, decode_line, whole_message
-from agentcli.session.old_records import completed_results, folder_lines, started_shells
 
 if TYPE_CHECKING:
     from agentcli.session.recent_messages import EarlierPart
@@ -91,7 +90,7 @@ class LoadedSession:
     user_contexts: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
     """User contexts and their sources by the boundary from which they apply, "" for the beginning."""
     front: Json | None = None
-    """Prefix of the last request, in the form of `agent/cache/fingerprint.py`; None in sessions of older versions."""
+    """Prefix of the last request, in the form of `agent/cache/fingerprint.py`; None before the first request."""
     front_version: str = ""
     """Version of the program that sent it."""
     server_tools: tuple[Json, ...] = ()
@@ -279,9 +278,7 @@ class RecordReader:
         for record in records:
             self.take(record)
         self.settle()
-        session = self.session
-        session.background = {**dict(started_shells(session.messages)), **session.background}
-        return session
+        return self.session
 
     def use_history(self, history: HistoryReader) -> None:
         """Collect the events of the following records with this history."""
@@ -318,20 +315,14 @@ class RecordReader:
         self.settle()
 
     def _take_system_context(self, record: Json) -> None:
-        context = self.session.system_context = str(record["systemContext"])
-        folders = record["folders"] if "folders" in record else folder_lines(context)
-        self.session.folders = tuple(map(str, folders))
+        self.session.system_context = str(record["systemContext"])
+        self.session.folders = tuple(map(str, record["folders"]))
         style = record.get("outputStyle")
         self.session.style = style if isinstance(style, dict) else None
 
     def _take_user_context(self, record: Json) -> None:
         sources = {str(path): str(digest) for path, digest in record["sources"].items()}
-        boundary = record.get("boundary")
-        if boundary is None:
-            # Older files lack it; a later context was always made directly after the last boundary.
-            before = reversed(self.session.messages)
-            boundary = next((message.id for message in before if message.origin is Origin.BOUNDARY), "")
-        self.session.user_contexts[str(boundary)] = (str(record["userContext"]), sources)
+        self.session.user_contexts[str(record["boundary"])] = (str(record["userContext"]), sources)
 
     def _take_front(self, record: Json) -> None:
         self.session.front = dict(record["front"])
@@ -374,13 +365,9 @@ class RecordReader:
         self._history.background(str(record["taskId"]), task)
 
     def _take_shown(self, record: Json) -> None:
-        event = self._history.add_shown(record)
+        self._history.add_shown(record)
         if (shown := record["event"]).get("event") == "ToolStarted":
             self._begun.add(str(shown.get("tool_use_id")))
-        if isinstance(event, BackgroundChanged):
-            # Some older files have no other record of a background command.
-            task = {"command": event.command, "status": event.status, "summary": event.summary}
-            self.session.background[event.task_id] = task
 
     def _take_pin(self, record: Json) -> None:
         self.session.pinned = tuple(map(str, record["items"]))
@@ -388,17 +375,13 @@ class RecordReader:
     # -------------------------------------------------------------------------------------------------- messages
 
     def _take_user(self, record: Json) -> None:
-        content = record["message"]["content"]
-        if "origin" in record:
-            is_part = record["origin"] == Origin.TOOL_RESULTS
+        if record["origin"] == Origin.TOOL_RESULTS:
+            block = self._results[str(record["uuid"])] = _block(record)
+            self._history.add_result(record, block)
         else:
-            is_part = isinstance(content, list) and any(block.get("type") == "tool_result" for block in content)
-        if is_part:
-            parts = _parts(record)
-            self._results.update(parts)
-            for block in parts.values():
-                self._history.add_result(record, block)
-            return
+            self._take_whole(record)
+
+    def _take_whole(self, record: Json) -> None:
         message = whole_message(record)
         self.settle()
         self._append(message, message.id)
@@ -412,27 +395,17 @@ class RecordReader:
 
     def _take_assistant(self, record: Json) -> None:
         if record.get("origin", Origin.REPLY) != Origin.REPLY:
-            message = whole_message(record)
-            self.settle()
-            self._append(message, message.id)
-            self._history.add_message(message)
+            self._take_whole(record)
             return
-        body = record["message"]
-        api_id = str(body.get("id") or "")
-        message_id = str(record.get("messageId") or api_id or record["uuid"])
-        parts = _parts(record)
+        body, message_id, block = record["message"], str(record["messageId"]), _block(record)
         if message_id not in self._replies:
-            if "messageId" not in record:
-                # Written by another program, which has no end records: the next reply ends the previous one.
-                self.settle()
-            named_by_us = api_id == message_id and "messageId" in record
-            model = str(body.get("model") or "")
-            self._replies[message_id] = _OpenReply("" if named_by_us else api_id, model)
+            api_id, model = str(body.get("id") or ""), str(body.get("model") or "")
+            # A message without an id of the API has ours.
+            self._replies[message_id] = _OpenReply("" if api_id == message_id else api_id, model)
             self._history.add_reply(message_id, api_id, model)
         reply = self._replies[message_id]
-        for index, block in enumerate(parts.values(), len(reply.parts)):
-            self._history.add_block(record, message_id, index, block)
-        reply.parts.update(parts)
+        self._history.add_block(record, message_id, len(reply.parts), block)
+        reply.parts[str(record["uuid"])] = block
 
     def _take_reply_end(self, record: Json) -> None:
         usage = record.get("usage")
@@ -479,7 +452,7 @@ class RecordReader:
         self._begun.clear()
         self._history.end_results(message.is_copy)
         if content or not record["parts"]:
-            self._append(completed_results(message, calls), next(reversed(found), None))
+            self._append(message, next(reversed(found), None))
 
     def _take_tombstone(self, record: Json) -> None:
         reply = self._replies.pop(str(record["messageId"]), None)
@@ -497,7 +470,7 @@ class RecordReader:
         self.session.messages.append(message)
         self._last = message
         if leaf is not None:
-            self.session.leaf = leaf.partition("/")[0]
+            self.session.leaf = leaf
 
     # ----------------------------------------------------------------------------------------- unfinished messages
 
@@ -532,11 +505,10 @@ class RecordReader:
         self._asked.clear()
         self._begun.clear()
         message = Message("user", content, derived_id(self._last.id), Origin.TOOL_RESULTS)
-        self._append(completed_results(message, self._last.tool_uses), next(reversed(found), None))
+        self._append(message, next(reversed(found), None))
 
     def _missing_result(self, call_id: str) -> str:
-        """The result of an unfinished call. Its begin is recorded before it can change anything; files of older
-        versions have no such record, and none about a question."""
+        """The result of an unfinished call. Its begin is recorded if it may change something, and after a question."""
         if not self._asked or call_id in self._begun:
             return UNFINISHED
         return UNANSWERED if call_id in self._asked else NOT_BEGUN
@@ -577,12 +549,10 @@ def derived_id(message_id: str) -> str:
     return f"{text[:8]}-{text[8:12]}-5{text[13:16]}-8{text[17:20]}-{text[20:32]}"
 
 
-def _parts(record: Json) -> dict[str, Block]:
-    """The blocks of a line by their names in end records. We write one block per line; other programs may write
-    several."""
-    uuid = str(record["uuid"])
-    blocks = enumerate(record["message"]["content"])
-    return {f"{uuid}/{number}" if number else uuid: block_from_dict(block) for number, block in blocks}
+def _block(record: Json) -> Block:
+    """The only block of a line."""
+    [block] = record["message"]["content"]
+    return block_from_dict(block)
 
 
 def _pick(names: list[Any], parts: Mapping[str, Block]) -> dict[str, Block]:
@@ -591,3 +561,36 @@ def _pick(names: list[Any], parts: Mapping[str, Block]) -> dict[str, Block]:
 
 def _is_blank(block: Block) -> bool:
     return is_thinking(block) or (isinstance(block, TextBlock) and not block.text.strip())
+
+
+@frozen
+class SessionDetails:
+    title: str = ""
+    """Name given by the user."""
+    began: str = ""
+    """Timestamp of the first line."""
+    calls: dict[str, ToolFinished] = field(default_factory=dict)
+    """Ended calls by call id."""
+
+
+def read_details(path: Path) -> SessionDetails:
+    """Read the details; empty if the file cannot be read. Blocking."""
+    title, began, calls = "", "", dict[str, ToolFinished]()
+    try:
+        for record in read_records(path):
+            began = began or str(record.get("timestamp") or "")
+            if record.get("type") == "custom-title":
+                title = str(record.get("customTitle") or "")
+            elif record.get("origin") == Origin.TOOL_RESULTS.value:
+                calls.update((ended.tool_use_id, ended) for ended in _ended_calls(record))
+    except OSError:
+        return SessionDetails()
+    return SessionDetails(title, began, calls)
+
+
+def _ended_calls(record: Json) -> list[ToolFinished]:
+    try:
+        found = [finished_call(record, block_from_dict(block), {}) for block in record["message"]["content"]]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return []
+    return [ended for ended in found if ended is not None]

@@ -53,12 +53,9 @@ _USER, _RESULTS_END = b'{"type":"user","uuid":"', b'{"type":"results-end","uuid"
 _SHOWN = b'{"type":"shown","uuid":"'
 _RESULT, _IS_PROMPT = b',"isSidechain":false,"origin":"tool_results"', b',"isSidechain":false,"origin":"prompt"'
 _META, _CALL, _IS_CALL = b'"meta":{', b'"name":"', b'"type":"tool_use"'
-_STARTED_SHELL = b"in the background as bash_"
-"""Text of results in files that have no other record of background commands (`old_records`)."""
 _EVENTS = (
     b'"event":"ModeChanged"',
     b'"event":"RulesLearned"',
-    b'"event":"BackgroundChanged"',
     b'"event":"AgentStarted"',
     b'"event":"AgentMoved"',
     b'"event":"AgentFinished"',
@@ -212,7 +209,7 @@ class _Skimmer:
             self._ends += 1
             self._wait(line, _META)
         elif line.startswith(_USER) and _RESULT in line:
-            self._wait(line, _STARTED_SHELL)
+            self._waiting.append(line)
         elif line.startswith(_USER):
             self._take_message(line, position)
         elif line.startswith(_RESULTS_END):
@@ -289,8 +286,7 @@ class _Skimmer:
 class _RightsHistory(NoHistory):
     """Collects only changes of the permission mode and rules."""
 
-    def add_shown(self, record: Json) -> Event | None:
+    def add_shown(self, record: Json) -> None:
         event = recorded_event(record["event"], {})
         if isinstance(event, ModeChanged | RulesLearned):
             self.events.append(event)
-        return event

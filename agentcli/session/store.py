@@ -24,8 +24,7 @@ from agentcli.core.frozen import frozen, slotted
 from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, block_to_dict, is_thinking
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import usage_row
-from agentcli.session.base import CallState, SessionContext, Store
-from agentcli.session.errors import SessionExists, SessionTooNew
+from agentcli.session.base import CallState, SessionContext, SessionExists, SessionTooNew, Store
 from agentcli.session.history import AGENT_FRAME, SHOWN_ONLY, end_fields, event_record, result_fields
 from agentcli.session.journal import SessionJournal
 from agentcli.session.line_format import FORMAT, encode_line, whole_message_fields

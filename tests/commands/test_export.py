@@ -29,7 +29,7 @@ from agentcli.core.messages import (
 from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.tool_errors import wrapped
-from agentcli.session.details import SessionDetails, read_details
+from agentcli.session.load import SessionDetails, read_details
 from tests.commands.test_commands import engine_on, refused, said
 from tests.support.assembled import Assembled
 from tests.support.fakes import collect
