@@ -66,7 +66,7 @@ class AppFrontEnd(FrontEnd):
 
     async def choose(self, title: str, choices: Sequence[Choice]) -> str | None:
         from agentcli.tui.screens.picker import Picker
-        from agentcli.tui.screens.rows import Row
+        from agentcli.tui.screens.row_list import Row
 
         rows = [Row(choice.value, choice.label, choice.detail) for choice in choices]
         picked: str | None = await self._app.ask_on_screen(Picker(title, rows))

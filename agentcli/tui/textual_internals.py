@@ -35,9 +35,6 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
     "chat": {
         "_screen_resized": "a screen is not laid out again for the size that it has",
     },
-    "screens.sheet": {
-        "_screen_resized": "a screen is not laid out again for the size that it has",
-    },
     "terminal.driver": {
         "_app _loop _key_thread": "state of the base driver that its methods rely on",
         "_auto_restart _must_signal_resume _sigcont_application _sigtstp_application": "suspend and resume",
@@ -57,11 +54,6 @@ INHERITED: Mapping[str, Mapping[str, str]] = {
     },
 }
 """By module of `agentcli.tui`: private names that a subclass calls or overrides, and why."""
-
-
-def mark_forwarded(event: events.Key) -> None:
-    """Mark a key that is posted directly to a screen; otherwise the app would forward it to a screen again."""
-    event._set_forwarded()
 
 
 def forward(widget: Widget, event: events.Key | events.Paste) -> None:
@@ -157,11 +149,6 @@ def strips_of(update: object) -> list[tuple[int, int, Strip]] | None:
 def use_compositor(screen: Screen[Any], compositor: Compositor) -> None:
     """Replace the compositor before the first layout."""
     screen._compositor = compositor
-
-
-def rows_of(screen: Screen[Any]) -> list[Strip]:
-    """Rows that a screen shows, even while another screen covers it."""
-    return screen._compositor.render_strips()
 
 
 def is_laid_out(screen: Screen[Any], size: Size) -> bool:

@@ -484,9 +484,9 @@ def _share_key_bindings() -> None:
 
 def _shorten_pause() -> None:
     """Before other modules import it."""
-    from agentcli.tui.screens import typing_guard
+    from agentcli.tui.screens import choices
 
-    typing_guard.PAUSE = TYPING_PAUSE
+    choices.PAUSE = TYPING_PAUSE
 
 
 def _try_sandbox_once() -> None:

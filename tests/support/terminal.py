@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from agentcli.core.messages import Json
-from agentcli.tui.screens.typing_guard import PAUSE
+from agentcli.tui.screens.choices import PAUSE
 from tests.support.emulator import Emulator, QuickStream
 from tests.support.fork_server import TERMINAL_BACKGROUND, TYPING_PAUSE, ForkedProcess, can_fork, forked
 from tests.support.server import LoopbackServer

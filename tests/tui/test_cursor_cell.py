@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 from agentcli.tui.cursor_cell import cursor_cell
 from agentcli.tui.screens.page import TextPage
 from agentcli.tui.screens.picker import Picker
-from agentcli.tui.screens.rows import Row
+from agentcli.tui.screens.row_list import Row
 from tests.tui.dialog_host import Host, play, press, settled
 from tests.tui.test_plan_dialog import dialog
 

@@ -238,14 +238,14 @@ def test_only_visible_rows_of_thousands_of_lines_are_painted() -> None:
         sheet = host.sheet
         assert isinstance(sheet, DiffPage)
         for _step in range(500):
-            if sheet.pager.row_count > count:
+            if sheet.scroller.row_count > count:
                 break
             await pilot.pause(0.01)
-        assert sheet.pager.row_count == 2 * count + 3
+        assert sheet.scroller.row_count == 2 * count + 3
         await press(host, pilot, "end", PAUSE)
         assert "2000 + new line 1999" in host.shown
         await press(host, pilot, "home", PAUSE)
-        assert len(sheet.pager.diff_layout._kept) < 100, "only rows that were on the screen"
+        assert len(sheet.scroller.diff_layout._kept) < 100, "only rows that were on the screen"
 
     play(page(text), steps, (80, 24))
 

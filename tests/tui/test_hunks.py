@@ -464,7 +464,7 @@ def test_the_current_hunk_stays_visible_when_the_terminal_gets_smaller() -> None
 
 
 def test_a_very_long_change_can_be_reviewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentcli.tui.screens.dialog.LONG", 8_000)
+    monkeypatch.setattr("agentcli.tui.screens.page.LONG", 8_000)
     old = "".join(f"line {number} {'x' * 40}\n" for number in range(150))
     (tmp_path / "a").write_text(old)
     new = old.replace("x", "y").replace("line 140 y", "line 140 x")

@@ -18,7 +18,7 @@ from agentcli.core.permission import Answer, PartFinding, PermissionMode
 from agentcli.interactive.questions.permission import ask_permission
 from agentcli.tui.screens.hunks import HunkReview
 from agentcli.tui.screens.permission import PermissionDialog
-from agentcli.tui.screens.scroller import LineScroller
+from agentcli.tui.screens.scroller import Scroller
 from agentcli.tui.screens.text import Runs, more_row
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import OPEN, Clock, Host, asked, calm, look, play, press, replies, settled, shown, timed
@@ -410,7 +410,7 @@ def test_a_truncated_diff_is_followed_by_the_complete_new_text() -> None:
 
 
 def test_a_very_long_text_is_laid_out_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("screens.dialog", "screens.permission"):
+    for module in ("screens.page", "screens.permission"):
         monkeypatch.setattr(f"agentcli.tui.{module}.LONG", 4_000)
     event = asked("mcp__x__y", {"text": "\n".join(f"row {number}" for number in range(600))})
 
@@ -439,7 +439,7 @@ def test_copying_gives_the_command_without_wrapping() -> None:
     event = asked("Bash", {"command": command}, display={"kind": "command"})
 
     async def script(pilot: Pilot[None], host: Host) -> None:
-        body = host.screen.query_one(LineScroller)
+        body = host.screen.query_one(Scroller)
         rows = next(place for place, row in enumerate(shown(host)) if "end" in row)
         copied = body.get_selection(Selection(Offset(0, 0), Offset(200, rows - 1)))
         assert copied is not None
@@ -538,7 +538,7 @@ def test_the_wheel_scrolls_and_the_number_of_waiting_questions_may_change() -> N
     event = asked("Bash", {"command": "x\n" * 200}, display={"kind": "command"})
 
     async def script(pilot: Pilot[None], host: Host) -> None:
-        body = host.screen.query_one(LineScroller)
+        body = host.screen.query_one(Scroller)
         assert body.hidden[0] == 0
         for _turn in range(3):
             body.post_message(events.MouseScrollDown(body, 5, 5, 0, 1, 0, False, False, False))

@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
-from agentcli.tui.screens.scroller import LineScroller
+from agentcli.tui.screens.scroller import Scroller
 from tests.tui.dialog_host import OPEN, Host, asked, look, looks, play, press, replies, settled, shown, stays_open
 from tests.tui.test_permission_dialog import EDIT, dialog
 
@@ -93,7 +93,7 @@ def test_a_window_without_room_for_the_text_allows_nothing() -> None:
 
 def test_the_wheel_and_a_larger_window_unlock_it() -> None:
     async def wheel(pilot: Pilot[None], host: Host) -> None:
-        body = host.screen.query_one(LineScroller)
+        body = host.screen.query_one(Scroller)
         while body.hidden[1]:
             body.post_message(events.MouseScrollDown(body, 5, 5, 0, 1, 0, False, False, False))
             await settled(pilot)

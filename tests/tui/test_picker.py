@@ -11,11 +11,11 @@ from rich.style import Style
 from textual import events
 from textual.pilot import Pilot
 
-from agentcli.tui.screens.line_edit import LineEdit
+from agentcli.tui.blocks.rows import size
 from agentcli.tui.screens.picker import Picker
-from agentcli.tui.screens.row_list import RowList
-from agentcli.tui.screens.rows import Row, RowSearch, entries_of, find
+from agentcli.tui.screens.row_list import Row, RowList, RowSearch, entries_of, find
 from agentcli.tui.screens.text import (
+    LineEdit,
     cut,
     cut_runs,
     keys_row,
@@ -23,7 +23,6 @@ from agentcli.tui.screens.text import (
     painted,
     safe,
     safe_block,
-    width_of,
     wrapped,
 )
 from agentcli.tui.theme.palette import Palette
@@ -125,13 +124,13 @@ def test_marks_never_split_a_glyph() -> None:
     text = safe("a👩‍💻b")
     runs = marked(text, [1], PLAIN, Style(bold=True))
     assert [part for part, _style in runs] == ["a", "👩‍💻", "b"]
-    assert width_of(runs) == cell_len(text)
+    assert size(runs) == cell_len(text)
 
 
 def test_cut_text_ends_in_an_ellipsis_but_not_between_columns() -> None:
     assert cut("hello world", 8) == "hello w…"
     assert cut("high         from the environment", 8) == "high"
-    assert width_of(cut_runs([("abc", PLAIN), ("def", PLAIN)], 4)) == 4
+    assert size(cut_runs([("abc", PLAIN), ("def", PLAIN)], 4)) == 4
 
 
 def test_wrapped_rows_show_that_there_is_more() -> None:
@@ -302,8 +301,8 @@ def test_markup_in_rows_is_shown_literally() -> None:
 def test_a_resize_keeps_the_cursor_and_the_query() -> None:
     async def steps(host: Host, pilot: Pilot[None]) -> None:
         await press(host, pilot, "e", "r", "down")
-        for size in ((40, 10), (1, 1), (130, 50), (60, 12)):
-            await pilot.resize_terminal(*size)
+        for columns, rows in ((40, 10), (1, 1), (130, 50), (60, 12)):
+            await pilot.resize_terminal(columns, rows)
             await pilot.pause()
         assert host.sheet.query_text == "er"
         assert " ❯ cherry" in host.shown

@@ -20,7 +20,7 @@ from agentcli.session.find import SessionInfo
 from agentcli.tui.screens.mode import ModePicker
 from agentcli.tui.screens.model import EffortPicker, ModelPicker, said_of_change
 from agentcli.tui.screens.picker import Picker
-from agentcli.tui.screens.rows import Row
+from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.session import SessionPicker, session_rows
 from agentcli.tui.screens.theme import ThemePicker
 from agentcli.tui.theme.palette import Palette

@@ -1,15 +1,16 @@
-"""One option of a dialog, and how it is painted."""
+"""Choices of a dialog: how one is painted, and the guard against choosing one by accident."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.cells import cell_len
 from rich.style import Style
 
 from agentcli.core.frozen import frozen
+from agentcli.tui.blocks.rows import size
 from agentcli.tui.blocks.wrap import Run, wrap
-from agentcli.tui.screens.text import Runs, joined, runs_of, width_of
+from agentcli.tui.screens.text import Runs, joined, runs_of
 from agentcli.tui.theme.palette import Palette
 
 
@@ -62,7 +63,7 @@ def folded_row(
     shown = {current}
     by_rank = sorted(range(len(choices)), key=lambda number: (choices[number].key not in ("y", "n"), number))
     for number in by_rank:
-        if width_of(row(shown | {number})) <= width:
+        if size(row(shown | {number})) <= width:
             shown.add(number)
     return row(shown)
 
@@ -100,3 +101,61 @@ def choice_rows(
         lines += wrap([(choice.detail, palette.muted)], width, [(indent, Style.null())])
     meta = Style(meta={"choice": number})
     return [runs_of(line.strip.extend_cell_length(width).apply_style(meta)) for line in lines]
+
+
+PAUSE = 0.4
+"""Seconds without typing before a key counts as an answer; no user reads and answers faster."""
+_MIDST = 1.5
+"""Seconds: a user who typed this shortly before the dialog is in mid-sentence and may only be pausing."""
+
+
+class TypingGuard:
+    """Prevents accidental answers: keys typed while a dialog appears belong to the prompt.
+
+    From `begin` on ignores keys until the user has paused; after that every key counts, however fast."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._open = True
+        self._last = 0.0
+        self._held = False
+        self._in_text = False
+        """Whether the user is typing a text, to which a digit or Enter may belong."""
+        self.pause = PAUSE
+
+    def begin(self, typed: float, has_text: bool) -> None:
+        """`typed`: time of the last key press before the dialog, on the same clock. `has_text`: whether the prompt
+        contains text."""
+        self._open = False
+        self._last = self._clock()
+        if self._last - typed < _MIDST:
+            self.pause = 2 * PAUSE
+            self._in_text = has_text
+
+    def holds(self) -> bool:
+        """Whether a key pressed now must not answer."""
+        return not self._is_over()
+
+    def takes(self, character: str | None) -> bool:
+        """Whether a key that must not answer belongs to the user's text. A digit or Enter on its own is an answer
+        given too early: it must not become a prompt."""
+        starts_text = character is not None and not (character.isdecimal() or character.isspace())
+        if not (self._in_text or starts_text):
+            return False
+        self.hold()
+        return True
+
+    def hold(self) -> None:
+        """Require another pause, because the user is typing again."""
+        self._open = False
+        self._last = self._clock()
+        self._held = self._in_text = True
+
+    @property
+    def holding(self) -> bool:
+        """Whether a key was ignored and the next one would be too."""
+        return self._held and not self._is_over()
+
+    def _is_over(self) -> bool:
+        self._open = self._open or self._clock() - self._last >= self.pause
+        return self._open

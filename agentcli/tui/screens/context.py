@@ -19,11 +19,12 @@ from agentcli.core.frozen import frozen
 from agentcli.core.text.format import percent, token_count
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
+from agentcli.tui.blocks.rows import size
 from agentcli.tui.screens.page import TextPage
-from agentcli.tui.screens.picker import ListSheet
-from agentcli.tui.screens.rows import Row
+from agentcli.tui.screens.picker import Action, ListSheet
+from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.sheet import Keys
-from agentcli.tui.screens.text import Runs, cut_runs, padded, width_of, wrapped
+from agentcli.tui.screens.text import Runs, cut_runs, padded, wrapped
 
 if TYPE_CHECKING:
     from agentcli.agent.context.control import ContextControl
@@ -68,6 +69,7 @@ class ContextPage(ListSheet[str, None]):
 
     letters = True
     share = 0.9
+    close_word = "close"
     empty = "The context is empty: nothing has been sent yet."
 
     def __init__(
@@ -119,40 +121,35 @@ class ContextPage(ListSheet[str, None]):
             return True
         return super().press(key, character)
 
-    def letter(self, key: str) -> bool:
-        if key == "s":
-            self._by_size = not self._by_size
-            self.set_rows(self._rows())
-            self.listing.move_to(0)
-        elif key in ("p", "d", "u") and self._control is not None and self.row is not None:
-            control, item = self._control, self.row.value
-            if key == "d":
-                self._ask(control, item)
-            elif key == "u":
-                self._reload(control.restore(item), "Restored")
-            else:
-                self._reload((control.unpin if item in control.pins else control.pin)(item) or "")
-        else:
-            return False
-        return True
+    def actions(self) -> Sequence[Action]:
+        sort: Action = ("s", "in order" if self._by_size else "by size", self._sort)
+        item, control = self._item, self._control
+        if item is None or control is None:
+            return [sort]
+        dropped, fixed = item in self._dropped, item.category in _ALWAYS
+        pin = control.unpin if item.id in control.pins else control.pin
+        words = {
+            "p": "" if dropped or fixed else "unpin" if item.pinned else "pin",
+            "d": "" if dropped or fixed else "drop",
+            "u": "restore" if dropped else "",
+        }
+        return [
+            sort,
+            ("p", words["p"], lambda: self._reload(pin(item.id) or "")),
+            ("d", words["d"], lambda: self._ask(control, item.id)),
+            ("u", words["u"], lambda: self._reload(control.restore(item.id), "Restored")),
+        ]
+
+    def _sort(self) -> None:
+        self._by_size = not self._by_size
+        self.set_rows(self._rows())
+        self.listing.move_to(0)
+
+    def enter_word(self) -> str:
+        return "show" if self._control is not None and self._item is not None else ""
 
     def keys(self) -> Keys:
-        if self._asked is not None:
-            return [("Esc", "keep it"), ("Enter", "drop it")]
-        if self.searching:
-            return [("↑↓", "move"), ("Esc", "end search")]
-        order = ("s", "in order" if self._by_size else "by size")
-        return [("/", "search"), order, ("↑↓", "move"), *self._own_keys(), ("Esc", "close")]
-
-    def _own_keys(self) -> Keys:
-        item = self._item
-        if self._control is None or item is None:
-            return []
-        if item in self._dropped:
-            return [("Enter", "show"), ("u", "restore")]
-        if item.category in _ALWAYS:
-            return [("Enter", "show")]
-        return [("Enter", "show"), ("p", "unpin" if item.pinned else "pin"), ("d", "drop")]
+        return super().keys() if self._asked is None else [("Esc", "keep it"), ("Enter", "drop it")]
 
     @property
     def _item(self) -> ContextItem | None:
@@ -291,7 +288,7 @@ class ContextPage(ListSheet[str, None]):
         for number in range(high):
             row: Runs = []
             for entry in entries[number::high]:
-                row += [*entry, (" " * max(0, _LEGEND_WIDTH - width_of(entry)), Style.null())]
+                row += [*entry, (" " * max(0, _LEGEND_WIDTH - size(entry)), Style.null())]
             legend.append(row)
         return legend
 

@@ -5,27 +5,24 @@ A subclass defines body and choices and closes with its answer. Nothing here has
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from rich.style import Style
-from textual import events, work
+from textual import events
 from textual.app import ComposeResult
 from textual.geometry import Offset
 
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.screens.choices import SheetChoice, choice_rows, folded_row
-from agentcli.tui.screens.scroller import LineScroller
-from agentcli.tui.screens.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, StyledRows, is_exit
-from agentcli.tui.screens.text import Runs, draft_rows, more_row, one_line, rule, runs_of
-from agentcli.tui.screens.typing_guard import TypingGuard
+from agentcli.tui.screens.choices import SheetChoice, TypingGuard, choice_rows, folded_row
+from agentcli.tui.screens.page import ReadingSheet
+from agentcli.tui.screens.sheet import MARGIN, Keys
+from agentcli.tui.screens.text import Runs, StyledRows, draft_rows, more_row, one_line, rule, runs_of
 from agentcli.tui.textual_internals import forward
-from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
 
@@ -33,15 +30,12 @@ _SMALL = 3
 """Rows that the body needs before the row of keys is shown."""
 _TALL = 30
 """Rows of a screen on which choices are never folded."""
-LONG = 80_000
-"""Characters of plain text that are laid out without delaying a key; longer text is laid out in a thread."""
 PAINTED = 5
 """Layout cost per character of a diff or Markdown, in characters of plain text."""
-_LONGEST_ENTRY = 100_000
 _TYPING_KEYS = frozenset({"enter", "shift+enter", "ctrl+j", "backspace", "delete", "space"})
 
 
-class Dialog(Sheet[T], Generic[T]):
+class Dialog(ReadingSheet[T], Generic[T]):
     """A dialog. Keys held back by its guard are forwarded to the focused widget of the screen below."""
 
     share = 1.0
@@ -77,20 +71,13 @@ class Dialog(Sheet[T], Generic[T]):
         self._folded = False
         self._is_choosing = False
         """The user moves between the choices, so they are not folded."""
-        self._finding = False
         self._sought = ""
-        self._version = 0
-        self._laid_out: dict[tuple[int, bool], tuple[int, list[BlockLine]]] = {}
-        """Body lines by width and compactness, with the version they were made for."""
-        self._laying_out: set[tuple[int, bool]] = set()
         self._first_choice = 0
         self._says_more = False
         self._read: object = object()
         """Content whose last line has been on the screen. A jump to the end counts: the user decided to skip."""
         self._insists = False
         """An answer was refused because the body had not been read: emphasise the hint."""
-        self._lines_are_final = True
-        """Whether the shown lines are the whole current body, not a placeholder or an older version."""
 
     # ---------------------------------------------------------------------------------- for subclasses to override
 
@@ -98,10 +85,6 @@ class Dialog(Sheet[T], Generic[T]):
     @abstractmethod
     def question(self) -> str:
         """The question in a few words."""
-
-    @abstractmethod
-    def body(self, width: int) -> list[BlockLine]:
-        """Full subject of the question. Called again for a new width or after `update`; may run in a thread."""
 
     @abstractmethod
     def choices(self) -> Sequence[SheetChoice]: ...
@@ -115,11 +98,6 @@ class Dialog(Sheet[T], Generic[T]):
 
     def locked_keys(self) -> Keys:
         return [("PgDn Space ↓", "scroll"), ("n", "deny"), ("End", "go to the end"), ("Esc", "stop")]
-
-    @property
-    def size_of_body(self) -> int:
-        """Approximate layout cost in characters of plain text; a diff or Markdown costs `PAINTED` times as much."""
-        return 0
 
     @property
     def gated(self) -> bool:
@@ -149,7 +127,7 @@ class Dialog(Sheet[T], Generic[T]):
 
     @property
     def typing(self) -> bool:
-        return bool(self.asking) or self._finding
+        return bool(self.asking) or self.searching
 
     def pressed(self, key: str, character: str | None) -> bool:
         """Handle a key specific to this dialog; return whether it was handled."""
@@ -175,48 +153,30 @@ class Dialog(Sheet[T], Generic[T]):
 
     # -------------------------------------------------------------------------------------- for subclasses to call
 
-    @property
-    def scroller(self) -> LineScroller:
-        return self.query_one(LineScroller)
-
-    def update(self) -> None:
-        self._version += 1
-        self.settle()
-
     def ask(self, what: str, text: str = "", placeholder: str = "") -> None:
         """Open an entry line in place of the choices."""
         self.asking = what
-        self._open_entry(" ", text, placeholder)
+        self.open_entry(" ", text, placeholder)
 
     def stop_asking(self) -> None:
         text = self.entry.line.text
-        if self._finding:
+        if self.searching:
             self._sought = text
-            self.scroller.find("")
-        elif self.asking:
-            self.left(text)
-        self._finding, self.asking = False, ""
-        self.entry.line.clear()
-        self.entry.display = False
-        self.settle()
-
-    def _open_entry(self, sign: str, text: str, placeholder: str) -> None:
-        entry = self.entry
-        entry.sign, entry.placeholder = sign, placeholder
-        entry.line.clear()
-        entry.line.insert(text)
-        entry.display = True
-        self.settle()
+            self.end_search()
+        else:
+            if self.asking:
+                self.left(text)
+            self.asking = ""
+            self.close_entry()
 
     # --------------------------------------------------------------------------------------------------------- drawing
 
     def parts(self) -> ComposeResult:
         yield StyledRows(id="head")
         yield from self.own_widgets()
-        yield LineScroller(self.palette, id="body")
+        scroller, entry = super().parts()
+        yield scroller
         yield StyledRows(id="foot")
-        entry = EntryLine(" ", "", _LONGEST_ENTRY)
-        entry.display = False
         yield entry
 
     def last_parts(self) -> ComposeResult:
@@ -262,8 +222,8 @@ class Dialog(Sheet[T], Generic[T]):
         self.covers(fixed + min(len(lines), room) + len(rows) + keys.display + len(draft))
 
     @property
-    def body_width(self) -> int:
-        return max(1, self.area.width - 2 * MARGIN - 1)
+    def layout_key(self) -> Hashable:
+        return (self.body_width, self.compact and self.body_varies)
 
     def _fitted(self, width: int, height: int) -> tuple[list[BlockLine], list[Runs], int]:
         """Return the body, the rows below it and the room for the body. The choices are compact if the body would get
@@ -271,19 +231,14 @@ class Dialog(Sheet[T], Generic[T]):
         can_fold = self.folds and not (self._is_choosing or self.typing) and self.area.height < _TALL
         for self.compact, self._folded in ((False, False), (True, can_fold)):
             rows = self._foot(width)
-            lines = self._lines(self.body_width)
+            lines = self.body_lines()
             wanted = len(lines) if can_fold else max(2 * _SMALL, self.area.height // 3)
             if height - len(rows) >= min(len(lines), wanted):
                 break
         return lines, rows, height - len(rows)
 
-    def set_palette(self, palette: Palette) -> None:
-        self._version += 1
-        super().set_palette(palette)
-
     def paint(self) -> None:
         super().paint()
-        self.scroller.palette = self.palette
         if self.typing:
             self.entry.repaint(self.palette)
 
@@ -300,30 +255,6 @@ class Dialog(Sheet[T], Generic[T]):
             return self._more()
         asides = map(one_line, (self.scroller.found, *self.asides()))
         return rule(one_line(self.question), asides, width, self.palette, self.palette.accent)
-
-    def _lines(self, width: int) -> list[BlockLine]:
-        key = (width, self.compact and self.body_varies)
-        version, lines = self._laid_out.get(key, (-1, []))
-        self._lines_are_final = version == self._version or self.size_of_body <= LONG
-        if version == self._version:
-            return lines
-        if self.size_of_body <= LONG:
-            lines = self.body(width)
-            self._laid_out[key] = (self._version, lines)
-            return lines
-        if key not in self._laying_out:
-            self._laying_out.add(key)
-            self._lay_out(key)
-        return lines or wrap([("Laying out a long text …", self.palette.muted)], width)
-
-    @work(group="layout")
-    async def _lay_out(self, key: tuple[int, bool]) -> None:
-        version = -1
-        while version != self._version:
-            version = self._version
-            self._laid_out[key] = (version, await asyncio.to_thread(self.body, key[0]))
-        self._laying_out.discard(key)
-        self.settle()
 
     def _note_reading(self) -> bool:
         """Record that the end of the body is visible. Return whether this unlocked the choices."""
@@ -349,7 +280,7 @@ class Dialog(Sheet[T], Generic[T]):
         if self.asking:
             lines = wrap([(self.asking, self.palette.strong)], max(1, width - MARGIN), [(" " * MARGIN, Style.null())])
             return [runs_of(line.strip) for line in lines]
-        if self._finding:
+        if self.searching:
             return []
         if self._folded:
             choices, digits = self.choices(), bool(self.draft())
@@ -373,7 +304,7 @@ class Dialog(Sheet[T], Generic[T]):
         return super().notice or ("(paused while you type)" if self.guard.holding else "")
 
     def shown_keys(self) -> Keys:
-        if self._finding:
+        if self.searching:
             return [("↑", "previous"), ("Enter or ↓", "next"), ("Esc", "end search")]
         if self.asking:
             return [("Enter", "send"), ("Esc", "back")]
@@ -387,9 +318,9 @@ class Dialog(Sheet[T], Generic[T]):
 
     def press(self, key: str, character: str | None) -> bool:
         if key == "escape":
-            self.stop_asking() if self.asking or self._finding else self.back()
+            self.stop_asking() if self.asking or self.searching else self.back()
             return True
-        if self.asking or self._finding:
+        if self.asking or self.searching:
             return self._type(key, character)
         if self.typing:
             return self.pressed(key, character)
@@ -407,41 +338,36 @@ class Dialog(Sheet[T], Generic[T]):
         return (
             self._scrolls(key)
             or self.pressed(key, character)
-            or self._begin_search(key, character)
+            or self._begins_search(key, character)
             or self._chooses(key, character)
             or (character is not None and character.isalpha() and self._type_into_prompt(key, character))
         )
 
     def _type(self, key: str, character: str | None) -> bool:
         text = self.entry.line.text
-        if self._finding and key in ("up", "down", "shift+enter"):
+        if self.searching and key in ("up", "down", "shift+enter"):
             self._step(1 if key == "down" else -1)
         elif key in ("pageup", "pagedown"):
             return self._scrolls(key)
-        elif key == "enter" and not self._finding:
+        elif key == "enter" and not self.searching:
             self.entered(text)
-        elif key == "enter" and is_exit(text, bool(self.scroller.matches)):
-            self.post_message(QuitWanted())
         elif key == "enter":
-            self._step(1)
+            if not self.quits():
+                self._step(1)
         elif self.entry.line.press(key, character):
-            self._typed()
+            self._after_edit()
         else:
             return self.pressed(key, character)
         return True
 
-    def _typed(self) -> None:
-        if self._finding:
-            self.scroller.find(self.entry.line.text)
-        self.paint()
+    def _after_edit(self) -> None:
+        self.find_typed() if self.searching else self.paint()
 
-    def _begin_search(self, key: str, character: str | None) -> bool:
-        if key != "ctrl+f" and character != "/":
-            return False
-        self._finding = True
-        self._open_entry("/", self._sought, "search")
-        self._typed()
-        return True
+    def _begins_search(self, key: str, character: str | None) -> bool:
+        begins = key == "ctrl+f" or character == "/"
+        if begins:
+            self.begin_search(self._sought)
+        return begins
 
     def _step(self, step: int) -> None:
         self.scroller.step(step)
@@ -470,10 +396,10 @@ class Dialog(Sheet[T], Generic[T]):
         self.show_notice(f"{marked}, {why}: Enter confirms", f"{marked}: Enter confirms")
 
     def on_paste(self, event: events.Paste) -> None:
-        if self.asking or self._finding:
+        if self.asking or self.searching:
             event.stop()
             self.entry.line.insert(event.text)
-            self._typed()
+            self._after_edit()
         elif not self.typing:
             # Nothing here accepts a paste, so it was meant for the prompt.
             event.stop()

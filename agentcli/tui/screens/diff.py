@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 from textual.app import ComposeResult
@@ -18,14 +19,15 @@ from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.diff.layout import DiffEntry, DiffLayout, DiffLook, FileView
 from agentcli.tui.blocks.diff.rows import NARROWEST_BESIDE, SIDE_BY_SIDE_FROM
 from agentcli.tui.blocks.markdown.languages import language_of
+from agentcli.tui.blocks.rows import size
 from agentcli.tui.screens.page import Page
 from agentcli.tui.screens.picker import Picker
-from agentcli.tui.screens.rows import Row
-from agentcli.tui.screens.scroller import Scroller, TextIndex
-from agentcli.tui.screens.sheet import MARGIN, Keys, StyledRows
-from agentcli.tui.screens.text import Runs, cut, cut_runs, width_of
+from agentcli.tui.screens.row_list import Row
+from agentcli.tui.screens.scroller import Scroller
+from agentcli.tui.screens.sheet import MARGIN, Keys
+from agentcli.tui.screens.text import Runs, StyledRows, cut, cut_runs
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.search import Query, matches_in
+from agentcli.tui.transcript.search import MOST, Query, matches_in
 from agentcli.workspace.base import DiffScope
 
 _TITLES: Mapping[DiffScope, str] = {
@@ -58,15 +60,15 @@ class DiffPage(Page[None]):
         yield StyledRows(id="where")
         yield from super().parts()
 
-    def make_pager(self) -> DiffPager:
-        return DiffPager(self.palette, id="pager")
+    def make_scroller(self) -> DiffPager:
+        return DiffPager(self.palette, id="body")
 
     @property
-    def pager(self) -> DiffPager:
+    def scroller(self) -> DiffPager:
         return self.query_one(DiffPager)
 
     def on_mount(self) -> None:  # Textual also calls the `on_mount` of the base classes, after this one
-        self.watch(self.pager, "scroll_y", self._scrolled, init=False)
+        self.watch(self.scroller, "scroll_y", self._scrolled, init=False)
         self._reload()
 
     def _reload(self) -> None:
@@ -86,7 +88,7 @@ class DiffPage(Page[None]):
         self._lines = sum(len(hunk.lines) for file in changes.files for hunk in file.diff.hunks)
         self._jumped = None
         self.settle()
-        self.pager.move_to(0)
+        self.scroller.move_to(0)
 
     def _switch(self, scope: DiffScope) -> None:
         self.scope = scope if scope != self.scope else "session"
@@ -98,7 +100,7 @@ class DiffPage(Page[None]):
         search = 1 if self.searching else 0
         inner = max(1, width - 2 * MARGIN - 1)
         look = DiffLook(inner, self.palette, self._is_beside(inner), listed=True)
-        pager = self.pager
+        pager = self.scroller
         height = max(1, room - search - 1)
         if height != pager.shown and self._jumped is not None and self._jumped[0] == self._place:
             # In a larger window it may have been below the top, because the diff ended there.
@@ -125,12 +127,12 @@ class DiffPage(Page[None]):
         return self._beside and width >= NARROWEST_BESIDE
 
     def _show(self, layout: DiffLayout) -> None:
-        pager = self.pager
+        pager = self.scroller
         old = pager.diff_layout
         where: DiffEntry | None = None
         if old.entries and old.files and layout.files and old.files[0] is layout.files[0]:
             where = old.entries[old.entry_at(self._place)]
-        pager.show(layout)
+        pager.show_layout(layout)
         if where is not None and self._place:
             self._go(layout.row_of(layout.find_entry(where)))
 
@@ -140,12 +142,12 @@ class DiffPage(Page[None]):
 
     @property
     def _place(self) -> int:
-        top = self.pager.scroll_offset.y
+        top = self.scroller.scroll_offset.y
         return self._jumped[0] if self._jumped is not None and self._jumped[1] == top else top
 
     def _go(self, row: int) -> None:
-        self.pager.move_to(row)
-        self._jumped = (row, self.pager.hidden[0])
+        self.scroller.move_to(row)
+        self._jumped = (row, self.scroller.hidden[0])
         self.paint()
 
     def _jump_again(self) -> None:
@@ -166,7 +168,7 @@ class DiffPage(Page[None]):
 
     @property
     def _current(self) -> int:
-        layout = self.pager.diff_layout
+        layout = self.scroller.diff_layout
         if not layout.file_rows or self._place < layout.file_rows[0]:
             return -1
         return layout.entries[layout.entry_at(self._place)].file
@@ -188,22 +190,22 @@ class DiffPage(Page[None]):
         file = self._views[number]
         aside = f"file {number + 1:,} of {len(self._views):,}"
         if room >= 60 and file.diff.hunks:
-            layout = self.pager.diff_layout
+            layout = self.scroller.diff_layout
             hunk = max(0, layout.entries[layout.entry_at(self._place)].hunk)
             aside += f" · hunk {hunk + 1:,} of {len(file.diff.hunks):,}"
         left = max(8, room - len(aside) - 4)
         name = file.name if len(file.name) <= left else f"…{file.name[1 - left :]}"
         runs: Runs = [margin, (f"{file.sign} ", palette.accent), (cut(name, left), palette.text + palette.strong)]
-        gap = " " * max(2, width - MARGIN - width_of(runs) - len(aside))
+        gap = " " * max(2, width - MARGIN - size(runs) - len(aside))
         return cut_runs([*runs, (gap, palette.muted), (aside, palette.muted)], width)
 
     def asides(self) -> Sequence[str]:
-        return (*super().asides(), "side by side" if self.pager.diff_layout.look.beside and self._views else "")
+        return (*super().asides(), "side by side" if self.scroller.diff_layout.look.beside and self._views else "")
 
     def keys(self) -> Keys:
         if self.searching:
             return super().keys()
-        beside = self.pager.diff_layout.look.beside
+        beside = self.scroller.diff_layout.look.beside
         scopes = [("l", "session" if self.scope == "prompt" else "last prompt")]
         scopes.append(("a", "session" if self.scope == "all" else "since HEAD"))
         if not self._views:
@@ -221,8 +223,8 @@ class DiffPage(Page[None]):
             self.paint()
         return super().press(key, character)
 
-    def _read_on(self, key: str) -> bool:
-        layout = self.pager.diff_layout
+    def read_on(self, key: str) -> bool:
+        layout = self.scroller.diff_layout
         name = {"upper_f": "F", "upper_h": "H", "upper_c": "C"}.get(key, key)
         if name in ("f", "right", "tab"):
             self._step(layout.file_rows, 1)
@@ -240,7 +242,7 @@ class DiffPage(Page[None]):
         elif name == "o" and self._views:
             self._choose_file()
         else:
-            return super()._read_on(key)
+            return super().read_on(key)
         return True
 
     def _choose_file(self) -> None:
@@ -251,7 +253,7 @@ class DiffPage(Page[None]):
         ]
 
         def chosen(number: int | None) -> None:
-            rows = self.pager.diff_layout.file_rows
+            rows = self.scroller.diff_layout.file_rows
             if number is not None and number < len(rows):
                 self._go(rows[number])
 
@@ -290,7 +292,7 @@ class DiffPager(Scroller):
         self.diff_layout = DiffLayout((), DiffLook(80, palette))
         self._index: tuple[DiffLayout, TextIndex, list[tuple[int, int]]] | None = None
 
-    def show(self, layout: DiffLayout) -> None:
+    def show_layout(self, layout: DiffLayout) -> None:
         self.diff_layout = layout
         self.changed()
 
@@ -313,7 +315,7 @@ class DiffPager(Scroller):
             self._index = layout, TextIndex([text for _place, _side, text in texts]), columns
         _layout, index, columns = self._index
         hits: list[_Hit] = []
-        for text, _start, _end in index.search(query):
+        for text in index.search(query):
             again = bool(hits) and hits[-1][:2] == columns[text]
             hits.append(_Hit(*columns[text], hits[-1].number + 1 if again else 0))
         return hits
@@ -335,6 +337,17 @@ class DiffPager(Scroller):
             for order, match in enumerate(matches_in(side.lines, self.sought)):
                 here = current == _Hit(entry, number, order)
                 yield from ((side.left + one.start, side.left + one.end, here) for one in match if one.row == row)
+
+
+class TextIndex:
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._whole = "\n".join(texts)
+        self._starts = [0, *accumulate(len(text) + 1 for text in texts)]
+
+    def search(self, query: Query) -> list[int]:
+        """Index of the text of each match. No match spans two texts."""
+        matches = (match for match in query.pattern.finditer(self._whole) if "\n" not in match.group())
+        return [bisect_right(self._starts, match.start()) - 1 for match in islice(matches, MOST)]
 
 
 def _warm(changes: Changes) -> None:

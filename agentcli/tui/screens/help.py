@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agentcli.tui.screens.picker import ListSheet
-from agentcli.tui.screens.rows import Row
+from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.sheet import Keys
 
 HelpEntry = tuple[str, str, str]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.tui.screens.page import TextPage
 from agentcli.tui.screens.picker import ListSheet
-from agentcli.tui.screens.rows import Row
+from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.sheet import Keys
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from agentcli.mcp.protocol import tool_names
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.servers import McpServers
 from agentcli.tui.screens.page import Page, TextPage
-from agentcli.tui.screens.picker import ListSheet
-from agentcli.tui.screens.rows import Row
-from agentcli.tui.screens.sheet import Keys
+from agentcli.tui.screens.picker import Action, ListSheet
+from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.text import Runs, safe, wrapped
 
 T = TypeVar("T")
@@ -68,25 +67,29 @@ class ServerSheet(ListSheet[T, None]):
             if said:
                 self.say(said, good=good)
 
-    def letter(self, key: str) -> bool:
+    def actions(self) -> Sequence[Action]:
         server = self.server
         if server is None:
-            return False
-        match key:
-            case "r" if server.state not in ("disabled", "unapproved"):
-                self._act(server.reconnect)
-            case "e" if server.state == "unapproved":
-                self.say("Not approved. Use /trust to review what this project would run.")
-            case "e":
-                self._act(partial(self.servers.set_enabled, server.name, server.state == "disabled"))
-            case "s" | "S" if server.signs_in:
-                self.say("Signing in. Continue in the browser.")
-                self._act(partial(server.sign_in, partial(self._show_address, server)), server)
-            case "o" if server.signs_in:
-                self._act(partial(self._sign_out, server))
-            case _:
-                return False
-        return True
+            return ()
+        found: list[Action] = []
+        if server.state == "unapproved":
+            text = "Not approved. Use /trust to review what this project would run."
+            found.append(("e", "", partial(self.say, text)))
+        else:
+            is_off = server.state == "disabled"
+            enable = partial(self._act, partial(self.servers.set_enabled, server.name, is_off))
+            found.append(("e", "enable" if is_off else "disable", enable))
+            if not is_off:
+                found.append(("r", "reconnect", partial(self._act, server.reconnect)))
+        if server.signs_in:
+            sign_out = "sign out" if server.state != "needs-auth" else ""
+            found.append(("o", sign_out, partial(self._act, partial(self._sign_out, server))))
+            found.append(("s", "sign in", partial(self._sign_in, server)))
+        return found
+
+    def _sign_in(self, server: McpServer) -> None:
+        self.say("Signing in. Continue in the browser.")
+        self._act(partial(server.sign_in, partial(self._show_address, server)), server)
 
     def _show_address(self, server: McpServer, address: str) -> None:
         if self.is_open:
@@ -109,24 +112,6 @@ class ServerSheet(ListSheet[T, None]):
                 self.say(outcome(reported), good=True)
 
         self.work(act, "action")
-
-    def server_keys(self) -> Keys:
-        server = self.server
-        if server is None or self.searching:
-            return []
-        keys = [("e", "enable" if server.state == "disabled" else "disable")] if server.state != "unapproved" else []
-        keys += [("r", "reconnect")] if server.state not in ("disabled", "unapproved") else []
-        if server.signs_in:
-            keys += [("o", "sign out"), ("s", "sign in")] if server.state != "needs-auth" else [("s", "sign in")]
-        return keys
-
-    @property
-    def leaving(self) -> Keys:
-        return [("Esc", "end search" if self.searching else "back")]
-
-    @property
-    def beginning(self) -> Keys:
-        return [("↑↓", "move")] if self.searching else [("↑↓", "move"), ("/", "search")]
 
 
 class SignInPage(TextPage):
@@ -160,7 +145,7 @@ class LogPage(Page[None]):
     def on_mount(self) -> None:  # Textual also calls `Sheet.on_mount`, after this one
         self._shown = list(self._read())
         self.set_interval(_LOG_SECONDS, self.update_lines)
-        self.call_after_refresh(self._go_to_end)
+        self.call_after_refresh(self.go_to_end)
 
     def lines(self, width: int) -> Sequence[Runs]:
         return [[(safe(line), self.palette.text)] for line in self._shown]
@@ -169,14 +154,10 @@ class LogPage(Page[None]):
         lines = list(self._read())
         if lines == self._shown or not self.is_open:
             return
-        self._shown, follows = lines, not self.pager.hidden[1]
-        self.settle()
+        self._shown, follows = lines, not self.scroller.hidden[1]
+        self.update()
         if follows:
-            self.call_after_refresh(self._go_to_end)  # after the new height is known
-
-    def _go_to_end(self) -> None:
-        if self.is_open:
-            self.pager.move_to(self.pager.row_count)
+            self.call_after_refresh(self.go_to_end)  # after the new height is known
 
 
 class McpPage(ServerSheet[str]):
@@ -208,9 +189,6 @@ class McpPage(ServerSheet[str]):
         if server is not None:
             self.open(ServerPage(server, self.servers))
 
-    def keys(self) -> Keys:
-        return [*self.beginning, *self.server_keys(), ("Enter", self.verb), *self.leaving]
-
 
 @frozen
 class Offered:
@@ -237,10 +215,10 @@ class ServerPage(ServerSheet[Offered]):
         return self._server
 
     @property
-    def least_rows(self) -> int:
+    def min_rows(self) -> int:
         """Also covers the list of servers below it."""
         below = [screen for screen in self.app.screen_stack if isinstance(screen, McpPage)]
-        return max(super().least_rows, *(page.query_one("#sheet").region.height - 2 for page in below), 0)
+        return max(super().min_rows, *(page.query_one("#sheet").region.height - 2 for page in below), 0)
 
     def head(self, width: int, room: int) -> list[Runs]:
         palette, server = self.palette, self.server
@@ -309,16 +287,11 @@ class ServerPage(ServerSheet[Offered]):
         row = self.row
         return row.value.name if row is not None and row.value.kind == "tool" else None
 
-    def letter(self, key: str) -> bool:
-        if key in ("e", "space") and (tool := self._tool) is not None:
-            is_off = tool in self._server.disabled_tools
-            self._act(partial(self.servers.set_tool_enabled, self._server.name, tool, is_off))
-            return True
-        return super().letter(key)
-
-    def keys(self) -> Keys:
+    def actions(self) -> Sequence[Action]:
         tool, server = self._tool, self._server
-        is_off = server.state == "disabled" if tool is None else tool in server.disabled_tools
-        switch = f"{'enable' if is_off else 'disable'} {'server' if tool is None else 'tool'}"
-        server_keys = [(key, switch if key == "e" else verb) for key, verb in self.server_keys()]
-        return [*self.beginning, *server_keys, ("Enter", self.verb), *self.leaving]
+        if tool is None:
+            return [(key, f"{word} server" if key == "e" and word else word, do) for key, word, do in super().actions()]
+        is_off = tool in server.disabled_tools
+        switch = partial(self._act, partial(self.servers.set_tool_enabled, server.name, tool, is_off))
+        others = [action for action in super().actions() if action[0] != "e"]
+        return [("e", f"{'enable' if is_off else 'disable'} tool", switch), ("space", "", switch), *others]

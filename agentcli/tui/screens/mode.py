@@ -6,7 +6,7 @@ from agentcli.core.permission import PermissionMode
 from agentcli.tui.modes import MODE_WORDS
 from agentcli.tui.screens.model import IN_FORCE
 from agentcli.tui.screens.picker import Picker
-from agentcli.tui.screens.rows import Row
+from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.text import Runs, wrapped
 
 _WARNING = (

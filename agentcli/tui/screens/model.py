@@ -8,7 +8,7 @@ from agentcli.agent.context.report import ChangePrice
 from agentcli.core.text.format import money, token_count
 from agentcli.providers.catalog import ALIASES, EFFORTS, PRICES_TAKEN, Catalog, ModelInfo
 from agentcli.tui.screens.picker import Picker
-from agentcli.tui.screens.rows import Row
+from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.text import Runs, safe, wrapped
 
 IN_FORCE = "●"

@@ -17,7 +17,7 @@ from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.screens.change_hunks import REVIEWABLE, has_several
 from agentcli.tui.screens.choices import SheetChoice
-from agentcli.tui.screens.dialog import LONG
+from agentcli.tui.screens.page import LONG
 from agentcli.tui.screens.question import QuestionDialog
 from agentcli.tui.screens.sheet import Keys
 from agentcli.tui.screens.subject import BLANK, paragraph

@@ -13,8 +13,8 @@ from agentcli.commands.permissions import SCOPES, used
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import Behavior, SaveTo
 from agentcli.permissions.rules.text import checked, covered_by, risk_of
-from agentcli.tui.screens.picker import ListSheet
-from agentcli.tui.screens.rows import Row, entries_of, find
+from agentcli.tui.screens.picker import Action, ListSheet
+from agentcli.tui.screens.row_list import Row, entries_of, find
 from agentcli.tui.screens.sheet import Keys
 from agentcli.tui.screens.text import Runs, safe, wrapped
 
@@ -36,7 +36,6 @@ class PermissionsPage(ListSheet[RuleEntry, str]):
 
     letters = True
     share = 0.9
-    verb = "edit"
     empty = "There are no rules yet. a adds one."
 
     def __init__(self, entries: Sequence[RuleEntry], mode: str) -> None:
@@ -63,14 +62,15 @@ class PermissionsPage(ListSheet[RuleEntry, str]):
         else:
             self.open(RuleEditor(entry), self._edited)
 
-    def letter(self, key: str) -> bool:
-        if key == "a":
-            self.open(RuleEditor(None), self._edited)
-        elif key == "d" and self.row is not None:
-            self._remove(self.row.value)
-        else:
-            return False
-        return True
+    def actions(self) -> Sequence[Action]:
+        add: Action = ("a", "add", lambda: self.open(RuleEditor(None), self._edited))
+        if self.row is None:
+            return [add]
+        entry = self.row.value
+        return [add, ("d", "remove" if entry.editable else "", lambda: self._remove(entry))]
+
+    def enter_word(self) -> str:
+        return "edit" if self.row is not None and self.row.value.editable else ""
 
     def _remove(self, entry: RuleEntry) -> None:
         if not entry.editable:
@@ -85,19 +85,12 @@ class PermissionsPage(ListSheet[RuleEntry, str]):
         if line is not None:
             self.dismiss(line)
 
-    def keys(self) -> Keys:
-        if self.searching:
-            return [("↑↓", "move"), ("Enter", self.verb), ("Esc", "end search")]
-        entry = self.row.value if self.row is not None else None
-        change = [("d", "remove"), ("Enter", self.verb)] if entry is not None and entry.editable else []
-        return [("/", "search"), ("↑↓", "move"), ("a", "add"), *change, ("Esc", "back")]
-
 
 class RuleEditor(ListSheet[Behavior, str]):
     """Editor for one rule and its effect; Tab changes the scope. Closes with arguments for `/permissions`."""
 
     verb = "save"
-    longest = 4000
+    max_query = 4000
     placeholder = "type a rule, for example Bash(npm test *)"
     empty = "Type a rule: Tool or Tool(what), for example Bash(npm test *), Read(.env), WebFetch(domain:example.org)"
 

@@ -16,15 +16,15 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.geometry import Offset
 
-from agentcli.tui.screens.row_list import RowList
-from agentcli.tui.screens.rows import FoundEntry, Row, RowSearch, entries_of, find
-from agentcli.tui.screens.sheet import MARGIN, EntryLine, Keys, QuitWanted, Sheet, StyledRows, is_exit
-from agentcli.tui.screens.text import Runs, first_rows, safe, safe_block, wrapped
-from agentcli.tui.textual_internals import repaint_soon
+from agentcli.tui.screens.row_list import FoundEntry, Row, RowList, RowSearch, entries_of, find
+from agentcli.tui.screens.sheet import MARGIN, Keys, QuitWanted, Sheet, is_exit
+from agentcli.tui.screens.text import EntryLine, Runs, StyledRows, first_rows, safe, safe_block, wrapped
 
 T = TypeVar("T")
 R = TypeVar("R")
 Preview = Callable[[Row[T]], Sequence[str]]
+Action = tuple[str, str, Callable[[], object]]
+"""A key of a list, what it does in a word ("" if it is not shown), and the function to call."""
 
 _PREVIEW_ROWS = 12
 _PREVIEW_PAUSE = 0.05
@@ -64,13 +64,13 @@ class ListSheet(Sheet[R], Generic[T, R]):
     preview_keeps: ClassVar[int] = 0
     """Number of first rows of such a preview that stay visible above its end."""
     unlisted_first: ClassVar[bool] = False
-    longest: ClassVar[int] = 200
-
+    max_query: ClassVar[int] = 200
     label_cells: ClassVar[int] = 10**6
     """Maximum width of the first column; what it cuts is shown below the list."""
 
     verb = "choose"
     """What Enter does, for the row of keys."""
+    close_word = "back"
     placeholder = "type to search"
     empty = "There is nothing to choose from."
 
@@ -125,13 +125,26 @@ class ListSheet(Sheet[R], Generic[T, R]):
         self._said, self._is_good = text, good
         self.settle()
 
+    def enter_word(self) -> str:
+        """What Enter does with the row under the cursor; "" if nothing."""
+        return self.verb
+
+    def actions(self) -> Sequence[Action]:
+        """Keys of the row under the cursor or of the list, if letters are keys (`letters`)."""
+        return ()
+
     def keys(self) -> Keys:
-        search = [("/", "search")] if self.letters and not self.searching else []
-        return [*search, ("↑↓", "move"), ("Enter", self.verb), ("Esc", "back")]
+        word = self.enter_word()
+        enter = [("Enter", word)] if word else []
+        if self.letters and self.searching:
+            return [("↑↓", "move"), *enter, ("Esc", "end search")]
+        search = [("/", "search")] if self.letters else []
+        letters = [(key, word) for key, word, _do in self.actions() if word]
+        return [*search, ("↑↓", "move"), *letters, *enter, ("Esc", self.close_word)]
 
     def parts(self) -> ComposeResult:
         yield StyledRows(id="head")
-        yield EntryLine("⌕", self.placeholder, self.longest)
+        yield EntryLine("⌕", self.placeholder, self.max_query)
         with Horizontal(id="body"):
             yield RowList[T](self.palette, self._cursor_moved, id="rows")
             yield StyledRows(id="preview")
@@ -186,7 +199,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         wanted = max(1, len(self._entries) + len({entry.row.group for entry in self._entries if entry.row.group}))
         if wide:
             wanted = max(wanted, _PREVIEW_ROWS)
-        wanted = max(wanted, self.least_rows - search - len(rows) - below)
+        wanted = max(wanted, self.min_rows - search - len(rows) - below)
         body.styles.height = max(1, min(wanted, room - search - len(rows) - below))
         if wide:
             self.call_after_refresh(self._show_preview)
@@ -219,7 +232,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         palette, rows = self.palette, self.listing
         rows.palette = palette
         rows.empty = self.empty if not self._entries else f"No match for “{self.query_text[:40]}”."
-        repaint_soon(rows)
+        rows.refresh()
         self.entry.repaint(palette)
         self.query_one("#about", StyledRows).show(first_rows(self._about(self.size.width), self._about_shown))
 
@@ -266,7 +279,6 @@ class ListSheet(Sheet[R], Generic[T, R]):
         text = self.palette.text
         rows = [[(part, text)] for line in lines[:200] for part in safe_block(line[:2000])]
         pane = self.query_one("#preview", StyledRows)
-        pane.edge = [("│ ", self.palette.faint)]
         width = max(1, (pane.size.width or self.size.width // 2 - 1) - 2)
         pieces = [piece for row in rows for piece in wrapped(row, width, 4)]
         height = pane.size.height
@@ -274,7 +286,8 @@ class ListSheet(Sheet[R], Generic[T, R]):
             keeps = self.preview_keeps if self.preview_keeps < height - 1 else 0
             head: list[Runs] = [*pieces[:keeps], [("…", self.palette.muted)]] if keeps else []
             pieces = [*head, *pieces[len(head) - height :]]
-        pane.show(pieces)
+        pieces += [[] for _row in range(height - len(pieces))]
+        pane.show([[("│ ", self.palette.faint), *piece] for piece in pieces])
 
     def _filter(self, keep: T | None = None) -> None:
         query = self.query_text
@@ -321,7 +334,7 @@ class ListSheet(Sheet[R], Generic[T, R]):
         elif key == "enter":
             self.enter()
         elif not self.searching:
-            return self._begin_search() if character == "/" else self.letter(key)
+            return self._begin_search() if character == "/" else self._act_on(key)
         else:
             return self._edit(key, character)
         return True
@@ -329,14 +342,16 @@ class ListSheet(Sheet[R], Generic[T, R]):
     def back(self) -> None:
         self._end_search() if self.letters and self.searching else self.leave()
 
-    def letter(self, key: str) -> bool:
-        """Handle a key of the page, if letters are keys (`letters`)."""
-        return False
+    def _act_on(self, key: str) -> bool:
+        act = next((act for name, _word, act in self.actions() if name == key), None)
+        if act is not None:
+            act()
+        return act is not None
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
         if self.searching:
-            self.entry.line.insert(event.text[: 2 * self.longest])
+            self.entry.line.insert(event.text[: 2 * self.max_query])
             self._filter()
 
     def _edit(self, key: str, character: str | None) -> bool:

@@ -16,7 +16,7 @@ from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.screens.choices import SheetChoice
 from agentcli.tui.screens.editable import EDITING_KEYS, EditableDialog
 from agentcli.tui.screens.picker import ListSheet, Picker
-from agentcli.tui.screens.rows import Row
+from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.sheet import Keys
 from agentcli.tui.screens.subject import detail_lines, paragraph
 from agentcli.tui.screens.text import Runs, one_line

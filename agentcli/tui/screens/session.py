@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.text.format import ago
 from agentcli.tui.screens.picker import Picker
-from agentcli.tui.screens.rows import Row
+from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.text import safe
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from agentcli.config.settings import SettingRow as Setting
 from agentcli.config.values import InvalidValue, parse_text
 from agentcli.core.frozen import frozen
 from agentcli.tui.screens.picker import ListSheet
-from agentcli.tui.screens.rows import Row
+from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.sheet import Keys
 from agentcli.tui.screens.text import Runs, padded, safe, wrapped
 
@@ -98,7 +98,7 @@ class ValuePicker(ListSheet[Any, SettingChange]):
 
     verb = "save"
     unlisted_first = True
-    longest = 4000
+    max_query = 4000
 
     def __init__(self, key: Key, setting: Setting, files: Mapping[SettingScope, str]) -> None:
         self._key = key

@@ -1,4 +1,4 @@
-"""The base of all dialogs, pickers and pages: a sheet at the bottom of the screen, over the transcript.
+"""The base of all dialogs, lists and pages: a sheet at the bottom of the screen, over the transcript.
 
 Owns the rule with the title, the row of keys, the height, and how the sheet closes. The subclass provides the widgets
 between rule and keys; all keys go to the sheet, in their order, never to a widget in it.
@@ -10,8 +10,7 @@ Ctrl+D deletes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from rich.cells import cell_len
@@ -21,18 +20,11 @@ from textual.await_complete import AwaitComplete
 from textual.containers import Vertical
 from textual.geometry import Offset, Size
 from textual.message import Message
-from textual.renderables.background_screen import BackgroundScreen
 from textual.screen import ModalScreen
-from textual.strip import Strip
 from textual.timer import Timer
-from textual.widget import Widget
 from textual.worker import WorkType
 
-from agentcli.tui.blocks.wrap import Run
-from agentcli.tui.screens.line_edit import LineEdit
-from agentcli.tui.screens.screen_below import ScreenBelow
-from agentcli.tui.screens.text import Runs, cut, keys_row, painted, rule, safe
-from agentcli.tui.textual_internals import is_laid_out, mark_forwarded, repaint_soon
+from agentcli.tui.screens.text import EntryLine, Runs, StyledRows, cut, keys_row, rule, safe
 from agentcli.tui.theme.palette import Palette
 
 T = TypeVar("T")
@@ -55,66 +47,6 @@ def is_exit(text: str, found: bool) -> bool:
     return word.removeprefix("/") in ("exit", "quit") and (word.startswith("/") or not found)
 
 
-class StyledRows(Widget, can_focus=False):
-    """Rows of runs. A click posts the meta data of the style under the pointer."""
-
-    DEFAULT_CSS = "StyledRows { width: 1fr; height: 1; }"
-    ALLOW_SELECT = False
-
-    @dataclass
-    class Clicked(Message):
-        meta: dict[str, object]
-
-    def __init__(self, id: str) -> None:
-        super().__init__(id=id)
-        self.rows: list[Sequence[Run]] = []
-        self.edge: Runs = []
-        """Painted before every row, also before empty ones."""
-        self._shown: tuple[list[Sequence[Run]], Runs] | None = None
-
-    def show(self, rows: Iterable[Sequence[Run]], height: int | None = None) -> None:
-        if height is not None:
-            self.styles.height = height
-            self.display = bool(height)
-        content = list(rows), self.edge
-        if content != self._shown:
-            self._shown = content
-            self.rows = content[0]
-            repaint_soon(self)
-
-    def render_line(self, y: int) -> Strip:
-        row = self.rows[y] if y < len(self.rows) else ()
-        return painted([*self.edge, *row], self.size.width, self.rich_style)
-
-    def on_click(self, event: events.Click) -> None:
-        if event.style.meta:
-            self.post_message(self.Clicked(dict(event.style.meta)))
-
-
-class EntryLine(StyledRows):
-    """A text entry with a sign before it; `line` has its text."""
-
-    def __init__(self, sign: str, placeholder: str, longest: int = 200) -> None:
-        super().__init__(id="entry")
-        self.line = LineEdit(longest)
-        self.sign = sign
-        self.placeholder = placeholder
-        self._cursor: Offset | None = None
-
-    @property
-    def cursor_cell(self) -> Offset | None:
-        """The cell of its cursor on the screen; None while it is hidden or inactive."""
-        return self.region.offset + self._cursor if self.display and self._cursor is not None else None
-
-    def repaint(self, palette: Palette, active: bool = True) -> None:
-        sign = f" {self.sign} "
-        before = cell_len(sign)
-        # Not its own width, which is known only once it was laid out.
-        runs, column = self.line.row(self.screen.size.width - before - MARGIN, palette, self.placeholder, active)
-        self.show([[(sign, palette.accent), *runs]])
-        self._cursor = Offset(before + column, 0) if active else None
-
-
 class Sheet(ModalScreen[T]):
     """A modal screen that returns a `T`, or `declined` if the user closes it without an answer."""
 
@@ -134,18 +66,22 @@ class Sheet(ModalScreen[T]):
     def __init__(self, title: str = "") -> None:
         super().__init__()
         self.title_text = safe(title)
-        self._above: Sheet[Any] | None = None
         self.area = Size(0, 0)
         """The screen size of the last layout."""
         self._notice = ""
         self._notice_end: Timer | None = None
-        self._is_closed = False
         # Set here because a rule of the app for `Screen` would otherwise hide the transcript behind the sheet.
         self.styles.background = "transparent"
+
+    # ---------------------------------------------------------------------------------- for subclasses to override
 
     def parts(self) -> ComposeResult:
         """The widgets between the rule and the keys."""
         raise NotImplementedError
+
+    def last_parts(self) -> ComposeResult:
+        """Widgets below the row of keys."""
+        return ()
 
     def keys(self) -> Keys:
         """The keys that work in this sheet."""
@@ -167,10 +103,6 @@ class Sheet(ModalScreen[T]):
     def rule(self, width: int) -> Runs:
         return rule(self.title_text, self.asides(), width, self.palette, self.palette.faint)
 
-    def render(self) -> Any:
-        below = super().render()
-        return ScreenBelow(below.screen) if isinstance(below, BackgroundScreen) else below
-
     def lay_out(self, width: int, room: int) -> None:
         """Set the heights of the widgets from `parts`; together at most `room` rows."""
         raise NotImplementedError
@@ -184,11 +116,6 @@ class Sheet(ModalScreen[T]):
             keys = [(cut(notice, width - 2 * MARGIN), palette.warning)]
         self.query_one("#keys", StyledRows).show([[(" " * MARGIN, palette.muted), *keys]])
 
-    def set_palette(self, palette: Palette) -> None:
-        """Paint in another theme: the terminal's background or the theme's file may change while the sheet is open."""
-        self.palette = palette
-        self.settle()
-
     def press(self, key: str, character: str | None) -> bool:
         """Handle a key; return whether it does something here. `character` is None for keys that print nothing."""
         if key != "escape":
@@ -200,37 +127,29 @@ class Sheet(ModalScreen[T]):
         """Esc: close what is open inside the sheet, else the sheet."""
         self.leave()
 
+    @property
+    def marked_cell(self) -> Offset:
+        """The cell of the marked row; here the beginning of the title."""
+        return self.query_one("#rule").region.offset
+
+    # -------------------------------------------------------------------------------------------- for all to call
+
+    def set_palette(self, palette: Palette) -> None:
+        """Paint in another theme: the terminal's background or the theme's file may change while the sheet is open."""
+        self.palette = palette
+        self.settle()
+
     def leave(self) -> None:
         """Close without an answer."""
         self.dismiss(self.declined)
 
     def dismiss(self, result: T | None = None) -> AwaitComplete:
         """Close at most once: a second key or click in the same moment would close the screen below."""
-        if self._is_closed or not self.is_current:
-            return AwaitComplete()
-        self._is_closed = True
-        return super().dismiss(result)
+        return super().dismiss(result) if self.is_active else AwaitComplete()
 
-    @property
-    def entry(self) -> EntryLine:
-        return self.query_one(EntryLine)
-
-    @property
-    def cursor_cell(self) -> Offset:
-        """Where the terminal's cursor belongs: in an active text entry, else at the marked row."""
-        for entry in self.query(EntryLine):
-            if (cell := entry.cursor_cell) is not None:
-                return cell
-        return self.marked_cell
-
-    @property
-    def marked_cell(self) -> Offset:
-        """The cell of the marked row; here the beginning of the title."""
-        return self.query_one("#rule").region.offset
-
-    @property
-    def typed_text(self) -> str:
-        return "".join(entry.line.text for entry in self.query(EntryLine) if entry.display)
+    def open(self, sheet: Sheet[R], then: Callable[[R | None], None] | None = None) -> None:
+        """Open another sheet on top; `then` gets its result."""
+        self.app.push_screen(sheet, then)
 
     def show_notice(self, *texts: str) -> None:
         """Show the first text that fits in place of the keys, for a moment. Without texts: show the keys again."""
@@ -241,6 +160,42 @@ class Sheet(ModalScreen[T]):
             self._notice_end.stop()
         self._notice_end = self.set_timer(NOTICE_SECONDS, self.show_notice) if texts else None
 
+    def settle(self) -> None:
+        """Lay out and paint again."""
+        self._settle(self.size)
+
+    def work(self, work: WorkType[None], group: str) -> None:
+        """Run a coroutine while keys are handled; new work of a group cancels the old."""
+        self.run_worker(work, group=group, exclusive=True)
+
+    @property
+    def entry(self) -> EntryLine:
+        return self.query_one(EntryLine)
+
+    @property
+    def typed_text(self) -> str:
+        return "".join(entry.line.text for entry in self.query(EntryLine) if entry.display)
+
+    @property
+    def cursor_cell(self) -> Offset:
+        """Where the terminal's cursor belongs: in an active text entry, else at the marked row."""
+        cells = (entry.cursor_cell for entry in self.query(EntryLine))
+        return next((cell for cell in cells if cell is not None), None) or self.marked_cell
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its widgets exist: not before it is composed, nor while it closes."""
+        return self.is_attached and self.display and bool(self.query("#keys"))
+
+    @property
+    def min_rows(self) -> int:
+        """Rows between the rule and the keys that cover the prompt: its edge would look like a second rule."""
+        boxes = (box for screen in self.app.screen_stack for box in screen.query("PromptBox"))
+        top = min((box.region.y for box in boxes if box.region), default=self.app.size.height)
+        return self.app.size.height - top - 2
+
+    # -------------------------------------------------------------------------------------------- for Textual to call
+
     def compose(self) -> ComposeResult:
         self.palette = getattr(self.app, "palette", self.palette)
         with Vertical(id="sheet"):
@@ -248,10 +203,6 @@ class Sheet(ModalScreen[T]):
             yield from self.parts()
             yield StyledRows(id="keys")
             yield from self.last_parts()
-
-    def last_parts(self) -> ComposeResult:
-        """Widgets below the row of keys."""
-        return ()
 
     def on_mount(self) -> None:
         self._settle(self.app.size)
@@ -262,15 +213,6 @@ class Sheet(ModalScreen[T]):
         else:
             self._settle(event.size)
 
-    def _screen_resized(self, size: Size) -> None:
-        """Textual calls this after each first layout and whenever a screen opens above, also for the same size."""
-        if not is_laid_out(self, size):
-            super()._screen_resized(size)
-
-    def settle(self) -> None:
-        """Lay out and paint again."""
-        self._settle(self.size)
-
     def _settle(self, size: Size) -> None:
         if not size.width or not self.is_open:
             return
@@ -279,49 +221,13 @@ class Sheet(ModalScreen[T]):
         self.lay_out(size.width, max(1, whole - 2))
         self.paint()
 
-    @property
-    def least_rows(self) -> int:
-        """Least rows between the rule and the keys, to cover the prompt: its edge would look like a second rule."""
-        boxes = (box for screen in self.app.screen_stack for box in screen.query("PromptBox"))
-        top = min((box.region.y for box in boxes if box.region), default=self.app.size.height)
-        return self.app.size.height - top - 2
-
-    @property
-    def is_open(self) -> bool:
-        """Whether its widgets exist: not before it is composed, nor while it closes."""
-        return self.is_attached and self.display and bool(self.query("#keys"))
-
-    def work(self, work: WorkType[None], group: str) -> None:
-        """Run a coroutine while keys are handled; new work of a group cancels the old."""
-        self.run_worker(work, group=group, exclusive=True)
-
     def on_key(self, event: events.Key) -> None:
-        if self._above is not None or self._is_closed or not self.is_current:
+        if not self.is_active:
+            # Pressed before the screen that it is meant for was on top. Esc and Enter are dropped: a double press must
+            # not answer the next question, too.
             event.stop()
-            self._pass_on(event)
+            if event.key not in ("escape", "enter"):
+                self.app.post_message(events.Key(event.key, event.character))
         elif self.press(event.key, event.character if event.is_printable else None):
             event.stop()
             event.prevent_default()
-
-    def _pass_on(self, event: events.Key) -> None:
-        """Pass a key on that was pressed before the screen it is meant for was open. Esc and Enter are dropped: a
-        double press must not answer the next question, too."""
-        if event.key in ("escape", "enter"):
-            return
-        key = events.Key(event.key, event.character)
-        if self._above is not None:
-            mark_forwarded(key)
-            self._above.post_message(key)
-        else:
-            self.app.post_message(key)
-
-    def open(self, sheet: Sheet[R], then: Callable[[R | None], None] | None = None) -> None:
-        """Open another sheet on top, which gets all keys at once, even before it is painted; `then` gets its result."""
-        self._above = sheet
-
-        def closed(result: R | None) -> None:
-            self._above = None
-            if then is not None:
-                then(result)
-
-        self.app.push_screen(sheet, closed)

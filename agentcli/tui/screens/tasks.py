@@ -1,4 +1,4 @@
-"""The `/tasks` page: sub-agents and background commands with status and output, and a key to stop them."""
+"""The `/tasks` page: sub-agents and background commands with status and output, and a key to stop them; one agent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Literal
 
 from agentcli.core.text.format import elapsed, money, token_count
 from agentcli.tui.agent_progress import AGENT_SIGNS, AgentItem, AgentProgress
-from agentcli.tui.screens.agent import AgentPage
-from agentcli.tui.screens.page import TextPage
-from agentcli.tui.screens.picker import ListSheet
-from agentcli.tui.screens.rows import Row
+from agentcli.tui.blocks.agent import AgentBlock
+from agentcli.tui.blocks.base import BlockLine
+from agentcli.tui.screens.page import Page, TextPage
+from agentcli.tui.screens.picker import Action, ListSheet
+from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.sheet import Keys
 from agentcli.tui.screens.text import safe
 
@@ -24,6 +25,7 @@ Stop = tuple[Literal["stop"], str]
 _SIGNS = {"running": "●", "completed": "✓", "failed": "✗", "killed": "■"}
 _PREVIEW_CELLS = 46
 _ID_CELLS = 7
+REFRESH_SECONDS = 0.5
 
 
 class TasksPage(ListSheet[str, Stop]):
@@ -32,7 +34,6 @@ class TasksPage(ListSheet[str, Stop]):
     letters = True
     share = 0.9
     preview_end = True
-    verb = "show output"
     empty = "No agents, no background commands."
 
     def __init__(
@@ -66,26 +67,25 @@ class TasksPage(ListSheet[str, Stop]):
         else:
             self.open(TextPage(f"{row.value}: {row.label}", self._lines_of(row.value)))
 
-    def letter(self, key: str) -> bool:
-        row = self.row
+    def actions(self) -> Sequence[Action]:
+        if self.row is None:
+            return ()
         # `s` as on an agent's page; `k` is kept as the former key.
-        if key not in ("s", "k") or row is None:
-            return False
-        if self._is_running(row.value):
-            self._stop(row.value, "stop")
-        else:
-            self.say(f"{row.value} has ended already.")
-        return True
+        word = "stop" if self._is_running(self.row.value) else ""
+        return [("s", word, self._stop_marked), ("k", "", self._stop_marked)]
+
+    def _stop_marked(self) -> None:
+        assert self.row is not None
+        name = self.row.value
+        self._stop(name, "stop") if self._is_running(name) else self.say(f"{name} has ended already.")
+
+    def enter_word(self) -> str:
+        if self.row is None:
+            return ""
+        return "open" if self.row.value in self._agents else "show output"
 
     def keys(self) -> Keys:
-        if not self._tasks and not self._agents:
-            return [("Esc", "back")]
-        row = self.row
-        stop = [("s", "stop")] if row is not None and self._is_running(row.value) and not self.searching else []
-        verb = "open" if row is not None and row.value in self._agents else self.verb
-        show = [("Enter", verb)] if row is not None else []
-        search = [] if self.searching else [("/", "search")]
-        return [*search, ("↑↓", "move"), *stop, *show, ("Esc", "end search" if self.searching else "back")]
+        return super().keys() if self._tasks or self._agents else [("Esc", "back")]
 
     def _stop(self, name: str, chosen: Literal["stop"] | None) -> None:
         if chosen is not None:
@@ -97,14 +97,50 @@ class TasksPage(ListSheet[str, Stop]):
         return progress.is_running if progress is not None else self._tasks[name].status == "running"
 
     def _lines_of(self, name: str) -> Sequence[str]:
-        from agentcli.tui.blocks.agent import AgentBlock
-
         progress = self._agents.get(name)
         if progress is None:
             return self._output(name) or ("(no output yet)",)
         block = AgentBlock(AgentItem(id=progress.id, progress=progress))
         block.expanded = True
         return [line.strip.text for line in block.layout(_PREVIEW_CELLS, self.palette)][-200:]
+
+
+class AgentPage(Page[Literal["stop"]]):
+    """The transcript of one sub-agent, live while it runs; follows its end unless scrolled up. Closes with `stop` for
+    stopping the agent."""
+
+    def __init__(self, progress: AgentProgress, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(progress.title)
+        self._progress = progress
+        self._clock = clock
+        self._block = AgentBlock(AgentItem(id=progress.id, progress=progress))
+        self._block.expanded = True
+        self._block.tick(clock())
+
+    def body(self, width: int) -> list[BlockLine]:
+        return list(self._block.layout(width, self.palette))
+
+    def on_mount(self) -> None:  # Textual also calls `Sheet.on_mount`, after this one
+        self.set_interval(REFRESH_SECONDS, self._refresh_lines)
+        self.call_after_refresh(self.go_to_end)
+
+    def keys(self) -> Keys:
+        *keys, last = super().keys()
+        stop = [("s", "stop")] if self._progress.is_running and not self.searching else []
+        return [*keys, *stop, last]
+
+    def read_on(self, key: str) -> bool:
+        if key == "s" and self._progress.is_running:
+            self.dismiss("stop")
+            return True
+        return super().read_on(key)
+
+    def _refresh_lines(self) -> None:
+        if self.is_open and self._block.tick(self._clock()):
+            follows = not self.scroller.hidden[1]
+            self.update()
+            if follows:
+                self.go_to_end()
 
 
 def _named(agents: Sequence[AgentProgress]) -> Iterator[tuple[str, AgentProgress]]:

@@ -1,4 +1,4 @@
-"""Text of picker and page rows: made safe, cut, aligned and painted.
+"""Text of sheets: made safe, cut, aligned and painted, and the widgets that show and edit a row of it.
 
 All text may come from a model, a file or a repository, so it passes through `safe` once. After that it is one line
 without control sequences and without characters that reorder the text beside it.
@@ -7,17 +7,23 @@ without control sequences and without characters that reorder the text beside it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
+from textual.geometry import Offset
+from textual.message import Message
 from textual.strip import Strip
+from textual.widget import Widget
 
 from agentcli.core.processes.shell import shown_command
 from agentcli.core.text.plaintext import TAB, plain_line, plain_text
 from agentcli.core.text.plural import counted, plural
+from agentcli.tui.blocks.rows import size
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.glyphs import EVEN, clean, glyphs
 from agentcli.tui.theme.palette import Palette
@@ -45,10 +51,6 @@ def _painted_as(line: str) -> str:
     return line if EVEN(line) is None else "".join([shown for _source, shown, _width in glyphs(clean(line))])
 
 
-def width_of(runs: Iterable[Run]) -> int:
-    return sum(cell_len(text) for text, _style in runs)
-
-
 def cut(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
@@ -68,17 +70,17 @@ def at_right(text: str, width: int) -> str:
 
 
 def cut_runs(runs: Sequence[Run], width: int) -> Runs:
-    if width_of(runs) <= width:
+    if size(runs) <= width:
         return list(runs)
     kept: Runs = []
     room = max(0, width)
     for text, style in runs:
-        size = cell_len(text)
-        if size >= room:
-            kept.append((cut(text if size > room else text + " ", room), style))
+        cells = cell_len(text)
+        if cells >= room:
+            kept.append((cut(text if cells > room else text + " ", room), style))
             break
         kept.append((text, style))
-        room -= size
+        room -= cells
     return kept
 
 
@@ -135,7 +137,7 @@ def keys_row(keys: Sequence[tuple[str, str]], width: int, key: Style, text: Styl
     kept = list(keys)
     while kept:
         row = joined(([(name, key), (f" {word}", text)] for name, word in kept), (" · ", text))
-        if width_of(row) <= width or len(kept) == 1:
+        if size(row) <= width or len(kept) == 1:
             return row
         kept.pop(0)
     return []
@@ -209,3 +211,145 @@ def _marked_rule(text: str, width: int, style: Style, line: Style) -> Runs:
 def one_line(text: str) -> str:
     """Untrusted text as one row, with hidden characters made visible."""
     return shown_command(plain_line(text))
+
+
+class StyledRows(Widget, can_focus=False):
+    """Rows of runs. A click posts the meta data of the style under the pointer."""
+
+    DEFAULT_CSS = "StyledRows { width: 1fr; height: 1; }"
+    ALLOW_SELECT = False
+
+    @dataclass
+    class Clicked(Message):
+        meta: dict[str, object]
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self.rows: list[Sequence[Run]] = []
+
+    def show(self, rows: Iterable[Sequence[Run]], height: int | None = None) -> None:
+        if height is not None:
+            self.styles.height = height
+            self.display = bool(height)
+        if (content := list(rows)) != self.rows:
+            self.rows = content
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        return painted(self.rows[y] if y < len(self.rows) else (), self.size.width, self.rich_style)
+
+    def on_click(self, event: events.Click) -> None:
+        if event.style.meta:
+            self.post_message(self.Clicked(dict(event.style.meta)))
+
+
+class LineEdit:
+    """Single-line text entry, for searches and values. Pure: keys in, text and runs out."""
+
+    def __init__(self, limit: int = 200) -> None:
+        self.text = ""
+        self.cursor = 0
+        self.masked = False
+        self._limit = limit
+
+    def clear(self) -> None:
+        self.text, self.cursor = "", 0
+
+    def insert(self, text: str) -> None:
+        """Insert typed or pasted text: line breaks become blanks, control sequences are removed."""
+        text = safe(text, self._limit)[: max(0, self._limit - len(self.text))]
+        self.text = self.text[: self.cursor] + text + self.text[self.cursor :]
+        self.cursor += len(text)
+
+    def press(self, key: str, character: str | None) -> bool:
+        """Handle a key; return whether it has an effect here."""
+        if find_place := _DELETING.get(key):
+            start, end = sorted((self.cursor, find_place(self)))
+            self.text, self.cursor = self.text[:start] + self.text[end:], start
+        elif find_place := _MOVING.get(key):
+            self.cursor = find_place(self)
+        elif character and character.isprintable():
+            self.insert(character)
+        else:
+            return False
+        return True
+
+    @property
+    def _shown(self) -> str:
+        return "•" * len(self.text) if self.masked else self.text
+
+    def _places(self) -> list[int]:
+        """Possible cursor positions, never inside a glyph."""
+        return [0, *accumulate(len(source) for source, _shown, _width in glyphs(self._shown))]
+
+    def go_left(self) -> int:
+        return max((place for place in self._places() if place < self.cursor), default=0)
+
+    def go_right(self) -> int:
+        return min((place for place in self._places() if place > self.cursor), default=len(self.text))
+
+    def go_word_left(self) -> int:
+        return self.text[: self.cursor].rstrip().rfind(" ") + 1
+
+    def go_word_right(self) -> int:
+        rest = self.text[self.cursor :]
+        blank = rest.find(" ", len(rest) - len(rest.lstrip()))
+        return len(self.text) if blank < 0 else self.cursor + blank
+
+    def row(self, width: int, palette: Palette, placeholder: str, active: bool = True) -> tuple[Runs, int]:
+        """The visible part, and the cell of the cursor in it."""
+        cursor = Style(reverse=active)
+        if not self.text:
+            return [(placeholder[:1] or " ", palette.muted + cursor), (placeholder[1:], palette.muted)], 0
+        text, end = self._shown, self.go_right()
+        before = text[self._first_shown(text, max(1, width - 2)) : self.cursor]
+        under = text[self.cursor : end] or " "
+        return [(before, palette.text), (under, palette.text + cursor), (text[end:], palette.text)], cell_len(before)
+
+    def _first_shown(self, text: str, room: int) -> int:
+        """First visible character, so that the cursor fits into the room."""
+        if EVEN(text) is None:
+            return max(0, self.cursor - room)
+        return next(place for place in self._places() if cell_len(text[place : self.cursor]) <= room)
+
+
+_Place = Callable[[LineEdit], int]
+_DELETING: Mapping[str, _Place] = {
+    **dict.fromkeys(("backspace", "ctrl+h"), LineEdit.go_left),
+    **dict.fromkeys(("delete", "ctrl+d"), LineEdit.go_right),
+    **dict.fromkeys(("ctrl+w", "alt+backspace", "ctrl+backspace"), LineEdit.go_word_left),
+    "ctrl+u": lambda _line: 0,
+    "ctrl+k": lambda line: len(line.text),
+}
+_MOVING: Mapping[str, _Place] = {
+    **dict.fromkeys(("left", "ctrl+b"), LineEdit.go_left),
+    **dict.fromkeys(("right", "ctrl+f"), LineEdit.go_right),
+    **dict.fromkeys(("ctrl+left", "alt+left", "alt+b"), LineEdit.go_word_left),
+    **dict.fromkeys(("ctrl+right", "alt+right", "alt+f"), LineEdit.go_word_right),
+    **dict.fromkeys(("ctrl+a", "home"), lambda _line: 0),
+    **dict.fromkeys(("ctrl+e", "end"), lambda line: len(line.text)),
+}
+
+
+class EntryLine(StyledRows):
+    """A text entry with a sign before it. Not Textual's `Input`, which needs the focus: its letters and the keys of the
+    sheet would arrive through two queues, Enter before the letters. It also lays out the screen for each letter."""
+
+    def __init__(self, sign: str, placeholder: str, limit: int = 200) -> None:
+        super().__init__(id="entry")
+        self.line = LineEdit(limit)
+        self.sign = sign
+        self.placeholder = placeholder
+        self._cursor: Offset | None = None
+
+    @property
+    def cursor_cell(self) -> Offset | None:
+        """The cell of its cursor on the screen; None while it is hidden or inactive."""
+        return self.region.offset + self._cursor if self.display and self._cursor is not None else None
+
+    def repaint(self, palette: Palette, active: bool = True) -> None:
+        sign = f" {self.sign} "
+        # Not its own width, which is known only once it was laid out.
+        runs, column = self.line.row(self.screen.size.width - cell_len(sign) - 1, palette, self.placeholder, active)
+        self.show([[(sign, palette.accent), *runs]])
+        self._cursor = Offset(cell_len(sign) + column, 0) if active else None

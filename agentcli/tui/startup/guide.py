@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from textual import events
 
+from agentcli.tui.screens.choices import PAUSE
 from agentcli.tui.screens.dialog import Dialog
-from agentcli.tui.screens.typing_guard import PAUSE
 from agentcli.tui.textual_internals import key_of
 
 if TYPE_CHECKING:
