@@ -338,9 +338,7 @@ class Engine:
 
     def record_shown(self, event: ev.Event) -> None:
         """Record an event that a front end shows outside of a submission, so that a resumed session shows it again."""
-        from agentcli.session.history import SHOWN_ONLY
-
-        if isinstance(event, SHOWN_ONLY):
+        if event.policy.recorded == "shown":
             self._store.record(event)
 
     async def session_details(self) -> SessionDetails:

@@ -45,38 +45,6 @@ RECORD_SECONDS = 0.01
 has been sent by then."""
 _REQUEST_SECONDS = 0.05
 """Time until the first request is sent; imports before that would delay it."""
-_ONLY_SHOWN = frozenset(
-    (
-        ev.BlockStarted,
-        ev.TextStreamed,
-        ev.ThinkingStreamed,
-        ev.ToolInputStreamed,
-        ev.RawStreamed,
-        ev.ToolProgressed,
-        ev.ToolResultAdded,
-        ev.PermissionDecided,
-    )
-)
-"""Events that are neither recorded nor counted: most events of a turn."""
-_ONLY_RECORDED = frozenset((ev.BlockFinished, ev.ToolStarted, ev.ToolFinished))
-"""Events that are recorded but change no total and no state."""
-_BEFORE_NEXT_REQUEST = frozenset(
-    (
-        ev.BlockStarted,
-        ev.ToolInputStreamed,
-        ev.BlockFinished,
-        ev.UsageReported,
-        ev.PrefixBroken,
-        ev.MessageAppended,
-        ev.PermissionDecided,
-        ev.ToolStarted,
-        ev.ToolResultAdded,
-        ev.ContextEdited,
-        ev.LoopContinued,
-        ev.RequestStarted,
-    )
-)
-"""Events after which no notices are looked for: another event follows soon, and looking would delay the request."""
 PROMPT_BLOCKED = "prompt_blocked"
 """Terminal of a submission whose prompt a hook blocked."""
 
@@ -461,7 +429,7 @@ class Submission:
 
     def _late_notices(self, event: ev.Event) -> Iterator[ev.Event]:
         """Notices that have come up beside the work, each once, for delivery after this event."""
-        if not self._is_prepared or type(event) in _BEFORE_NEXT_REQUEST:
+        if not self._is_prepared or event.policy.before_request:
             return
 
         def warning(text: str, code: str) -> ev.NoticeRaised:
@@ -504,7 +472,7 @@ class Submission:
 
     def _record(self, event: ev.Event) -> None:
         """Record an event before a consumer gets it: log, session file, totals, budget."""
-        if type(event) in _ONLY_SHOWN:
+        if event.policy.recorded == "no" and not event.policy.counted:
             return
         state = self._state
         self._account.take(event)
@@ -515,12 +483,11 @@ class Submission:
             if isinstance(event, ev.FeatureDropped):
                 self._drop_feature(event)
             return
-        is_counted = type(event) not in _ONLY_RECORDED
-        if is_counted:
+        if event.policy.counted:
             self._setup.watch.note(event)
             state.costs.take(event)
         state.log.keep(event)
-        if is_counted:
+        if event.policy.counted:
             self._apply(event)
         if self._recording is None:
             self._recording = asyncio.get_running_loop().call_later(RECORD_SECONDS, self._write_due)

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
+from agentcli.core.event_base import USER_AGENT as USER_AGENT
 from agentcli.core.event_base import Event as Event
+from agentcli.core.event_base import is_of_subagent as is_of_subagent
 from agentcli.core.extension_events import AgentFinished as AgentFinished
 from agentcli.core.extension_events import AgentMoved as AgentMoved
 from agentcli.core.extension_events import AgentStarted as AgentStarted
@@ -21,17 +23,9 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Block, Json, Message, ToolResultBlock
 from agentcli.core.usage import Usage
 
-USER_AGENT = "person"
-"""Agent of events about a shell command that the user typed after `!`."""
-
-
-def is_of_subagent(event: Event) -> bool:
-    """Whether the event belongs to a sub-agent: neither to the main conversation nor to the user's shell."""
-    return bool(event.agent) and event.agent != USER_AGENT
-
 
 @frozen(kw_only=True)
-class SessionStarted(Event):
+class SessionStarted(Event, recorded="no", line=False, scope="submission", changes_status=True):
     """First event of every submission: the active configuration."""
 
     session_id: str
@@ -61,21 +55,21 @@ class SessionStarted(Event):
 
 
 @frozen(kw_only=True)
-class MessageAppended(Event):
+class MessageAppended(Event, recorded="state", line=False, before_request=True, changes_status=True):
     """The log grew by this message. Stored before it is shown, or with the next request."""
 
     message: Message
 
 
 @frozen(kw_only=True)
-class CommandEntered(Event):
+class CommandEntered(Event, line=False, stream_json=False):
     """The user entered a slash command or a shell line. Recorded for resuming; front ends have already shown it."""
 
     text: str
 
 
 @frozen(kw_only=True)
-class SubmissionInterrupted(Event):
+class SubmissionInterrupted(Event, stderr="never", stream_json=False):
     """The user stopped the running work. Recorded for resuming; front ends have already shown it."""
 
     steering: bool = False
@@ -83,12 +77,12 @@ class SubmissionInterrupted(Event):
 
 
 @frozen(kw_only=True)
-class SessionResumed(Event):
+class SessionResumed(Event, recorded="no", line=False, stream_json=False):
     """Only in the history of a session: later events are from another process, with separate totals."""
 
 
 @frozen(kw_only=True)
-class NoticeRaised(Event):
+class NoticeRaised(Event, stderr="always", scope="parent"):
     """A notice for the user that needs no answer."""
 
     text: str
@@ -98,7 +92,7 @@ class NoticeRaised(Event):
 
 
 @frozen(kw_only=True)
-class RequestStarted(Event):
+class RequestStarted(Event, recorded="no", line=False, before_request=True):
     model: str
     turn: int
     purpose: str = "turn"
@@ -107,7 +101,7 @@ class RequestStarted(Event):
 
 
 @frozen(kw_only=True)
-class ReplyStarted(Event):
+class ReplyStarted(Event, recorded="no", line=False, stream_json=False):
     """A reply begins; `message_id` is the id that its message will have in the log."""
 
     message_id: str
@@ -118,7 +112,9 @@ class ReplyStarted(Event):
 
 
 @frozen(kw_only=True)
-class BlockStarted(Event):
+class BlockStarted(
+    Event, recorded="no", counted=False, line=False, stream_json=False, before_request=True, after_interrupt=False
+):
     message_id: str
     index: int
     kind: str
@@ -127,28 +123,30 @@ class BlockStarted(Event):
 
 
 @frozen(kw_only=True)
-class TextStreamed(Event):
+class TextStreamed(Event, recorded="no", counted=False, line=False, stream_json=False, after_interrupt=False):
     message_id: str
     index: int
     text: str
 
 
 @frozen(kw_only=True)
-class ThinkingStreamed(Event):
+class ThinkingStreamed(Event, recorded="no", counted=False, line=False, stream_json=False, after_interrupt=False):
     message_id: str
     index: int
     text: str
 
 
 @frozen(kw_only=True)
-class ToolInputStreamed(Event):
+class ToolInputStreamed(
+    Event, recorded="no", counted=False, line=False, stream_json=False, before_request=True, after_interrupt=False
+):
     message_id: str
     index: int
     text: str
 
 
 @frozen(kw_only=True)
-class BlockFinished(Event):
+class BlockFinished(Event, recorded="state", counted=False, line=False, before_request=True, after_interrupt=False):
     """One block of a reply is complete. Stored before it is shown."""
 
     message_id: str
@@ -163,7 +161,7 @@ class BlockFinished(Event):
 
 
 @frozen(kw_only=True)
-class ReplyTombstoned(Event):
+class ReplyTombstoned(Event, recorded="state", stderr="never"):
     """The reply so far is void: remove it from the screen. A retry or an error follows."""
 
     message_id: str
@@ -171,14 +169,14 @@ class ReplyTombstoned(Event):
 
 
 @frozen(kw_only=True)
-class RawStreamed(Event):
+class RawStreamed(Event, recorded="no", counted=False, line=False, scope="submission"):
     """One unchanged API event; only on request."""
 
     data: Json
 
 
 @frozen(kw_only=True)
-class UsageReported(Event):
+class UsageReported(Event, recorded="state", line=False, stream_json=False, before_request=True, changes_status=True):
     """The usage that a response reported at its end, even after a failure."""
 
     model: str
@@ -192,7 +190,7 @@ class UsageReported(Event):
 
 
 @frozen(kw_only=True)
-class RetryScheduled(Event):
+class RetryScheduled(Event, stderr="terminal", after_interrupt=False):
     attempt: int
     max_attempts: int
     wait_seconds: float
@@ -202,14 +200,14 @@ class RetryScheduled(Event):
 
 
 @frozen(kw_only=True)
-class StreamWentQuiet(Event):
+class StreamWentQuiet(Event, recorded="no", stderr="terminal"):
     """No data for a while; not yet an error."""
 
     seconds: float
 
 
 @frozen(kw_only=True)
-class ModelFellBack(Event):
+class ModelFellBack(Event, stderr="terminal", changes_status=True):
     from_model: str
     to_model: str
     reason: str
@@ -228,7 +226,7 @@ class FeatureDropped(Event):
 
 
 @frozen(kw_only=True)
-class RequestRepaired(Event):
+class RequestRepaired(Event, recorded="state"):
     """The API refused part of the history; requests leave it out from here on, up to the message `through`."""
 
     repair: str
@@ -238,7 +236,7 @@ class RequestRepaired(Event):
 
 
 @frozen(kw_only=True)
-class ToolStarted(Event):
+class ToolStarted(Event, counted=False, line=False, stream_json=False, before_request=True, after_interrupt=False):
     tool_use_id: str
     name: str
     input: Json
@@ -247,7 +245,7 @@ class ToolStarted(Event):
 
 
 @frozen(kw_only=True)
-class ToolProgressed(Event):
+class ToolProgressed(Event, recorded="no", counted=False, line=False, stream_json=False, after_interrupt=False):
     """Progress of a tool; not kept in the log. `text` is further output, or, if `data` has `done`, a description of the
     progress.
 
@@ -261,7 +259,7 @@ class ToolProgressed(Event):
 
 
 @frozen(kw_only=True)
-class ToolFinished(Event):
+class ToolFinished(Event, recorded="state", counted=False, line=False, stream_json=False):
     """A tool has ended; the order may differ from the calls. Stored before it is shown if the call may have changed
     something, else with the next request."""
 
@@ -283,7 +281,7 @@ class ToolFinished(Event):
 
 
 @frozen(kw_only=True)
-class CommandChangedFiles(Event):
+class CommandChangedFiles(Event, line=False, stream_json=False):
     """Files that changed while a command ran; follows its `ToolFinished` when they are compared."""
 
     tool_use_id: str
@@ -298,7 +296,7 @@ class CommandChangedFiles(Event):
 
 
 @frozen(kw_only=True)
-class ToolResultAdded(Event):
+class ToolResultAdded(Event, recorded="no", counted=False, line=False, before_request=True):
     """The result of a call, in the order of the calls (SPEC T1)."""
 
     tool_use_id: str
@@ -308,14 +306,14 @@ class ToolResultAdded(Event):
 
 
 @frozen(kw_only=True)
-class TodosChanged(Event):
+class TodosChanged(Event, recorded="no", line=False, stream_json=False, changes_status=True):
     """The complete current task list."""
 
     todos: list[Json]
 
 
 @frozen(kw_only=True)
-class BackgroundChanged(Event):
+class BackgroundChanged(Event, recorded="state", stderr="never", changes_status=True):
     """A background command has started or ended."""
 
     task_id: str
@@ -326,20 +324,20 @@ class BackgroundChanged(Event):
 
 
 @frozen(kw_only=True)
-class DirectoryChanged(Event):
+class DirectoryChanged(Event, recorded="state", line=False, stream_json=False, changes_status=True):
     """Later calls run in this folder."""
 
     cwd: str
 
 
 @frozen(kw_only=True)
-class ToolBatchSummarised(Event):
+class ToolBatchSummarised(Event, recorded="no", line=False):
     tool_use_ids: list[str]
     text: str
 
 
 @frozen(kw_only=True)
-class PermissionRequested(Event):
+class PermissionRequested(Event, recorded="no", line=False, stream_json=False, scope="parent", after_interrupt=False):
     """A call needs approval. Answer with `Engine.answer(request_id, Answer(...))`."""
 
     request_id: str
@@ -373,7 +371,7 @@ def is_of_server(event: Event) -> bool:
 
 
 @frozen(kw_only=True)
-class PermissionResolved(Event):
+class PermissionResolved(Event, recorded="no", line=False, stream_json=False, scope="parent"):
     request_id: str
     tool_use_id: str
     behavior: str
@@ -381,7 +379,7 @@ class PermissionResolved(Event):
 
 
 @frozen(kw_only=True)
-class PermissionDecided(Event):
+class PermissionDecided(Event, recorded="no", counted=False, line=False, stream_json=False, before_request=True):
     """The decision about a call and its source. Every call has one before it runs, asks or is refused."""
 
     tool_use_id: str
@@ -395,7 +393,7 @@ class PermissionDecided(Event):
 
 
 @frozen(kw_only=True)
-class RulesLearned(Event):
+class RulesLearned(Event, stderr="never", stream_json=False, scope="session"):
     """Allow rules added by an answer, and where they are stored (`session` or a file)."""
 
     rules: list[str]
@@ -409,7 +407,7 @@ MODE_CHOSEN = "the user chose it"
 
 
 @frozen(kw_only=True)
-class ModeChanged(Event):
+class ModeChanged(Event, stderr="never", scope="session", changes_status=True):
     mode: str
     reason: str
     returns_to: str = ""
@@ -417,7 +415,7 @@ class ModeChanged(Event):
 
 
 @frozen(kw_only=True)
-class PermissionDenied(Event):
+class PermissionDenied(Event, recorded="no", scope="parent"):
     tool_use_id: str
     name: str
     input: Json
@@ -431,7 +429,7 @@ class PermissionDenied(Event):
 
 
 @frozen(kw_only=True)
-class PrefixBroken(Event):
+class PrefixBroken(Event, before_request=True):
     """Earlier content of the request changed, so the prompt cache after it is lost. Sent after the response to that
     request, because only then is the cost known."""
 
@@ -443,7 +441,7 @@ class PrefixBroken(Event):
 
 
 @frozen(kw_only=True)
-class ContextEdited(Event):
+class ContextEdited(Event, recorded="state", before_request=True):
     """Old content is shortened or hidden for the model from here on; the log keeps it. Stored before it is shown."""
 
     edits: list[Json]
@@ -456,7 +454,7 @@ class ContextEdited(Event):
 
 
 @frozen(kw_only=True)
-class ContextPinned(Event):
+class ContextPinned(Event, recorded="state", line=False, stream_json=False):
     """The complete list of items that stay in the context. Stored before it is shown."""
 
     items: list[str]
@@ -464,13 +462,13 @@ class ContextPinned(Event):
 
 
 @frozen(kw_only=True)
-class CompactionStarted(Event):
+class CompactionStarted(Event, stderr="never"):
     trigger: str
     """manual, auto or reactive."""
 
 
 @frozen(kw_only=True)
-class CompactionProposed(Event):
+class CompactionProposed(Event, recorded="no", line=False, stream_json=False):
     """A summary to review before it takes effect.
 
     Answer with `Engine.answer(request_id, Answer("allow"))`, with the summary in `updated_input["summary"]` if it was
@@ -495,7 +493,7 @@ class CompactionProposed(Event):
 
 
 @frozen(kw_only=True)
-class ContextCompacted(Event):
+class ContextCompacted(Event, recorded="no", changes_status=True):
     trigger: str
     tokens_before: int
     tokens_after: int
@@ -512,7 +510,7 @@ class CompactionFailed(Event):
 
 
 @frozen(kw_only=True)
-class LoopSuspected(Event):
+class LoopSuspected(Event, stderr="terminal"):
     """The model repeats the same calls with the same results. With a `request_id`, a `PermissionRequested` asks whether
     to continue; without one (non-interactive, or the calls wait for something), the model is informed or the work
     ends."""
@@ -526,7 +524,7 @@ class LoopSuspected(Event):
 
 
 @frozen(kw_only=True)
-class LoopContinued(Event):
+class LoopContinued(Event, recorded="no", line=False, stream_json=False, before_request=True):
     """The loop continues; `transition` is one of SPEC 2.7, with its `data`."""
 
     transition: str
@@ -535,7 +533,7 @@ class LoopContinued(Event):
 
 
 @frozen(kw_only=True)
-class LoopEnded(Event):
+class LoopEnded(Event, recorded="no", line=False, stream_json=False, scope="submission"):
     """Last event of `run_loop`."""
 
     terminal: str
@@ -550,7 +548,7 @@ class LoopEnded(Event):
 
 
 @frozen(kw_only=True)
-class Result(Event):
+class Result(Event, recorded="state", line=False, scope="submission", changes_status=True):
     """Last event of every submission, exactly one."""
 
     subtype: str

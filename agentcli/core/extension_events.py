@@ -7,7 +7,7 @@ from agentcli.core.frozen import frozen
 
 
 @frozen(kw_only=True)
-class AgentStarted(Event):
+class AgentStarted(Event, recorded="agent", stderr="terminal", scope="parent"):
     """A sub-agent begins; `agent` is its id, which all of its events carry until its `AgentFinished`."""
 
     tool_use_id: str
@@ -27,7 +27,7 @@ class AgentStarted(Event):
 
 
 @frozen(kw_only=True)
-class AgentMoved(Event):
+class AgentMoved(Event, recorded="agent", stderr="terminal", scope="parent"):
     """The user moved a sub-agent to the background: its call ends, and its report follows later."""
 
     tool_use_id: str
@@ -37,7 +37,7 @@ class AgentMoved(Event):
 
 
 @frozen(kw_only=True)
-class AgentFinished(Event):
+class AgentFinished(Event, recorded="agent", stderr="terminal", scope="parent"):
     tool_use_id: str
     name: str
     description: str
@@ -56,7 +56,7 @@ class AgentFinished(Event):
 
 
 @frozen(kw_only=True)
-class HookStarted(Event):
+class HookStarted(Event, recorded="no", stderr="never"):
     hook_id: str
     event_name: str
     """PreToolUse, Stop, …"""
@@ -67,7 +67,7 @@ class HookStarted(Event):
 
 
 @frozen(kw_only=True)
-class HookFinished(Event):
+class HookFinished(Event, stderr="always"):
     """A hook has ended. Not sent for one that an abort stopped."""
 
     hook_id: str

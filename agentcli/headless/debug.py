@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentcli.core.errors import UsageError
-from agentcli.core.event_json import event_to_dict
+from agentcli.core.event_base import event_to_dict
 from agentcli.core.events import Event
 from agentcli.core.ids import Clock
 from agentcli.headless.encode import encode_line

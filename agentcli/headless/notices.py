@@ -1,9 +1,10 @@
-"""Format events as single lines for standard error, and rate their importance. Pure."""
+"""Format events as single lines for standard error, and decide which are shown. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Literal
 
 from agentcli.core import events as ev
 from agentcli.core.events import Event, PermissionDenied
@@ -13,45 +14,21 @@ from agentcli.interactive.wording import event_line, whose
 
 _LONGEST_TITLE = 80
 _MOST_TITLES = 3
-ALWAYS, WATCHED, VERBOSE = 3, 2, 1
-"""Importance: shown always; if standard error is a terminal; only with --verbose."""
+_VERBOSITIES = ("always", "terminal", "verbose", "never")
 
 
-_IMPORTANCE: dict[type[Event], int] = {
-    ev.RetryScheduled: WATCHED,
-    ev.StreamWentQuiet: WATCHED,
-    ev.ModelFellBack: WATCHED,
-    ev.LoopSuspected: WATCHED,
-    ev.AgentStarted: WATCHED,
-    ev.AgentMoved: WATCHED,
-    ev.AgentFinished: WATCHED,
-    ev.FeatureDropped: VERBOSE,
-    ev.RequestRepaired: VERBOSE,
-    ev.CompactionFailed: VERBOSE,
-    ev.PermissionDenied: VERBOSE,
-    ev.PrefixBroken: VERBOSE,
-    ev.ContextEdited: VERBOSE,
-    ev.ContextCompacted: VERBOSE,
-    ev.NoticeRaised: ALWAYS,
-    ev.HookFinished: ALWAYS,
-}
-"""Importance by event type; `importance` changes it for some events."""
-_STOPPABLE = (ev.RetryScheduled, ev.StreamWentQuiet)
-
-
-def importance(event: Event) -> int:
-    """How important an event is; 0 for one that has no line."""
-    most = _IMPORTANCE.get(type(event), 0)
-    if not most:
-        return 0
-    if isinstance(event, ev.NoticeRaised):
-        # The output of a command is the answer itself.
-        return 0 if event.code == "command" else VERBOSE if event.level == "info" else most
-    if isinstance(event, ev.HookFinished) and not event.is_notable:
-        return 0
-    if isinstance(event, ev.FeatureDropped) and event.requested:
-        return ALWAYS
-    return most
+def is_shown(event: Event, verbosity: Literal["verbose", "terminal", "always"]) -> bool:
+    """Whether standard error shows the line of an event. `verbosity`: with --verbose, on a terminal, or neither."""
+    if isinstance(event, ev.NoticeRaised) and event.code == "command":
+        return False  # The output of a command is the answer itself.
+    if not event.policy.line or (isinstance(event, ev.HookFinished) and not event.is_notable):
+        return False
+    shown: str = event.policy.stderr
+    if isinstance(event, ev.NoticeRaised) and event.level == "info":
+        shown = "verbose"
+    elif isinstance(event, ev.FeatureDropped) and event.requested:
+        shown = "always"
+    return _VERBOSITIES.index(shown) <= _VERBOSITIES.index(verbosity)
 
 
 def notice(event: Event) -> str:
@@ -60,7 +37,7 @@ def notice(event: Event) -> str:
         return _line(f"{whose(event)}{event.text}")
     if isinstance(event, ev.HookFinished):
         return _line(event_line(event)[0])
-    stop = ". Ctrl+C stops." if isinstance(event, _STOPPABLE) else ""
+    stop = ". Ctrl+C stops." if isinstance(event, ev.RetryScheduled | ev.StreamWentQuiet) else ""
     return _line(f"{whose(event)}{event_line(event)[0]}{stop}")
 
 

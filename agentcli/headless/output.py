@@ -13,7 +13,7 @@ from agentcli.core.ids import Ids
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line, terminal_line
 from agentcli.headless.encode import encode_line, encode_whole
-from agentcli.headless.notices import ALWAYS, VERBOSE, WATCHED, importance, notice
+from agentcli.headless.notices import is_shown, notice
 from agentcli.headless.result_frame import failure_frame, result_frame
 from agentcli.headless.stream_json import Frames
 from agentcli.headless.streams import StreamWriter, complain, is_terminal
@@ -40,8 +40,7 @@ class Notices:
     verbose: bool = False
 
     def show(self, event: Event) -> None:
-        important = importance(event)
-        if important and important >= (VERBOSE if self.verbose else WATCHED if is_terminal(self.stderr) else ALWAYS):
+        if is_shown(event, "verbose" if self.verbose else "terminal" if is_terminal(self.stderr) else "always"):
             self.say(notice(event))
 
     def say(self, text: str) -> None:

@@ -125,6 +125,8 @@ class Frames:
             case ev.Result():
                 self.session_id = event.session_id or self.session_id
                 yield result_frame(event)
+            case ev.ReplyTombstoned():
+                yield self._tombstone(event)
             case ev.HookStarted() | ev.HookFinished() if self._hooks:
                 about = _hook(event)
                 yield self._system(about.pop("subtype"), event, **about)
@@ -135,10 +137,14 @@ class Frames:
         if isinstance(event, ev.AgentStarted):
             self._agent_calls[event.agent] = event.tool_use_id
         build = _SYSTEM_FIELDS.get(type(event))
-        if build is not None and (fields := build(event)) is not None:
+        if build is not None:
+            fields = build(event)
+        elif event.policy.stream_json and event.policy.line:
+            fields = _notice(*event_line(event), _snake_case(type(event).__name__))
+        else:
+            fields = None
+        if fields is not None:
             yield self._system(fields.pop("subtype"), event, **fields)
-        if isinstance(event, ev.ReplyTombstoned):
-            yield self._tombstone(event)
         if isinstance(event, ev.ContextCompacted):
             yield self._system("status", event, status=None)
         if isinstance(event, ev.ToolBatchSummarised):
@@ -343,6 +349,10 @@ def _notice(text: str, level: str = "info", code: str = "") -> Json:
     return {"subtype": "notice", "level": level, "text": text, "code": code}
 
 
+def _snake_case(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
 def _copies(subtype: str, *names: str) -> Callable[[Any], Json]:
     """Make a builder for events whose fields have the same names in the frame."""
     return lambda event: {"subtype": subtype, **{name: getattr(event, name) for name in names}}
@@ -358,20 +368,17 @@ _SYSTEM_FIELDS: Mapping[type[ev.Event], Callable[[Any], Json | None]] = {
     ev.ContextCompacted: _boundary,
     ev.ContextEdited: _copies("context_edited", "step", "freed_tokens", "text"),
     ev.PrefixBroken: _copies("prefix_broken", "block", "reason", "rebilled_tokens"),
-    ev.CompactionFailed: lambda event: _notice(*event_line(event), "compaction_failed"),
     ev.RetryScheduled: _retry,
     ev.ModelFellBack: _copies("model_fallback", "from_model", "to_model", "reason"),
     ev.PermissionDenied: _denied,
     ev.BackgroundChanged: _background,
     ev.AgentStarted: _agent_started,
-    ev.AgentMoved: lambda event: _notice(*event_line(event), "agent_moved"),
     ev.AgentFinished: _agent_finished,
     ev.ModeChanged: lambda event: _status(None, permissionMode=event.mode, reason=event.reason),
     ev.NoticeRaised: lambda event: _notice(event.text, event.level, event.code),
+    ev.HookStarted: lambda _event: None,
     ev.HookFinished: lambda event: _notice(*event_line(event), "hook") if event.is_notable else None,
-    ev.FeatureDropped: lambda event: _notice(*event_line(event), "feature_dropped"),
     ev.RequestRepaired: lambda event: _notice(*event_line(event), event.repair),
-    ev.LoopSuspected: lambda event: _notice(*event_line(event), "loop_suspected"),
     ev.StreamWentQuiet: lambda event: _notice(*event_line(event), "stream_quiet"),
 }
-"""Builders of the `system` frame by event type; a builder returns None for an event without a frame."""
+"""Builders of the `system` frame by event type; None: no frame. All others that have a line get a `notice` frame."""

@@ -145,24 +145,6 @@ def has_own_notice(event: ev.Event) -> bool:
     return isinstance(event, ev.ContextEdited) and any(edit.get("kind") == "undo_compaction" for edit in event.edits)
 
 
-LineEvent = (
-    ev.ModelFellBack
-    | ev.FeatureDropped
-    | ev.RequestRepaired
-    | ev.PrefixBroken
-    | ev.LoopSuspected
-    | ev.RulesLearned
-    | ev.ModeChanged
-    | ev.BackgroundChanged
-    | ev.AgentStarted
-    | ev.AgentMoved
-    | ev.AgentFinished
-    | ev.CompactionFailed
-    | ev.ContextEdited
-)
-"""Events that front ends show only as their line; the app shows agents as blocks instead."""
-
-
 def event_line(event: ev.Event) -> tuple[str, Level]:
     """The one line about an event, in every front end, and its level."""
     match event:
@@ -213,7 +195,7 @@ def _part_line(event: ev.Event) -> tuple[str, Level]:
 
 def whose(event: ev.Event) -> str:
     """`explore-1: ` before the line of a sub-agent's event; "" for all others, and where the line names the agent."""
-    named = isinstance(event, ev.AgentStarted | ev.AgentMoved | ev.AgentFinished)
+    named = event.policy.recorded == "agent"
     return f"{plain_line(event.agent)}: " if ev.is_of_subagent(event) and not named else ""
 
 
@@ -222,8 +204,7 @@ def shown_of_subagent(event: ev.Event) -> bool:
     changes for the whole session."""
     if isinstance(event, ev.NoticeRaised):
         return event.level != "info"
-    lasting = (ev.AgentStarted, ev.AgentMoved, ev.AgentFinished, ev.RulesLearned, ev.ModeChanged, ev.PermissionDenied)
-    return isinstance(event, lasting)
+    return event.policy.line and event.policy.scope in ("parent", "session")
 
 
 def _agent_line(event: ev.AgentStarted | ev.AgentMoved | ev.AgentFinished) -> tuple[str, Level]:

@@ -10,31 +10,9 @@ from dataclasses import MISSING, fields, replace
 from typing import Any
 
 from agentcli.core import events as ev
-from agentcli.core.event_json import event_from_dict, event_to_dict
+from agentcli.core.event_base import event_from_dict, event_to_dict
 from agentcli.core.messages import Block, Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
-
-SHOWN_ONLY: tuple[type[ev.Event], ...] = (
-    ev.CommandEntered,
-    ev.SubmissionInterrupted,
-    ev.NoticeRaised,
-    ev.RetryScheduled,
-    ev.ModelFellBack,
-    ev.FeatureDropped,
-    ev.PrefixBroken,
-    ev.LoopSuspected,
-    ev.RulesLearned,
-    ev.ModeChanged,
-    ev.CompactionStarted,
-    ev.CompactionFailed,
-    ev.ToolStarted,
-    ev.CommandChangedFiles,
-    ev.HookFinished,
-)
-"""Events that are recorded only for showing the transcript again."""
-
-AGENT_FRAME: tuple[type[ev.Event], ...] = (ev.AgentStarted, ev.AgentMoved, ev.AgentFinished)
-"""Events recorded of a sub-agent. Its work is in its own session file."""
 
 TEXT_LIMIT = 64 * 1024
 """Most bytes recorded of a text that is only shown, such as the output of `/diff`."""

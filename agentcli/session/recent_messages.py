@@ -18,7 +18,7 @@ from os import SEEK_END
 from pathlib import Path
 from typing import IO
 
-from agentcli.core.events import USER_AGENT, Event, ModeChanged, RulesLearned
+from agentcli.core.events import USER_AGENT, Event
 from agentcli.core.files.bounded_read import open_regular
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message, Origin
@@ -288,5 +288,5 @@ class _RightsHistory(NoHistory):
 
     def add_shown(self, record: Json) -> None:
         event = recorded_event(record["event"], {})
-        if isinstance(event, ModeChanged | RulesLearned):
+        if event is not None and event.policy.scope == "session":
             self.events.append(event)

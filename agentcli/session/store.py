@@ -25,7 +25,7 @@ from agentcli.core.messages import Block, Json, Message, Origin, ToolUseBlock, b
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import usage_row
 from agentcli.session.base import CallState, SessionContext, SessionExists, SessionTooNew, Store
-from agentcli.session.history import AGENT_FRAME, SHOWN_ONLY, end_fields, event_record, result_fields
+from agentcli.session.history import end_fields, event_record, result_fields
 from agentcli.session.journal import SessionJournal
 from agentcli.session.line_format import FORMAT, encode_line, whole_message_fields
 from agentcli.session.paths import is_session_id, make_private_dir, results_path, session_path
@@ -35,21 +35,6 @@ if TYPE_CHECKING:
 
 EARLY_LIMIT = 50
 EARLY_BYTES = 16_000
-_RECORDED = (
-    *SHOWN_ONLY,
-    *AGENT_FRAME,
-    ev.MessageAppended,
-    ev.BlockFinished,
-    ev.ToolFinished,
-    ev.ReplyTombstoned,
-    ev.RequestRepaired,
-    ev.ContextEdited,
-    ev.DirectoryChanged,
-    ev.BackgroundChanged,
-    ev.ContextPinned,
-    ev.UsageReported,
-    ev.Result,
-)
 
 
 @frozen
@@ -184,7 +169,7 @@ class SessionStore(Store):
     def record(self, event: ev.Event) -> None:
         if isinstance(event, ev.HookFinished) and not event.is_notable:
             return
-        if isinstance(event, _RECORDED):
+        if event.policy.recorded != "no":
             self.write_due()
             self._record(event)
 
@@ -204,7 +189,7 @@ class SessionStore(Store):
             self._write_opening()
 
     def _record(self, event: ev.Event) -> None:
-        if event.agent == ev.USER_AGENT or isinstance(event, AGENT_FRAME if event.agent else SHOWN_ONLY):
+        if event.agent == ev.USER_AGENT or event.policy.recorded == ("agent" if event.agent else "shown"):
             self._record_shown(event)
             return
         if event.agent and not isinstance(event, ev.UsageReported):
@@ -447,7 +432,7 @@ class SessionStore(Store):
 
     def _record_shown(self, event: ev.Event) -> None:
         """Record an event that is only shown again; it waits until another record creates the file."""
-        if not isinstance(event, (*SHOWN_ONLY, *AGENT_FRAME, ev.ToolFinished)):
+        if event.policy.recorded == "state" and not isinstance(event, ev.ToolFinished):
             return
         if self._opening is not None:
             self._early.append(event)

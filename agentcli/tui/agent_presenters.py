@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 ENDED_KEPT = 10
 """Number of ended agents that keep their transcript in memory. Older ones keep only the report."""
-_SESSION_EVENTS = (ev.RulesLearned, ev.ModeChanged)
-"""Events of a sub-agent that affect the whole session."""
 _BRIEF_ACTIVITIES = ("", "Working", "Waiting for the model")
 """Activity texts that do not replace the text of the last tool, which is more informative."""
 
@@ -92,7 +90,7 @@ class AgentPresenters:
         progress.set_waiting(run.presenter.activity.phase == "waiting", now)
         self._touch(run)
         operations = self._replaced(run) if progress.status != before else []
-        if isinstance(event, _SESSION_EVENTS):
+        if event.policy.scope == "session":
             operations += self._session.note_event(event)
         return operations
 

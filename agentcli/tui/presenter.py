@@ -52,11 +52,6 @@ from agentcli.tui.model import (
     ToolItem,
 )
 
-_STREAMED = (
-    *(ev.BlockStarted, ev.TextStreamed, ev.ThinkingStreamed, ev.ToolInputStreamed, ev.BlockFinished),
-    *(ev.ToolStarted, ev.ToolProgressed, ev.PermissionRequested, ev.RetryScheduled),
-)
-
 Titles = Callable[[str, Json], str]
 """One-line title of a call, by tool name and input; "" if unknown."""
 
@@ -163,7 +158,7 @@ class Presenter:
         """Show an event of this presenter's own agent."""
         self._partial.take(event)
         self._now = now
-        return [] if self._halted and isinstance(event, _STREAMED) else self._show(event, now)
+        return [] if self._halted and not event.policy.after_interrupt else self._show(event, now)
 
     def _show_agent(self, event: ev.Event, now: float) -> list[Operation]:
         self._now = now
@@ -196,7 +191,7 @@ class Presenter:
 
     @singledispatch  # noqa: PLE1519 - called through `dispatch` only
     def _show_type(self, event: ev.Event, now: float) -> list[Operation]:
-        return []
+        return self.note_event(event) if event.policy.line and not wording.has_own_notice(event) else []
 
     @_show_type.register
     def _(self, event: ev.MessageAppended, now: float) -> list[Operation]:
@@ -401,19 +396,25 @@ class Presenter:
         return []
 
     @_show_type.register
-    def _(self, event: wording.LineEvent, now: float) -> list[Operation]:
-        if isinstance(event, ev.ModeChanged):
-            before, self._mode = self._mode, event.mode
-            if event.mode == before or event.reason == ev.MODE_CHOSEN:
-                return []
-        if isinstance(event, ev.CompactionFailed):
-            self._reported.add(event.text)
-        if wording.has_own_notice(event):
-            return []
-        if isinstance(event, ev.RulesLearned) and event.tool_use_id in self._tools:
-            # Show it below the call that asked: other calls may follow already.
-            return self._tool(event.tool_use_id, learned=plain_line(wording.event_line(event)[0], 500))
-        return self.note_event(event)
+    def _(self, event: ev.ModeChanged, now: float) -> list[Operation]:
+        before, self._mode = self._mode, event.mode
+        return [] if event.mode == before or event.reason == ev.MODE_CHOSEN else self.note_event(event)
+
+    @_show_type.register
+    def _(self, event: ev.CompactionFailed, now: float) -> list[Operation]:
+        self._reported.add(event.text)
+        return [] if wording.has_own_notice(event) else self.note_event(event)
+
+    @_show_type.register
+    def _(self, event: ev.RulesLearned, now: float) -> list[Operation]:
+        if event.tool_use_id not in self._tools:
+            return self.note_event(event)
+        # Show it below the call that asked: other calls may follow already.
+        return self._tool(event.tool_use_id, learned=plain_line(wording.event_line(event)[0], 500))
+
+    @_show_type.register
+    def _(self, event: ev.PermissionDenied | ev.ContextCompacted, now: float) -> list[Operation]:
+        return []  # The call's result and the boundary message show it.
 
     @_show_type.register
     def _(self, event: ev.HookStarted, now: float) -> list[Operation]:
@@ -422,9 +423,7 @@ class Presenter:
 
     @_show_type.register
     def _(self, event: ev.HookFinished, now: float) -> list[Operation]:
-        if not event.is_notable:
-            return []
-        return self.note(*wording.event_line(event), "HookFinished")
+        return self.note(*wording.event_line(event), "HookFinished") if event.is_notable else []
 
     @_show_type.register
     def _(self, event: ev.CompactionProposed, now: float) -> list[Operation]:

@@ -28,25 +28,6 @@ if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.interactive.drafts.draft import Draft
 
-_CHANGES_STATUS = (
-    ev.SessionStarted,
-    ev.UsageReported,
-    ev.MessageAppended,
-    ev.ModeChanged,
-    ev.TodosChanged,
-    ev.DirectoryChanged,
-    ev.BackgroundChanged,
-    ev.ModelFellBack,
-    ev.ContextCompacted,
-    ev.Result,
-)
-_AGENT_CHANGES_STATUS = (ev.UsageReported,)
-"""The same, for events of a sub-agent."""
-_CHANGES_BRANCH = (ev.ToolFinished, ev.DirectoryChanged, ev.Result)
-_REQUEST_FOLLOWS = (ev.BlockFinished, ev.ToolFinished)
-"""Events after which the loop probably prepares the next request."""
-_NOTHING_PREPARED = (ev.RequestStarted, ev.BlockStarted)
-"""Events after which it does not: the request has been sent, or the reply continues."""
 MOST_WAITING = 200
 """Maximum number of events queued for a frame; then they are shown without one, so that no frame takes long."""
 
@@ -142,9 +123,11 @@ class TranscriptView:
                 operations += self.presenter.show(event, at)
             except Exception:
                 logging.getLogger("agentcli").exception("an event cannot be shown: %s", type(event).__name__)
-            changing = _AGENT_CHANGES_STATUS if ev.is_of_subagent(event) else _CHANGES_STATUS
-            changes_status |= isinstance(event, changing)
-            changes_branch |= isinstance(event, _CHANGES_BRANCH)
+            # Of a sub-agent, only its usage changes the status.
+            changes_status |= event.policy.changes_status and (
+                isinstance(event, ev.UsageReported) or not ev.is_of_subagent(event)
+            )
+            changes_branch |= isinstance(event, ev.ToolFinished | ev.DirectoryChanged | ev.Result)
         self._show_agents()
         if changes_status:
             self.facts.refresh()
@@ -212,10 +195,10 @@ class TranscriptView:
             self._screen.finished(event)
         elif len(self._waiting) >= MOST_WAITING:
             self.catch_up()
-        if isinstance(event, _REQUEST_FOLLOWS):
-            self._frames.hold()
-        elif isinstance(event, _NOTHING_PREPARED):
-            self._frames.release()
+        if isinstance(event, ev.BlockFinished | ev.ToolFinished):
+            self._frames.hold()  # The loop probably prepares the next request.
+        elif isinstance(event, ev.RequestStarted | ev.BlockStarted):
+            self._frames.release()  # It is sent, or the reply continues.
         self._frames.request()
 
     def show_beside(self, event: ev.Event) -> None:

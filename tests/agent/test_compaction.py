@@ -14,7 +14,7 @@ from agentcli.agent.profile import Profile, Tuning
 from agentcli.context.compact import RESTORED
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
-from agentcli.core.event_json import event_from_dict, event_to_dict
+from agentcli.core.event_base import event_from_dict, event_to_dict
 from agentcli.core.messages import Json, Message, Origin, TextBlock
 from agentcli.core.permission import Answer
 from agentcli.providers.base import Thinking

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentcli.core import events as ev
-from agentcli.core.event_json import event_from_dict, event_to_dict
+from agentcli.core.event_base import event_from_dict, event_to_dict
 from agentcli.core.ids import RandomIds, SequentialIds
 from agentcli.core.messages import (
     Block,

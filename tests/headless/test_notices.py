@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentcli.core import events as ev
-from agentcli.headless.notices import VERBOSE, importance, notice
+from agentcli.headless.notices import is_shown, notice
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,8 @@ from agentcli.headless.notices import VERBOSE, importance, notice
     ],
 )
 def test_context_changes_are_one_line_in_verbose_mode(event: ev.Event, line: str) -> None:
-    assert (importance(event), notice(event)) == (VERBOSE, line)
+    assert notice(event) == line
+    assert (is_shown(event, "verbose"), is_shown(event, "terminal")) == (True, False)
 
 
 def test_a_notice_stays_on_one_line_for_any_content() -> None:

@@ -296,36 +296,3 @@ def test_a_held_frame_has_the_whole_usage_when_the_end_of_its_message_is_next() 
     assert held_before(delta) == (["assistant", "stream_event", "stream_event"], 41)
     reported = events.UsageReported(model="claude-x", usage=Usage(7, 41), cost_usd=None)
     assert held_before(reported) == (["assistant", "stream_event"], 41)
-
-
-SILENT = {
-    "CommandEntered",
-    "SessionResumed",
-    "SubmissionInterrupted",
-    "DirectoryChanged",
-    "BlockStarted",
-    "TextStreamed",
-    "ThinkingStreamed",
-    "ToolInputStreamed",
-    "ToolProgressed",
-    "PermissionRequested",
-    "PermissionResolved",
-    "RulesLearned",
-    "TodosChanged",
-    "ContextPinned",
-    "CommandChangedFiles",
-    "CompactionProposed",
-    "LoopContinued",
-    "LoopEnded",
-}
-"""Events without a frame: partial text is in `stream_event`, the rest is the loop's own or belongs to a later part."""
-
-
-@each_row("name", sorted(events.EVENT_TYPES))
-def test_an_event_is_either_mapped_or_known_to_be_silent(name: str) -> None:
-    import inspect
-
-    from agentcli.headless import stream_json
-
-    mapped = name in inspect.getsource(stream_json).split("class Frames", 1)[1]
-    assert mapped != (name in SILENT)

@@ -79,44 +79,6 @@ def finished(
     return ev.ToolFinished(tool_use_id=id, name=name, result=ToolResultBlock(id, content, is_error), **rest)
 
 
-# --------------------------------------------------------------------------------------------------------- all events
-
-
-SILENT: tuple[type[ev.Event], ...] = (
-    ev.SessionStarted,
-    ev.SessionResumed,
-    ev.RequestStarted,
-    ev.ReplyStarted,
-    ev.BlockStarted,
-    ev.HookStarted,
-    ev.ToolInputStreamed,
-    ev.RawStreamed,
-    ev.UsageReported,
-    ev.ToolResultAdded,
-    ev.TodosChanged,  # the call that changed them has them
-    ev.DirectoryChanged,
-    ev.ToolBatchSummarised,
-    ev.PermissionRequested,  # asked by `questions`
-    ev.PermissionResolved,
-    ev.PermissionDecided,
-    ev.PermissionDenied,  # the result reports it
-    ev.ContextPinned,
-    ev.CompactionProposed,  # asked by `questions`
-    ev.ContextCompacted,  # its boundary is a message
-    ev.LoopContinued,
-    ev.LoopEnded,  # the result follows
-    ev.CommandEntered,  # the user has typed it just now
-)
-
-
-@each_row("name", sorted(ev.EVENT_TYPES))
-def test_every_event_is_printed_or_listed_as_silent(name: str) -> None:
-    kind = ev.EVENT_TYPES[name]
-    dispatcher = Printer.__dict__["_show_type"]
-    printed = dispatcher.dispatch(kind) is not dispatcher.dispatch(ev.Event)
-    assert printed != (kind in SILENT), "either it has a method, or it is listed"
-
-
 # ------------------------------------------------------------------------------------------------------------- replies
 
 

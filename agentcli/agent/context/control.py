@@ -80,7 +80,6 @@ _NOUNS = {
 }
 
 Outcome = TypeVar("Outcome", DropEffect, RestoreEffect)
-_FOLLOWED = (ev.RequestStarted, ev.MessageAppended, ev.ContextEdited, ev.ContextCompacted)
 
 
 class ContextControl:
@@ -328,7 +327,7 @@ class ContextControl:
 
     def take(self, event: ev.Event) -> None:
         """Follow an event of the running submission, after it is in the log."""
-        if event.agent or not isinstance(event, _FOLLOWED):
+        if event.agent:
             return
         if isinstance(event, ev.ContextCompacted) and event.trigger in ("manual", "reactive"):
             self.change_count += 1

@@ -81,19 +81,6 @@ class _Carried:
             self.new += sign * held.tokens
 
 
-_COUNTED = (
-    ev.SessionStarted,
-    ev.MessageAppended,
-    ev.ContextEdited,
-    ev.ContextCompacted,
-    ev.UsageReported,
-    ev.PrefixBroken,
-)
-"""Events that affect costs."""
-_AFTER_RESUMED = (ev.MessageAppended, ev.UsageReported, ev.ContextEdited)
-"""Events before which the messages of a resumed session must be measured."""
-
-
 class Spending:
     def __init__(
         self,
@@ -174,16 +161,19 @@ class Spending:
     def take(self, event: ev.Event) -> None:
         """Take an event; it is counted when a total is read or the next reply begins, because counting it at once would
         delay the next request."""
-        if isinstance(event, _COUNTED):
-            if self._shown is not None and isinstance(event, _AFTER_RESUMED):
-                # Read the messages before the event changes them. Measuring them can wait.
-                resumed = self._shown()
-                self._shown = lambda: resumed
-            self._waiting.append((event, self._density_of(event)))
-        elif isinstance(event, ev.ReplyStarted):
-            self._count_waiting()
-            # Estimate now and not with the usage event, after which the next request is waited for.
-            self._estimated = self._request_tokens()
+        match event:
+            case ev.SessionStarted() | ev.ContextCompacted() | ev.PrefixBroken():
+                self._waiting.append((event, self._density()))
+            case ev.MessageAppended() | ev.ContextEdited() | ev.UsageReported():
+                if self._shown is not None:
+                    # Read the messages before the event changes them. Measuring them can wait.
+                    resumed = self._shown()
+                    self._shown = lambda: resumed
+                self._waiting.append((event, self._density_of(event)))
+            case ev.ReplyStarted():
+                self._count_waiting()
+                # Estimate now and not with the usage event, after which the next request is waited for.
+                self._estimated = self._request_tokens()
 
     def _density_of(self, event: ev.Event) -> float:
         """True tokens per estimated token. If the server counts fewer tokens than estimated for the whole request,
@@ -201,7 +191,7 @@ class Spending:
             self._take_in(event, density)
 
     def _take_in(self, event: ev.Event, density: float) -> None:
-        if isinstance(event, _AFTER_RESUMED):
+        if not isinstance(event, ev.SessionStarted):
             self.carry_resumed()
         self._steps.take(event)
         if isinstance(event, ev.UsageReported):

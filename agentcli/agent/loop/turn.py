@@ -76,9 +76,6 @@ class TurnPlan:
     estimated_tokens: int = 0
 
 
-_NOTED = (ev.ReplyStarted, ev.MessageAppended, ev.ReplyTombstoned)
-
-
 class _Wake:
     """An item without content: `beside` has new events."""
 
@@ -156,14 +153,14 @@ class Turn:
 
     def _note(self, event: ev.Event) -> None:
         """Keep track of what the consumer gets: it may go away at any event, and get no later one."""
-        if event.agent or not isinstance(event, _NOTED):
-            return
-        if isinstance(event, ev.ReplyStarted):
-            self._shown_reply = event.message_id
-            return
-        self._shown_reply = ""
-        if isinstance(event, ev.MessageAppended):
-            self.added.append(event.message)
+        match event:
+            case ev.ReplyStarted(agent=""):
+                self._shown_reply = event.message_id
+            case ev.ReplyTombstoned(agent=""):
+                self._shown_reply = ""
+            case ev.MessageAppended(agent=""):
+                self._shown_reply = ""
+                self.added.append(event.message)
 
     async def _take_items(self) -> None:
         beside = self._dependencies.beside

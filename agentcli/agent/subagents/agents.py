@@ -36,10 +36,9 @@ if TYPE_CHECKING:
 CLOSE_SECONDS = 3.0
 """Seconds that background agents may take to end with the session before they are cancelled."""
 MOST_EVENTS = 1_000
-"""Maximum queued events of background agents; beyond that only the kinds in `_LASTING` are kept."""
+"""Maximum queued events of background agents; beyond that events within an agent are dropped."""
 _MOST_KEPT = 20
 """Number of listed background agents beyond which ended ones are removed."""
-_LASTING = (ev.AgentStarted, ev.AgentFinished, ev.PermissionRequested, ev.PermissionResolved, ev.NoticeRaised)
 _STATUS: Mapping[str, Status] = {"running": "running", "completed": "completed", "failed": "failed"}
 
 
@@ -302,7 +301,7 @@ class Agents:
     # events
 
     def _put(self, event: ev.Event) -> None:
-        if len(self._events) < MOST_EVENTS or isinstance(event, _LASTING):
+        if len(self._events) < MOST_EVENTS or event.policy.scope != "agent":
             self._events.append(event)
             self._news.set()
             self._wake()

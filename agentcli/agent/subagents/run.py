@@ -23,7 +23,6 @@ from agentcli.tools.base import AgentTask, Output
 MOST_CALLS = 30
 MOST_FOUND = 20_000
 """Maximum characters of a failed agent's text."""
-_NOT_FORWARDED = (ev.SessionStarted, ev.LoopEnded, ev.Result, ev.RawStreamed)
 _ABORTED = ("aborted_streaming", "aborted_tools")
 
 
@@ -128,7 +127,7 @@ class AgentRun:
                 elif self.is_stopped:
                     engine.abort()
                 self._note(event)
-                if not isinstance(event, _NOT_FORWARDED):
+                if event.policy.scope != "submission":
                     await emit(event if event.agent else replace(event, agent=self.id))
 
     def _note(self, event: ev.Event) -> None:

@@ -179,7 +179,10 @@ class Printer:
 
     @singledispatch  # noqa: PLE1519 - called through `dispatch` only
     def _show_type(self, event: ev.Event, now: float) -> list[Piece]:
-        return []
+        """Print the line of an event that has no method of its own."""
+        if not event.policy.line or wording.has_own_notice(event):
+            return []
+        return self.note(*wording.event_line(event))
 
     @_show_type.register
     def _(self, event: ev.MessageAppended, now: float) -> list[Piece]:
@@ -283,18 +286,19 @@ class Printer:
     # --------------------------------------------------------------------------------------------------- waiting
 
     @_show_type.register
-    def _(
-        self, event: wording.LineEvent | ev.RetryScheduled | ev.StreamWentQuiet | ev.CompactionStarted, now: float
-    ) -> list[Piece]:
-        if isinstance(event, ev.ModeChanged):
-            before, self._mode = self._mode, event.mode
-            if event.mode == before or event.reason == ev.MODE_CHOSEN:
-                return []
-        if isinstance(event, ev.CompactionFailed):
-            self._reported.add(event.text)
-        if wording.has_own_notice(event):
-            return []
-        return self.note(*wording.event_line(event))
+    def _(self, event: ev.ModeChanged, now: float) -> list[Piece]:
+        before, self._mode = self._mode, event.mode
+        is_known = event.mode == before or event.reason == ev.MODE_CHOSEN
+        return [] if is_known else self.note(*wording.event_line(event))
+
+    @_show_type.register
+    def _(self, event: ev.CompactionFailed, now: float) -> list[Piece]:
+        self._reported.add(event.text)
+        return [] if wording.has_own_notice(event) else self.note(*wording.event_line(event))
+
+    @_show_type.register
+    def _(self, event: ev.PermissionDenied | ev.ContextCompacted | ev.HookStarted, now: float) -> list[Piece]:
+        return []  # The call's result, the boundary message and the hook's end show it.
 
     @_show_type.register
     def _(self, event: ev.HookFinished, now: float) -> list[Piece]:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
 
 PROMPTS_SHOWN = 2
-_LASTING = (ev.Result, ev.SessionResumed, ev.ModeChanged)
 
 
 async def past_of(engine: Engine, *, verbose: bool = False) -> list[Piece]:
@@ -35,9 +34,10 @@ def replayed(history: Sequence[ev.Event], title_of: Titles, *, verbose: bool = F
     if not before:
         start = 0
     for event in islice(history, start):
-        # Later lines depend on these: the cost so far, the permission mode, shell commands still running.
-        if isinstance(event, _LASTING) or (isinstance(event, ev.ToolStarted) and event.agent == ev.USER_AGENT):
-            _printed(event, printer)
+        match event:
+            # Later lines depend on these: the cost so far, the permission mode, shell commands still running.
+            case ev.Result() | ev.SessionResumed() | ev.ModeChanged() | ev.ToolStarted(agent=ev.USER_AGENT):
+                _printed(event, printer)
     pieces: list[Piece] = [line(f"… {counted(before, 'message')} before", "quiet")] if before else []
     for event in islice(history, start, None):
         pieces += _printed(event, printer)
