@@ -10,7 +10,7 @@
     connection      one connection, over the `mcp` library
     server          one server: its state, calls and restarts
     servers         all servers of a session, and which the user switched on or off
-    oauth/          signing in to HTTP servers
+    authorization   a server's tokens, with sign_in (one run of the library's flow) and auth_requests (its guard)
     tool_server     agentcli's own tools as a server, for other programs
 
 The `mcp` library takes a second to import. It is imported inside functions, in a thread, and only if there is a server.

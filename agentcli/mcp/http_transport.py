@@ -17,12 +17,11 @@ from urllib.parse import urlsplit
 import httpx2
 
 from agentcli.mcp.answers import AnswerReader
+from agentcli.mcp.auth_requests import UnreachableFailure, challenge_of
 from agentcli.mcp.link import ServerLimits, ServerLink, run_outside_scopes
-from agentcli.mcp.oauth.auth_requests import UnreachableFailure
-from agentcli.mcp.oauth.discovery import AuthChallenge
 
 if TYPE_CHECKING:
-    from agentcli.mcp.oauth.authorization import ServerAuthorization
+    from agentcli.mcp.authorization import ServerAuthorization
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -250,9 +249,9 @@ class BearerAuth(httpx2.Auth):
             if renewed:
                 request.headers[_NAME] = f"Bearer {renewed}"
                 response = yield request
+        challenge = challenge_of(response)
         if response.status_code == httpx2.codes.UNAUTHORIZED:
-            self._authorization.refuse(response, token)
-        challenge = AuthChallenge.of(response)
+            self._authorization.refuse(challenge, token)
         if challenge.lacks_scope:
             self._authorization.note_missing_scope(challenge)
 

@@ -14,10 +14,10 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.answers import AnswerReader, ReadTransport
+from agentcli.mcp.authorization import ServerAuthorization, authorization_for
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.connection import FAILED_REQUEST, McpConnection, McpFailure, OnProgress, SessionExpired
 from agentcli.mcp.link import LinkEnd, ServerLimits, ServerLink
-from agentcli.mcp.oauth.authorization import ServerAuthorization, authorization_for
 from agentcli.mcp.protocol import McpContent, McpResult, PromptMessage, ServerOffers, ServerRequests, ToolOffer
 from agentcli.mcp.stdio import StdioTransport, server_command, server_environment
 

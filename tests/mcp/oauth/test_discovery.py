@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agentcli.core.addresses import IPAddress
+from agentcli.mcp.auth_requests import AuthRequests
 from agentcli.mcp.configuration import OAuthConfig
 from agentcli.mcp.connection import McpFailure
-from agentcli.mcp.oauth.auth_requests import AuthRequests
 from tests.mcp.oauth.signing_in import SignInBench, on_bench, settled, sign_in, sign_in_bench
 from tests.support.authorization_server import AS_METADATA, OIDC_METADATA, RESOURCE_METADATA, Answer, Request
 
@@ -89,7 +89,7 @@ async def test_metadata_may_move_within_its_origin_only(bench: SignInBench) -> N
 @pytest.mark.parametrize(
     ("metadata", "problem"),
     [
-        ({"issuer": "https://evil.example"}, "describes another issuer, https://evil.example"),
+        ({"issuer": "https://evil.example"}, "issuer mismatch: https://evil.example"),
         ({"code_challenge_methods_supported": None}, "does not offer PKCE"),
         ({"code_challenge_methods_supported": ["plain"]}, "does not offer PKCE"),
         ({"registration_endpoint": None}, r"Set `oauth\.clientId`"),
@@ -98,7 +98,7 @@ async def test_metadata_may_move_within_its_origin_only(bench: SignInBench) -> N
         ({"authorization_endpoint": "http://example.com/authorize"}, "example.com is not encrypted"),
         ({"token_endpoint": "http://example.com/token"}, "example.com is not encrypted"),
         ({"registration_endpoint": "http://192.168.0.1/register"}, "192.168.0.1 is not encrypted"),
-        ({"token_endpoint_auth_methods_supported": ["private_key_jwt"]}, "which it cannot use"),
+        ({"token_endpoint_auth_methods_supported": ["private_key_jwt"]}, "registration that cannot be used"),
         ({"padding": "x" * 200_000}, "sent more than 128 kB"),
     ],
 )
@@ -115,7 +115,7 @@ async def test_metadata_that_cannot_be_trusted_or_used_ends_the_sign_in(
 @on_bench
 async def test_metadata_of_another_server_is_refused(bench: SignInBench) -> None:
     bench.protected.metadata["resource"] = "https://example.com/mcp"
-    with pytest.raises(McpFailure, match=r"describes another server, https://example\.com/mcp"):
+    with pytest.raises(McpFailure, match=r"https://example\.com/mcp does not match"):
         await sign_in(bench.client())
     assert bench.authorization.requests == []
 

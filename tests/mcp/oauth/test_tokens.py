@@ -10,9 +10,11 @@ from dataclasses import replace
 import httpx2
 import pytest
 
+from agentcli.core.aio import cancel_and_wait
+from agentcli.mcp.auth_requests import flow_provider
+from agentcli.mcp.authorization import ServerAuthorization, address_of
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.connection import McpFailure
-from agentcli.mcp.oauth.authorization import ServerAuthorization
 from agentcli.mcp.protocol import ServerRequests
 from agentcli.mcp.server import McpServer
 from tests.mcp.oauth.signing_in import SignInBench, connect, on_bench, settled, sign_in
@@ -36,8 +38,8 @@ def refreshes(bench: SignInBench) -> int:
 async def test_a_new_process_uses_the_stored_tokens(bench: SignInBench) -> None:
     await bench.connected()
     code = (
-        "import asyncio, sys; from pathlib import Path; from agentcli.mcp.oauth.token_store import TokenStore; "
-        "from agentcli.mcp.oauth.token_grant import address_of; "
+        "import asyncio, sys; from pathlib import Path; from agentcli.mcp.authorization import TokenStore; "
+        "from agentcli.mcp.authorization import address_of; "
         "print(asyncio.run(TokenStore(Path(sys.argv[1])).find('files', address_of(sys.argv[2]))).access_token)"
     )
     process = await asyncio.create_subprocess_exec(
@@ -116,6 +118,23 @@ async def test_a_request_to_another_origin_carries_no_token(bench: SignInBench) 
         request = httpx2.Request("POST", url)
         await anext(auth.async_auth_flow(request))
         assert "authorization" not in request.headers
+
+
+@on_bench
+async def test_requests_do_not_wait_for_one_another_as_they_do_in_the_library(bench: SignInBench) -> None:
+    """Why tokens are not sent by its `OAuthClientProvider`: a slow call would hold up all others, and its own end."""
+    server = await bench.connected()
+    assert server._authorization is not None
+    theirs = flow_provider(bench.protected.endpoint, "http://127.0.0.1/callback", None)
+    for auth, waits in ((server._authorization.begin(), False), (theirs, True)):
+        flows = [auth.async_auth_flow(httpx2.Request("POST", bench.protected.endpoint)) for _ in range(2)]
+        await anext(flows[0])
+        second = asyncio.ensure_future(anext(flows[1]))
+        done, _waiting = await asyncio.wait({second}, timeout=0.05)
+        assert (not done) == waits
+        await cancel_and_wait([second])
+        for flow in flows:
+            await flow.aclose()
 
 
 @on_bench
@@ -278,13 +297,18 @@ async def test_a_connection_that_needs_more_rights_needs_a_sign_in(bench: SignIn
     assert server.state == "connected", server.error
 
 
+@pytest.mark.parametrize(
+    ("listed", "asked"), [(["files:read"], ("files:read offline_access", "consent")), (None, (None, None))]
+)
 @on_bench
-async def test_offline_access_is_asked_for_where_it_is_offered(bench: SignInBench) -> None:
-    bench.protected.metadata["scopes_supported"] = ["files:read"]
+async def test_only_scopes_of_the_server_are_asked_for_and_offline_access(
+    bench: SignInBench, listed: list[str] | None, asked: tuple[str | None, str | None]
+) -> None:
+    bench.protected.metadata["scopes_supported"] = listed
     bench.authorization.metadata["scopes_supported"] = ["files:read", "admin", "offline_access"]
     await bench.connected()
-    asked = bench.authorization.authorizations[0]
-    assert (asked["scope"], asked["prompt"]) == ("files:read offline_access", "consent")
+    sent = bench.authorization.authorizations[0]
+    assert (sent.get("scope"), sent.get("prompt")) == asked
 
 
 # ---------------------------------------------------------------------------------------------------- sign-out
@@ -348,8 +372,6 @@ async def sign_in_fails(server: McpServer, shown: list[str]) -> None:
 
 
 def test_the_address_that_tokens_are_bound_to_has_one_spelling() -> None:
-    from agentcli.mcp.oauth.token_grant import address_of
-
     assert address_of("HTTPS://Example.com/mcp?x=1#y") == "https://example.com:443/mcp"
     assert address_of("https://example.com:443/mcp") == address_of("https://example.com/mcp")
     assert address_of("https://example.com") == "https://example.com:443/"

@@ -1,33 +1,180 @@
-"""One server's sign-in state: its tokens, their refresh, signing in and out.
+"""One MCP server's sign-in: its tokens, where they are kept, their refresh, signing in and out.
 
-A connection never starts a sign-in: it reports that one is needed (`refusal`), and the user decides.
+A connection never starts a sign-in: it reports that one is needed (`refusal`), and the user decides. Tokens are in the
+system's keyring or in a file that only the user can read: one entry per server, keyed by its name in the configuration
+and its URL. Changing either one loses the entry.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import hashlib
+import json
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from dataclasses import asdict, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from agentcli.config.credentials import KeyStore, Vault, system_vault
+from agentcli.core.addresses import WebAddress, host_address, parse_web_address
 from agentcli.core.aio import in_thread
 from agentcli.core.errors import CredentialError
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
 from agentcli.core.processes.browser import open_in_browser
 from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.connection import McpFailure
-from agentcli.mcp.oauth.auth_requests import AuthRequests, is_safe_for_tokens
-from agentcli.mcp.oauth.discovery import AuthChallenge
-from agentcli.mcp.oauth.sign_in import SignInFlow, SignInRequest
-from agentcli.mcp.oauth.token_grant import TokenGrant, address_of, origin_of
-from agentcli.mcp.oauth.token_requests import RefusedFailure, refresh, revoke
-from agentcli.mcp.oauth.token_store import TokenStore
 
 if TYPE_CHECKING:
     import httpx2
 
-_NOT_AUTHORIZED = 401
+    from agentcli.mcp.sign_in import SignIn
+
+FILE_NAME = "mcp-tokens.json"
+_LOCK_SECONDS = 30.0
+_LOCK_POLL_SECONDS = 0.05
+
+
+@frozen
+class AuthChallenge:
+    """Contents of a server's `WWW-Authenticate` header."""
+
+    metadata_url: str = ""
+    scope: str = ""
+    lacks_scope: bool = False
+    """Whether the token is valid, but not for this request."""
+
+
+@frozen
+class TokenGrant:
+    """Client and tokens of one server. Without tokens it is only a registration, kept for the next sign-in."""
+
+    name: str
+    """The server's name in the configuration."""
+    address: str
+    """The server's origin and path. The tokens are only for it."""
+    issuer: str
+    client: Json = field(repr=False)
+    """The client at the authorization server, as the library describes it."""
+    token_endpoint: str
+    redirect_uri: str = ""
+    """The redirect URI that was registered; empty: the client is not one that agentcli registered."""
+    revocation_endpoint: str = ""
+    resource: str = ""
+    access_token: str = field(default="", repr=False)
+    refresh_token: str = field(default="", repr=False)
+    expires_at: float = 0
+    """When to renew the access token, as a Unix time; 0: unknown."""
+    scope: str = ""
+
+    def is_expired(self, now: float) -> bool:
+        return bool(self.expires_at) and now >= self.expires_at
+
+    def without_tokens(self) -> TokenGrant:
+        return replace(self, access_token="", refresh_token="", expires_at=0)
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> TokenGrant | None:
+        """Parse a stored grant; None if it is invalid."""
+        kinds: dict[str, Any] = dict.fromkeys((each.name for each in fields(cls)), str)
+        kinds |= {"client": dict, "expires_at": (int, float)}
+        try:
+            values = {name: value for name, value in json.loads(text).items() if name in kinds}
+            is_valid = all(isinstance(value, kinds[name]) for name, value in values.items())
+            return cls(**values) if is_valid and isinstance(values["client"]["client_id"], str) else None
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+            return None
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port in normalised form; empty if it is not a web URL."""
+    parsed = parse_web_address(url)
+    return "" if isinstance(parsed, str) else f"{parsed.scheme}://{parsed.shown_host}:{parsed.port}"
+
+
+def address_of(url: str) -> str:
+    """Origin and path of a server, to which tokens are bound; empty if it is not a web URL."""
+    origin = origin_of(url)
+    return origin and origin + (urlsplit(url).path or "/")
+
+
+def is_safe_for_tokens(url: str) -> bool:
+    """Whether tokens may be sent there: https, or this machine."""
+    address = parse_web_address(url)
+    return not isinstance(address, str) and (address.scheme == "https" or is_loopback(address))
+
+
+def is_loopback(address: WebAddress) -> bool:
+    literal = host_address(address.host)
+    is_local_name = address.host == "localhost" or address.host.endswith(".localhost")
+    return is_local_name or (literal is not None and literal.is_loopback)
+
+
+class TokenStore:
+    """Stores grants. Methods raise `CredentialError`. Without a state folder, tokens live as long as the object."""
+
+    def __init__(self, state_dir: Path | None, vault: Callable[[], Vault | None] = system_vault) -> None:
+        self._dir = state_dir
+        self._keys = KeyStore(state_dir, vault, file_name=FILE_NAME, command="agentcli mcp login")
+        self._memory: dict[str, TokenGrant] = {}
+
+    async def find(self, name: str, address: str) -> TokenGrant | None:
+        key = _key(name, address)
+        if self._dir is None:
+            return self._memory.get(key)
+        stored = await in_thread(self._keys.find, key)
+        grant = TokenGrant.from_text(stored.key) if stored is not None else None
+        return grant if grant is not None and (grant.name, grant.address) == (name, address) else None
+
+    async def keep(self, grant: TokenGrant) -> None:
+        key = _key(grant.name, grant.address)
+        if self._dir is None:
+            self._memory[key] = grant
+        else:
+            await in_thread(self._keys.keep, key, grant.to_text())
+
+    async def forget(self, name: str, address: str) -> None:
+        key = _key(name, address)
+        if self._dir is None:
+            self._memory.pop(key, None)
+        else:
+            await in_thread(self._keys.forget, key)
+
+    @asynccontextmanager
+    async def refreshing(self, name: str, address: str) -> AsyncIterator[None]:
+        """Keep other processes from refreshing the same tokens: a refresh token is often valid only once.
+
+        A process that holds the lock for too long is ignored.
+        """
+        if self._dir is None:
+            yield
+            return
+        digest = hashlib.sha256(_key(name, address).encode()).hexdigest()[:16]
+        path = self._dir / f"{FILE_NAME.removesuffix('.json')}.{digest}.lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            for _attempt in range(int(_LOCK_SECONDS / _LOCK_POLL_SECONDS)):
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    await asyncio.sleep(_LOCK_POLL_SECONDS)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _key(name: str, address: str) -> str:
+    return f"mcp {name} {address}"
 
 
 class ServerAuthorization:
@@ -47,7 +194,7 @@ class ServerAuthorization:
         self._challenge: AuthChallenge | None = None
         self._missing_scope = ""
         self._reports_scope = False
-        self._flow: SignInFlow | None = None
+        self._flow: SignIn | None = None
 
     def begin(self) -> httpx2.Auth:
         """Authorization for a new connection. Reads the tokens again, as another process may have changed them."""
@@ -82,9 +229,9 @@ class ServerAuthorization:
                 await self._store.keep(self._grant)
                 return self._grant.access_token
 
-    def refuse(self, response: httpx2.Response, used: str) -> None:
+    def refuse(self, challenge: AuthChallenge, used: str) -> None:
         """Record that the server refuses requests without a sign-in."""
-        self._challenge = AuthChallenge.of(response)
+        self._challenge = challenge
         name = plain_line(self._config.name, 80)
         if not is_safe_for_tokens(self._config.url):
             self.refusal = f"{name} asks for a sign-in but its address is not encrypted (https). Change its url."
@@ -127,11 +274,14 @@ class ServerAuthorization:
                 await in_thread(open_in_browser, address, self._around.environ, self._around.working_dirs)
 
         await in_thread(_import_library)
+        from agentcli.mcp.auth_requests import AuthRequests
+        from agentcli.mcp.sign_in import SignIn
+
         async with self._stored():
             earlier = await self._store.find(self._config.name, self._address)
         async with AuthRequests(self._config.url) as requests:
-            challenge = self._challenge or await self._asked(requests)
-            flow = SignInFlow(requests, SignInRequest(self._config, challenge, earlier, self._missing_scope))
+            challenge = self._challenge or await requests.challenge("GET" if self._config.kind == "sse" else "POST")
+            flow = SignIn(requests, self._config, challenge, earlier, self._missing_scope)
             grant = await self._completed(flow, show_and_open)
         async with self._stored():
             await self._store.keep(grant)
@@ -153,6 +303,9 @@ class ServerAuthorization:
         self._grant, self._is_loaded = None, True
         if grant is None:
             return ""
+        await in_thread(_import_library)
+        from agentcli.mcp.auth_requests import AuthRequests, revoke
+
         try:
             async with AuthRequests(self._config.url) as requests:
                 await revoke(requests, grant)
@@ -162,7 +315,9 @@ class ServerAuthorization:
 
     # --------------------------------------------------------------------------------------------------------- helpers
 
-    async def _completed(self, flow: SignInFlow, show: Callable[[str], Awaitable[None]]) -> TokenGrant:
+    async def _completed(self, flow: SignIn, show: Callable[[str], Awaitable[None]]) -> TokenGrant:
+        from agentcli.mcp.auth_requests import RefusedFailure
+
         self._flow = flow
         try:
             return await flow.run(show)
@@ -185,6 +340,8 @@ class ServerAuthorization:
     async def _refreshed(self, grant: TokenGrant) -> TokenGrant:
         """The grant with new tokens; without tokens if the authorization server refuses or there is no refresh
         token."""
+        from agentcli.mcp.auth_requests import AuthRequests, RefusedFailure, refresh
+
         if not grant.refresh_token:
             return grant.without_tokens()
         try:
@@ -192,11 +349,6 @@ class ServerAuthorization:
                 return await refresh(requests, grant)
         except RefusedFailure:
             return grant.without_tokens()
-
-    async def _asked(self, requests: AuthRequests) -> AuthChallenge:
-        """The server's challenge to a request without a token."""
-        response = await requests.challenge_of(self._config.url, "GET" if self._config.kind == "sse" else "POST")
-        return AuthChallenge.of(response) if response.status_code == _NOT_AUTHORIZED else AuthChallenge()
 
     @asynccontextmanager
     async def _stored(self) -> AsyncIterator[None]:
@@ -215,5 +367,4 @@ def authorization_for(config: ServerConfig, around: ServerSurroundings) -> Serve
 
 
 def _import_library() -> None:
-    import mcp.client.auth.oauth2
-    import mcp.client.auth.utils  # noqa: F401
+    import agentcli.mcp.sign_in  # noqa: F401
