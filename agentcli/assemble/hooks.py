@@ -146,8 +146,6 @@ class TrustWatch:
         self._stamps: tuple[object, ...] | None = None
         self._changed: list[str] = []
         self._is_known = True
-        self._named_by: dict[str, frozenset[str]] = {}
-        """Paths in the project that a command may name, by command."""
 
     def problem(self, rule: HookRule) -> str:
         """Why a hook is off, as a sentence for the user; "" while all of its files are trusted."""
@@ -155,7 +153,8 @@ class TrustWatch:
             self._look()
         changed = self._changed
         if not rule.in_repository:
-            changed = [name for name in changed if name in self._named(rule)]
+            named = self._named(rule) if changed else frozenset()
+            changed = [name for name in changed if name in named]
         elif not changed and not self._is_known:
             return "The project's hooks are off: this folder is not trusted any more. /trust reviews it."
         if not changed:
@@ -175,10 +174,7 @@ class TrustWatch:
     def _named(self, rule: HookRule) -> frozenset[str]:
         if not isinstance(rule.action, str):
             return frozenset()
-        if rule.action not in self._named_by:
-            text = json.dumps({"command": rule.action})
-            self._named_by[rule.action] = frozenset(named_paths([text], self._root, self._root))
-        return self._named_by[rule.action]
+        return frozenset(named_paths([json.dumps({"command": rule.action})], self._root, self._root))
 
     def _stamp(self) -> tuple[object, ...]:
         """File identities and times. Includes the folders, which change when a file is added, and the file of trusted

@@ -1,7 +1,8 @@
 """Files of a project that the commands in a configuration name: hooks, and programs of MCP servers.
 
 They run outside of the sandbox, so they are as much a part of what the user trusts as the command itself. Only files
-that a command's own words name are found, not what such a file loads.
+that a command's own words name are found, also in folders that other words of it name (`cd scripts && ./fmt.sh`), but
+neither what such a file loads nor what a pattern matches.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any
 
 from agentcli.core.files.bounded_json import parse_json
 
-_PROJECT_DIR = re.compile(r"([\"']?)\$(?:\{(?:CLAUDE|AGENTCLI)_PROJECT_DIR\}|(?:CLAUDE|AGENTCLI)_PROJECT_DIR\b)\1")
+_EXPANSION = re.compile(r"([\"']?)(?:\$\{[^{}]*\}|\$\w+|\$\([^()]*\)|`[^`]*`)\1")
+"""`$CLAUDE_PROJECT_DIR`, `$(git rev-parse --show-toplevel)` and the like: taken for the project's folder."""
 _BETWEEN_WORDS = re.compile(r"[\s;|&<>()'\"`=,]+")
 _WRITTEN = re.compile(r"\d*&?>{1,2}[|&]?\s*[^\s;|&<>()]+")
 """A redirection into a file, which a hook may change itself."""
@@ -24,8 +26,8 @@ _DATA = frozenset(
     | {".tmp", ".out", ".pid", ".ini"}
 )
 """Endings of files that no program runs."""
-_MOST_WORDS = 500
-_LONGEST_WORD = 400
+_MAX_PATHS = 500
+_MAX_WORD_CHARS = 400
 
 
 def named_paths(texts: Iterable[str], root: Path, cwd: Path) -> list[str]:
@@ -37,12 +39,16 @@ def named_paths(texts: Iterable[str], root: Path, cwd: Path) -> list[str]:
         except ValueError:
             continue
         for command, folder in _commands(value):
-            for word in _words(command):
-                for base in (root, cwd, root / folder):
-                    path = os.path.relpath(os.path.normpath(base / word), root)
-                    if path not in (".", "..") and not path.startswith("../"):
-                        found[path] = None
-    return list(found)[:_MOST_WORDS]
+            words, bases = list(dict.fromkeys(_words(command))), dict.fromkeys((root, cwd, root / folder))
+            named = _paths(words, bases, root)
+            found |= named | _paths(words, (root / name for name in named if (root / name).is_dir()), root)
+    return list(found)[:_MAX_PATHS]
+
+
+def _paths(words: Iterable[str], bases: Iterable[Path], root: Path) -> dict[str, None]:
+    """The paths relative to `root` that these words name in any of the folders, except those elsewhere."""
+    paths = (os.path.relpath(os.path.normpath(base / word), root) for base in bases for word in words)
+    return {path: None for path in paths if path not in (".", "..") and not path.startswith("../")}
 
 
 def _commands(value: Any) -> Iterator[tuple[str, str]]:
@@ -65,12 +71,13 @@ def _commands(value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _words(command: str) -> Iterator[str]:
-    text = _WRITTEN.sub(" ", _PROJECT_DIR.sub(".", command))
-    try:
-        quoted = shlex.split(text)
-    except ValueError:
-        quoted = []
-    for word in dict.fromkeys((*quoted, *_BETWEEN_WORDS.split(text))):
-        usable = word and len(word) <= _LONGEST_WORD and "\0" not in word and not word.startswith(("-", "$", "~"))
-        if usable and os.path.splitext(word)[1].lower() not in _DATA:  # noqa: PTH122 - a word, not a path
-            yield word
+    plain = _WRITTEN.sub(" ", command)
+    for text in (plain, _EXPANSION.sub(".", plain)):
+        try:
+            quoted = shlex.split(text)
+        except ValueError:
+            quoted = []
+        for word in (*quoted, *_BETWEEN_WORDS.split(text)):
+            usable = word and len(word) <= _MAX_WORD_CHARS and "\0" not in word and not word.startswith(("-", "$"))
+            if usable and os.path.splitext(word)[1].lower() not in _DATA:  # noqa: PTH122 - a word, not a path
+                yield os.path.expanduser(word)  # noqa: PTH111

@@ -23,6 +23,8 @@ ROOT = Path("/srv/app")
         ({"command": "node", "args": ["--require", "./hook.js", "dist/server.js"]}, {"hook.js", "dist/server.js"}),
         ({"command": "python3", "args": ["server.py"], "cwd": "tools"}, {"tools/server.py"}),
         ({"headersHelper": "bin/token"}, {"bin/token"}),
+        ({"command": 'sh "$(git rev-parse --show-toplevel)/tools/a.sh" $PWD/b.sh'}, {"tools/a.sh", "b.sh"}),
+        ({"command": "sh ${CLAUDE_PROJECT_DIR:-.}/tools/a.sh"}, {"tools/a.sh"}),
     ],
 )
 def test_scripts_are_found_in_commands_arguments_and_helpers(entry: dict[str, Any], expected: set[str]) -> None:

@@ -261,3 +261,23 @@ async def test_a_script_that_a_hook_names_does_not_run_after_the_model_changed_i
     assert not evil.exists()
     assert (program.work / "ran.log").exists() == (owner in ("project", "run with --trust"))
     assert "scripts/fmt.sh changed" in ended.err
+
+
+@pytest.mark.parametrize("command", ["cd scripts && ./fmt.sh", 'S=scripts; sh "$(pwd)/$S/fmt.sh"'])
+async def test_a_script_is_found_in_a_folder_that_another_word_of_the_hook_names(
+    program: Program, command: str
+) -> None:
+    script, evil = program.work / "scripts" / "fmt.sh", program.home / "evil"
+    script.parent.mkdir()
+    script.write_text(f"#!/bin/sh\ntouch {program.work}/ran\n")
+    script.chmod(0o755)
+    settings(program, hooks("PostToolUse", command, "Read"))
+    read = reply(call("Read", file_path="scripts/fmt.sh"))
+    planted = reply(call("Write", file_path="scripts/fmt.sh", content=f"#!/bin/sh\ntouch {evil}\n"))
+    async with LoopbackServer(read, planted, read, "Done.") as server:
+        program.talk_to(server.url)
+        await program.run("trust", "--yes")
+        ended = await program.run("-p", "go", "--permission-mode", "acceptEdits", "--output-format", "json")
+    assert len(json.loads(ended.out)["permission_denials"]) == 1
+    assert (program.work / "ran").exists()
+    assert not evil.exists()
