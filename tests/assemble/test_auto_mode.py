@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +133,17 @@ async def test_a_command_cannot_reach_a_server_of_this_machine(contained: Projec
             results = await session.run()
             assert session.asked == []
     assert all("refused" in text.lower() and "reached" not in text for text in results), results
+
+
+async def test_a_command_cannot_reach_a_socket_that_was_bound_by_a_relative_name(contained: Project) -> None:
+    command = "python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('s'); print('reached')\""
+    with chdir(contained.path), socket.socket(socket.AF_UNIX) as server:
+        server.bind("s")
+        server.listen()
+        async with contained.commands(command) as session:
+            (result,) = await session.run()
+            assert session.asked == []
+    assert "refused" in result.lower()
 
 
 ASKED = [

@@ -7,6 +7,7 @@ import os
 import shlex
 import socket
 import sys
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -310,6 +311,12 @@ async def test_without_network_the_sockets_of_programs_outside_cannot_be_reached
             server.listen()
             assert "Error" in await closed.text(_connect(name))
             assert not (await box.run(_connect(name))).is_error, "the test itself works"
+            (folder / "s").rename(moved := f"{folder}/moved")
+            assert "Error" in await closed.text(_connect(moved))
+    with chdir(box.project), socket.socket(socket.AF_UNIX) as server:
+        server.bind("relative")
+        server.listen()
+        assert "Error" in await closed.text(_connect("relative"))
     own = "import socket; s = socket.socket(socket.AF_UNIX); s.bind('own'); s.listen(); socket.socket(1).connect('own')"
     assert not (await closed.run(f'{shlex.quote(sys.executable)} -c "{own}"')).is_error, "its own sockets work"
 

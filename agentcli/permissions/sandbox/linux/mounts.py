@@ -7,11 +7,13 @@ in a working directory.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agentcli.core.files.real_path import is_below
+from agentcli.core.files.real_path import is_below, real_path
 from agentcli.core.frozen import frozen
 from agentcli.permissions.paths import Resolved
 from agentcli.permissions.sandbox import temp_folder
@@ -152,11 +154,11 @@ class Mounts:
             made += ["--perms", "0111" if leads_on else "0000", "--tmpfs", str(path)]
             made += [] if leads_on else ["--remount-ro", str(path)]
         refused = [*map(str, masks.refused)]
-        for path in () if self._command.network else _listening_sockets():
+        for folder in () if self._command.network else _socket_folders():
             # A program outside acts for whoever connects, also through a read-only mount.
-            is_open = _is_visible(path, visible) and not is_below(str(path), refused)
-            if is_open and os.path.realpath(path) == str(path) and path.is_socket():
-                made += ["--ro-bind", _REFUSING_FILE, str(path)]
+            if _is_visible(folder, visible) and not is_below(str(folder), refused):
+                for socket in _sockets_in(folder):
+                    made += ["--ro-bind", _REFUSING_FILE, socket]
         for path in masks.emptied:
             if _is_visible(path, visible) and (shown_as := self._shown_as(path)):
                 made += ["--ro-bind", shown_as, str(path)]
@@ -187,13 +189,28 @@ class Mounts:
         return found
 
 
-def _listening_sockets() -> list[Path]:
-    """Paths that Unix sockets of this machine were bound to. Some may be gone."""
+def _socket_folders() -> list[Path]:
+    """Folders in which Unix sockets of this machine were bound; for relative names, all in which a program runs."""
     try:
-        lines = _SOCKETS.read_text(errors="surrogateescape").splitlines()
+        lines = _SOCKETS.read_text(errors="surrogateescape").splitlines()[1:]
     except OSError:
         return []
-    return sorted({Path(line[at:]) for line in lines if (at := line.find("/")) >= 0})
+    names = {fields[7] for line in lines if len(fields := line.split(None, 7)) == 8 and not fields[7].startswith("@")}
+    bases = {"/"}
+    if not all(name.startswith("/") for name in names):
+        for process in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
+            with contextlib.suppress(OSError):
+                bases.add(os.readlink(f"/proc/{process}/cwd"))  # noqa: PTH115
+    places = {real_path(os.path.dirname(os.path.join(base, name))) for base in bases for name in names}  # noqa: PTH118, PTH120
+    return [Path(place) for place in sorted(places) if os.path.isdir(place)]  # noqa: PTH112
+
+
+def _sockets_in(folder: Path) -> list[str]:
+    """All sockets there, because a program may rename or link the one that it has bound."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        special = (entry for entry in entries if not entry.is_file(follow_symlinks=False) and not entry.is_symlink())
+        return [entry.path for entry in special if not entry.is_dir() and stat.S_ISSOCK(entry.stat().st_mode)]
+    return []
 
 
 def _shown(rules: SandboxRules, search_path: str) -> list[Path]:
