@@ -44,3 +44,11 @@ def test_a_path_that_does_not_exist_is_none_and_one_that_cannot_is_an_error(tmp_
     assert existing_path(f"{tmp_path}/dangling") is None
     with pytest.raises(ValueError, match="null"):
         real_path("a\0b")
+
+
+def test_a_link_that_only_another_user_may_read_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_path: str) -> str:
+        raise PermissionError
+
+    monkeypatch.setattr(os.path, "realpath", refuse)
+    assert real_path("/proc/1/root/../x") == "/proc/1/x"

@@ -18,7 +18,11 @@ def real_path(path: str | os.PathLike[str]) -> str:
     # No entry of that name, not even a link, in a folder that exists.
     if name not in ("", ".", "..") and (parent := existing_path(folder)) and not os.path.lexists(path):
         return os.path.join(parent, name)  # noqa: PTH118
-    return os.path.realpath(path)
+    try:
+        return os.path.realpath(path)
+    except PermissionError:
+        # A link that only another user may read, such as /proc/1/root.
+        return os.path.abspath(path)  # noqa: PTH100
 
 
 def existing_path(path: str | os.PathLike[str]) -> str | None:
