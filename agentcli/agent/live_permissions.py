@@ -350,9 +350,14 @@ def lent_rules(texts: Sequence[str], source: str) -> tuple[list[Rule], list[str]
     problems = []
     for text in texts:
         try:
-            rules[parse_rule(text, source)] = None
+            rule = parse_rule(text, source)
         except UsageError as error:
             problems.append(str(error))
+            continue
+        if rule.tool in USER_ONLY:
+            problems.append(f"{rule.text} is ignored. {USER_ONLY_ADVICE}")
+        else:
+            rules[rule] = None
     return list(rules), problems
 
 

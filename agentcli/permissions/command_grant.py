@@ -30,7 +30,15 @@ USER_ONLY = frozenset({NETWORK, CREDENTIALS})
 """Tool names of rules that open secrets or hosts: they apply from the user's own settings and answers, and never from a
 file in a repository, whoever put it there."""
 
-USER_ONLY_ADVICE = "Rules for hosts and credentials apply only from your own settings, not from files in a project."
+USER_ONLY_ADVICE = "Rules for hosts and credentials apply only from your own settings."
+
+
+def fits_project(rule: Rule) -> bool:
+    """Whether a rule applies from a file of the project, too: not if it opens hosts, secret variables or an entry that
+    begins with a dot elsewhere, where credentials may be."""
+    hidden = (rule.spec or "").startswith(("//", "~/")) and "/." in (rule.spec or "")
+    return rule.tool not in USER_ONLY and not hidden
+
 
 CREDENTIAL_VARIABLES: dict[str, tuple[str, ...]] = {
     "gh": ("GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN"),

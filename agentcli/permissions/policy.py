@@ -243,7 +243,7 @@ class Policy(LatePolicy):
         private = any(need.kind == "fetch" and is_private_host(host_of(need.target)) for need in call.needs)
         for rule in self.allow:
             # An address in a private network must be named by a rule.
-            if rule.spec is None and rule.names(call.tool_name) and not private:
+            if rule.spec is None and rule.names(call.tool_name) and not private and self._may_open(rule, call):
                 return self._allowed_by(rule)
         deciding: list[Rule] = []
         for need in call.needs:
@@ -269,9 +269,16 @@ class Policy(LatePolicy):
         for rule in self.allow:
             # Permission to edit a file includes reading it.
             about = rule.covers_path(need) or (need.kind == "read" and rule.covers_path(Need("write")))
-            if about and rule.matches_path(need.target, call.start, self.home, strict=True):
+            matches = about and rule.matches_path(need.target, call.start, self.home, strict=True)
+            if matches and self._may_open(rule, call):
                 return rule
         return None
+
+    def _may_open(self, rule: Rule, call: PermissionCall) -> bool:
+        """Whether a rule may allow what the call reads and writes: places of credentials are opened by the user's own
+        rules only, not by those of a project or of a skill."""
+        named = (need.target for need in call.needs if need.kind in ("read", "write"))
+        return rule.is_of_user or not any(self.concealed(call.resolve(path)) for path in named)
 
     def _value_rule(self, need: Need, call: PermissionCall) -> Rule | None:
         for rule in self.allow:

@@ -103,3 +103,27 @@ async def test_a_definition_folder_that_links_to_credentials_opens_nothing(
         sent = json.dumps(server.requests[-1].body)
     assert SECRET not in sent
     assert "is kept from commands" in sent, "the command has run"
+
+
+async def test_rules_of_a_trusted_project_and_of_its_skills_open_no_credentials(program: Program) -> None:
+    (program.home / ".ssh").mkdir()
+    (program.home / ".ssh" / "id_rsa").write_text(SECRET, encoding="utf-8")
+    rules = ["Read(~/**)", "Read", "Grep", "Bash(python3 *)", "Env(python3:AWS_SECRET_ACCESS_KEY)"]
+    (program.work / ".agentcli" / "skills" / "k").mkdir(parents=True)
+    settings = {"permissions": {"allow": rules}}
+    (program.work / ".agentcli" / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+    skill = f"---\nname: k\ndescription: Look.\nallowed-tools: {', '.join(rules)}\n---\nLook.\n"
+    (program.work / ".agentcli" / "skills" / "k" / "SKILL.md").write_text(skill, encoding="utf-8")
+    program.environ["AWS_SECRET_ACCESS_KEY"] = SECRET
+    calls = [
+        call("Skill", skill="k"),
+        call("Read", file_path="~/.ssh/id_rsa"),
+        call("Grep", pattern=".", path="~/.ssh", output_mode="content"),
+        call("Bash", command="python3 -c 'import os; print(\"ran\", os.environ)'"),
+    ]
+    async with LoopbackServer(*(reply(each) for each in calls), reply(say("done"))) as server:
+        program.talk_to(server.url)
+        await program.run("-p", "look", "--trust")
+        sent = json.dumps(server.requests[-1].body["messages"])
+    assert SECRET not in sent
+    assert "ran environ" in sent

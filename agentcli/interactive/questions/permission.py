@@ -24,7 +24,7 @@ from agentcli.interactive.questions.model import (
     Words,
 )
 from agentcli.interactive.wording import approval_findings, approval_reason, question_of, server_claims
-from agentcli.permissions.command_grant import USER_ONLY
+from agentcli.permissions.command_grant import fits_project
 from agentcli.permissions.rules.rule import Rule, parse_rule
 from agentcli.permissions.rules.text import checked, covered_by, risk_of
 
@@ -76,7 +76,7 @@ class AlwaysChoice:
     @property
     def fits_project(self) -> bool:
         """Whether the rules may be saved in a file of the project."""
-        return not any(parse_rule(rule).tool in USER_ONLY for rule in self.rules)
+        return all(fits_project(parse_rule(rule)) for rule in self.rules)
 
     @property
     def risk(self) -> str:

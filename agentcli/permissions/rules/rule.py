@@ -55,6 +55,11 @@ class Rule:
         is_path = self.tool in READING_TOOLS | WRITING_TOOLS and (self.spec or "").startswith("//")
         return f"{self.tool} {self.text[len(self.tool) + 2 : -1]}" if is_path else self.text
 
+    @property
+    def is_of_user(self) -> bool:
+        """Whether the user wrote or answered it, and no file that a project may contain."""
+        return self.scope in ("session", "user", "flags", "managed")
+
     def names(self, tool_name: str) -> bool:
         """Whether the rule's tool part matches this tool, regardless of its spec."""
         if self.tool in (tool_name, "*") or (self.tool == "Agent" and tool_name == "Task"):
