@@ -32,9 +32,8 @@ from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Add, WelcomeItem
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.screens.sheet import QuitWanted, Sheet
-from agentcli.tui.startup.model_connection import ModelConnection
 from agentcli.tui.startup.preferences import Preferences
-from agentcli.tui.startup.session_opener import SessionOpener
+from agentcli.tui.startup.session_opener import ModelConnection, SessionOpener
 from agentcli.tui.status.data import shown_path
 from agentcli.tui.terminal.driver import AgentDriver, TakenOver
 from agentcli.tui.terminal.saved_look import keep_look

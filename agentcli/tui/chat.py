@@ -36,7 +36,7 @@ from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.screens.dialog import Dialog
 from agentcli.tui.session import TuiSession
 from agentcli.tui.status.activity import ActivityLine
-from agentcli.tui.status.branch import branch_of
+from agentcli.tui.status.data import branch_of
 from agentcli.tui.status.line import StatusLine
 from agentcli.tui.textual_internals import end_with, is_laid_out, paint_now, use_compositor
 from agentcli.tui.theme.palette import Palette
@@ -183,7 +183,7 @@ class ChatScreen(Screen[None]):
 
     def ask(self, event: Question, waiting: int) -> None:
         from agentcli.tui.screens.dialog_for import dialog_for
-        from agentcli.tui.screens.editable import EditableDialog
+        from agentcli.tui.screens.edited_text import EditableDialog
 
         engine = self.session.engine
         dialog = dialog_for(event, waiting, engine.root if engine is not None else None)

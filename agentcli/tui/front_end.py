@@ -129,7 +129,7 @@ class AppFrontEnd(FrontEnd):
         self._app.leave()
 
     async def _model(self, engine: Engine) -> Any:
-        from agentcli.tui.screens.model import ModelPicker
+        from agentcli.tui.screens.pickers import ModelPicker
 
         def price(model: str) -> ChangePrice:
             return engine.context.price_of_change(replace(engine.profile, model=model))
@@ -138,7 +138,7 @@ class AppFrontEnd(FrontEnd):
         return await self._app.ask_on_screen(picker)
 
     async def _effort(self, engine: Engine) -> Any:
-        from agentcli.tui.screens.model import EffortPicker
+        from agentcli.tui.screens.pickers import EffortPicker
 
         def price(level: str) -> ChangePrice:
             effort = cast("Effort | None", None if level == "auto" else level)
@@ -149,7 +149,7 @@ class AppFrontEnd(FrontEnd):
         return await self._app.ask_on_screen(picker)
 
     async def _mode(self, engine: Engine) -> Any:
-        from agentcli.tui.screens.mode import ModePicker
+        from agentcli.tui.screens.pickers import ModePicker
 
         return await self._app.ask_on_screen(ModePicker(engine.permissions.mode))
 
@@ -211,7 +211,7 @@ class AppFrontEnd(FrontEnd):
         return picked[1] if picked is not None else None
 
     async def _hooks(self, rows: Sequence[HookRow]) -> None:
-        from agentcli.tui.screens.hooks import HooksPage
+        from agentcli.tui.screens.pickers import HooksPage
 
         await self._app.ask_on_screen(HooksPage(rows))
 
@@ -225,7 +225,7 @@ class AppFrontEnd(FrontEnd):
         from agentcli.commands.help import READ_ON, manual_lines
         from agentcli.commands.registry import rows
         from agentcli.tui.keys import help_rows
-        from agentcli.tui.screens.help import HelpPage
+        from agentcli.tui.screens.pickers import HelpPage
 
         keymap = self._app.preferences.keymap or {}
         known = rows(self._chat.session.engine)
@@ -240,7 +240,7 @@ class AppFrontEnd(FrontEnd):
         return await self._app.ask_on_screen(page)
 
     async def _theme(self) -> Any:
-        from agentcli.tui.screens.theme import ThemePicker
+        from agentcli.tui.screens.pickers import ThemePicker
 
         problems: list[str] = []
         themes = await asyncio.to_thread(self._app.themes.active.all, problems.append)
@@ -259,7 +259,7 @@ class AppFrontEnd(FrontEnd):
 
     async def _resume(self, load: Callable[[], list[SessionInfo]]) -> SessionInfo | None:
         from agentcli.tui.resume import last_lines_of
-        from agentcli.tui.screens.session import SessionPicker
+        from agentcli.tui.screens.pickers import SessionPicker
 
         picked: SessionInfo | None = await self._app.ask_on_screen(SessionPicker(load, last_lines_of))
         if picked is None and self._app.opener.picks_session:

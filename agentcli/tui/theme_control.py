@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from textual.worker import Worker
 
 from agentcli.tui.screens.sheet import Sheet
-from agentcli.tui.theme.active_theme import ActiveTheme
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.theme.themes import Given, ThemeError, apply_theme, theme_folders, watch_themes
+from agentcli.tui.theme.themes import ActiveTheme, Given, ThemeError, apply_theme, theme_folders, watch_themes
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine

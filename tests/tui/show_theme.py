@@ -21,8 +21,7 @@ from textual.widgets import Input, OptionList, Static, TextArea
 from agentcli.tui.model import Activity, Facts
 from agentcli.tui.status.activity import ActivityLine
 from agentcli.tui.status.line import StatusLine
-from agentcli.tui.theme.colours import Rgb, parse_colour
-from agentcli.tui.theme.palette import Palette
+from agentcli.tui.theme.palette import Palette, Rgb, parse_colour
 from agentcli.tui.theme.themes import apply_theme, begin_with_theme, load_themes, theme_folders
 
 STYLE = Path(__file__).parent.parent.parent / "agentcli" / "tui" / "style.tcss"

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.tui.theme.active_theme import ActiveTheme
-from agentcli.tui.theme.themes import ThemeError, theme_folders
+from agentcli.tui.theme.themes import ActiveTheme, ThemeError, theme_folders
 
 TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 

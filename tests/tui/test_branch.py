@@ -13,8 +13,8 @@ from textual.pilot import Pilot
 
 from agentcli.agent.engine import Engine
 from agentcli.tui.app import AgentApp
-from agentcli.tui.status import branch
-from agentcli.tui.status.branch import BranchWatch, branch_of
+from agentcli.tui.status import data as branch
+from agentcli.tui.status.data import BranchWatch, branch_of
 from tests.support.scripts import call, reply
 from tests.tui.test_app import Desk, idle, rows, sends, until
 

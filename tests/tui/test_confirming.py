@@ -15,7 +15,7 @@ from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
 from agentcli.tui.screens.dialog import Dialog
 from agentcli.tui.screens.dialog_for import dialog_for
-from agentcli.tui.screens.model import ModelPicker
+from agentcli.tui.screens.pickers import ModelPicker
 from agentcli.tui.screens.question import QuestionDialog
 from tests.support.fakes import MODEL, FakeTool
 from tests.support.scripts import call, pause, reply

@@ -16,8 +16,17 @@ from textual.pilot import Pilot
 from agentcli.core.permission import Answer
 from agentcli.tools.files.diff import diff_display
 from agentcli.tools.files.edit_apply import Applied, Replacement, apply
-from agentcli.tui.screens.change_hunks import diff_of, has_several, lines_of, merge, narrowed, split, texts_of, verdict
-from agentcli.tui.screens.hunks import HunkReview
+from agentcli.tui.screens.hunks import (
+    HunkReview,
+    describe_verdict,
+    diff_of,
+    has_several,
+    lines_of,
+    merge,
+    narrow_input,
+    split,
+    texts_of,
+)
 from tests.tui.dialog_host import Host, asked, look, play, press, replies, settled, shown
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "é", "", "  x"]), max_size=14)
@@ -107,7 +116,7 @@ def test_a_narrowed_edit_does_the_accepted_hunks_only(pair: tuple[str, str], dat
     hunks = split(before, after)
     accepted = {hunk.number for hunk in hunks if data.draw(st.booleans())}
     try:
-        found = narrowed(name, input, present, hunks, accepted)
+        found = narrow_input(name, input, present, hunks, accepted)
     except ValueError:
         # In repetitive texts some choices cannot be expressed as an edit; the review then reports that.
         assert 0 < len(accepted) < len(hunks)
@@ -192,7 +201,7 @@ def test_the_diff_of_all_hunks_is_the_unified_diff() -> None:
 
 
 def narrow(name: str, input: dict[str, Any], present: str, accepted: set[int]) -> Any:
-    return narrowed(name, input, present, split(*texts_of(name, input, present)), accepted)
+    return narrow_input(name, input, present, split(*texts_of(name, input, present)), accepted)
 
 
 def test_a_write_is_compared_with_the_file_as_it_is_whatever_its_line_ends() -> None:
@@ -273,19 +282,19 @@ def test_undecodable_bytes_of_the_file_never_enter_an_input() -> None:
 
 def test_the_model_is_notified_of_rejected_hunks_only() -> None:
     hunks = split(OLD, NEW)
-    assert verdict(hunks, {0, 1, 2}) == ""
-    told = verdict(hunks, {0, 2})
+    assert describe_verdict(hunks, {0, 1, 2}) == ""
+    told = describe_verdict(hunks, {0, 2})
     assert told.startswith("The user accepted 2 of 3 hunks; only those were applied. Rejected:\n@@ -8,7 +8,6 @@\n")
     assert "-line 10" in told
     assert "line 2\n" not in told
-    assert verdict(hunks, set()).startswith("I reviewed this change and rejected all of its 3 hunks.")
-    assert verdict(hunks[:1], set()).startswith("I reviewed this change and rejected it.")
+    assert describe_verdict(hunks, set()).startswith("I reviewed this change and rejected all of its 3 hunks.")
+    assert describe_verdict(hunks[:1], set()).startswith("I reviewed this change and rejected it.")
 
 
 def test_the_notice_to_the_model_has_a_limit() -> None:
     old = "".join(f"{number}\n" for number in range(10)) + "x" * 30_000 + "\n"
     new = old.replace("0\n", "zero\n", 1).replace("x", "y")
-    assert len(verdict(split(old, new), {0})) < 9_000
+    assert len(describe_verdict(split(old, new), {0})) < 9_000
 
 
 def test_very_long_texts_are_compared_quickly() -> None:

@@ -20,7 +20,7 @@ from agentcli.interactive.questions.kinds import ask_for_trust
 from agentcli.tui.app import AgentApp
 from agentcli.tui.chat import TWICE_SECONDS
 from agentcli.tui.screens.dialog import Dialog
-from agentcli.tui.screens.editable import EditableDialog
+from agentcli.tui.screens.edited_text import EditableDialog
 from agentcli.tui.screens.hunks import HunkReview
 from agentcli.tui.screens.page import Page
 from agentcli.tui.screens.permission_rules import RuleEditor

@@ -32,9 +32,8 @@ from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.prompt.keys import PROMPT_KEYS, key_table
 from agentcli.tui.screens.context import ContextPage, shared_out
 from agentcli.tui.screens.cost import CostNotes, CostPage
-from agentcli.tui.screens.help import HelpPage
-from agentcli.tui.screens.hooks import HooksPage
 from agentcli.tui.screens.page import TextPage
+from agentcli.tui.screens.pickers import HelpPage, HooksPage
 from agentcli.tui.screens.settings import SettingChange, SettingScope, SettingsPage
 from agentcli.tui.screens.sheet import Sheet
 from agentcli.tui.screens.tasks import AgentPage, TasksPage

@@ -17,8 +17,8 @@ from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer, PartFinding, PermissionMode
 from agentcli.interactive.questions.permission import ask_permission
 from agentcli.tui.screens.hunks import HunkReview
+from agentcli.tui.screens.page import Scroller
 from agentcli.tui.screens.permission import PermissionDialog
-from agentcli.tui.screens.scroller import Scroller
 from agentcli.tui.screens.text import Runs, more_row
 from agentcli.tui.theme.palette import Palette
 from tests.tui.dialog_host import OPEN, Clock, Host, asked, calm, look, play, press, replies, settled, shown, timed

@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.permission import Answer
-from agentcli.tui.screens.scroller import Scroller
+from agentcli.tui.screens.page import Scroller
 from tests.tui.dialog_host import OPEN, Host, asked, look, looks, play, press, replies, settled, shown, stays_open
 from tests.tui.test_permission_dialog import EDIT, dialog
 

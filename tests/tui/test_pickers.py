@@ -17,12 +17,17 @@ from agentcli.agent.context.report import ChangePrice
 from agentcli.core.permission import PermissionMode
 from agentcli.providers.catalog import Catalog
 from agentcli.session.find import SessionInfo
-from agentcli.tui.screens.mode import ModePicker
-from agentcli.tui.screens.model import EffortPicker, ModelPicker, said_of_change
 from agentcli.tui.screens.picker import Picker
+from agentcli.tui.screens.pickers import (
+    EffortPicker,
+    ModelPicker,
+    ModePicker,
+    SessionPicker,
+    ThemePicker,
+    describe_change,
+    session_rows,
+)
 from agentcli.tui.screens.row_list import Row
-from agentcli.tui.screens.session import SessionPicker, session_rows
-from agentcli.tui.screens.theme import ThemePicker
 from agentcli.tui.theme.palette import Palette
 from tests.tui.sheet_host import UNANSWERED, Host, after_each, answer, look, play, press, through_all_sizes
 
@@ -42,9 +47,9 @@ def test_a_change_of_model_shows_the_tokens_billed_again() -> None:
     picker = ModelPicker(Catalog(), "opus", 123_456, price_of_change=lambda model: prices[model])
     seen = look(picker, "down", size=(120, 40))
     assert "A change invalidates the prompt cache and re-bills 123k tokens, about $0.309, once." in seen
-    assert said_of_change(ChangePrice(5000, None)).endswith("re-bills 5k tokens once; the price is unknown.")
-    assert said_of_change(ChangePrice(0, 0.0)) == "Nothing is cached, so a change costs nothing."
-    assert said_of_change(ChangePrice(0, 0.0, cold=True)) == "The cache is cold: nothing is re-billed."
+    assert describe_change(ChangePrice(5000, None)).endswith("re-bills 5k tokens once; the price is unknown.")
+    assert describe_change(ChangePrice(0, 0.0)) == "Nothing is cached, so a change costs nothing."
+    assert describe_change(ChangePrice(0, 0.0, cold=True)) == "The cache is cold: nothing is re-billed."
 
 
 def test_a_model_whose_window_is_too_small_is_warned_about() -> None:

@@ -12,7 +12,7 @@ from agentcli.core.permission import Answer
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.planning.askuserquestion import AskUserQuestion
 from agentcli.tui.screens.dialog_for import dialog_for
-from agentcli.tui.screens.questions import QuestionsDialog
+from agentcli.tui.screens.question import QuestionsDialog
 from tests.tui.dialog_host import OPEN, Host, asked, calm, look, play, press, replies, settled, shown
 
 DATABASE = {

@@ -15,9 +15,23 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, OptionList, Static, TextArea
 
-from agentcli.tui.theme.colours import Colour, Rgb, blend, contrast, parse_colour, parse_look, readable
-from agentcli.tui.theme.palette import WITHOUT_COLOURS, Palette
-from agentcli.tui.theme.shades import ASSUMED_DARK, ASSUMED_LIGHT, LOOKS, PAIRS, SYNTAX, Shades
+from agentcli.tui.theme.palette import (
+    ASSUMED_DARK,
+    ASSUMED_LIGHT,
+    LOOKS,
+    PAIRS,
+    SYNTAX,
+    WITHOUT_COLOURS,
+    Colour,
+    Palette,
+    Rgb,
+    Shades,
+    blend,
+    contrast,
+    parse_colour,
+    parse_look,
+    readable,
+)
 from agentcli.tui.theme.themes import (
     Theme,
     ThemeError,

@@ -58,9 +58,9 @@ _ALWAYS = ("system", "tools", "memory")
 """Kinds that are part of every request."""
 _FREE, _RESERVE = "free", "reserve"
 _LEGEND_WIDTH = 33
-_LEAST_ROWS = 4
-_MOST_NOTES = 6
-_LONGEST_TEXT = 400_000
+_MIN_ROWS = 4
+_MAX_NOTES = 6
+_MAX_TEXT = 400_000
 
 
 class ContextPage(ListSheet[str, None]):
@@ -163,8 +163,8 @@ class ContextPage(ListSheet[str, None]):
             self._reload(self._control.drop(item), "Dropped")
         elif self._control is not None and (shown := self._item) is not None:
             text = self._control.item_text(shown.id)
-            note = f"\n… {counted(len(text) - _LONGEST_TEXT, 'more character')}" if len(text) > _LONGEST_TEXT else ""
-            self.open(TextPage(shown.label, [text[:_LONGEST_TEXT] + note]))
+            note = f"\n… {counted(len(text) - _MAX_TEXT, 'more character')}" if len(text) > _MAX_TEXT else ""
+            self.open(TextPage(shown.label, [text[:_MAX_TEXT] + note]))
 
     def _ask(self, control: ContextControl, item: str) -> None:
         price = control.price_of_drop(item)
@@ -208,7 +208,7 @@ class ContextPage(ListSheet[str, None]):
 
     def head(self, width: int, room: int) -> list[Runs]:
         sums = self._sums()
-        most = room - _LEAST_ROWS
+        most = room - _MIN_ROWS
         rows = [cut_runs(self._summary(), width)]
         across = min(width, 100)
         high = 1 if room < 12 else 2
@@ -217,7 +217,7 @@ class ContextPage(ListSheet[str, None]):
             return rows  # The space is for the question and its price.
         legend = self._legend(sums, across, max(0, most - len(rows)))
         rows += legend
-        fitting = self._notes[: max(0, min(_MOST_NOTES, most - len(rows) - 1))]
+        fitting = self._notes[: max(0, min(_MAX_NOTES, most - len(rows) - 1))]
         rows += [cut_runs([(plain_line(note), self.palette.muted)], width) for note in fitting]
         return [*rows, *([[]] if len(rows) < most - 1 else [])]
 

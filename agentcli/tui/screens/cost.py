@@ -19,7 +19,7 @@ _BOLD = Style(bold=True)
 _COLUMNS = ("requests", "input", "output", "cache write", "cache read", "cost")
 _GAP = 2
 _LABEL = 9
-_MOST_ROWS = 6
+_MAX_ROWS = 6
 
 
 @frozen
@@ -132,7 +132,7 @@ class CostPage(Page[None]):
 
     def _labelled(self, label: str, runs: Runs, width: int) -> list[Runs]:
         """Wrap the text below itself, not below the label."""
-        rows = wrapped(runs, max(1, width - _LABEL), _MOST_ROWS)
+        rows = wrapped(runs, max(1, width - _LABEL), _MAX_ROWS)
         names = [label, *[""] * (len(rows) - 1)]
         return [[(padded(name, _LABEL), self.palette.muted), *row] for name, row in zip(names, rows, strict=True)]
 

@@ -11,8 +11,7 @@ from agentcli.interactive.questions.permission import PermissionQuestion
 from agentcli.tui.screens.dialog import Dialog
 from agentcli.tui.screens.edited_text import TextDialog
 from agentcli.tui.screens.permission import PermissionDialog
-from agentcli.tui.screens.question import QuestionDialog
-from agentcli.tui.screens.questions import QuestionsDialog
+from agentcli.tui.screens.question import QuestionDialog, QuestionsDialog
 from agentcli.tui.screens.server_form import ServerFormDialog
 
 

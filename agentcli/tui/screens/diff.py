@@ -20,10 +20,9 @@ from agentcli.tui.blocks.diff.layout import DiffEntry, DiffLayout, DiffLook, Fil
 from agentcli.tui.blocks.diff.rows import NARROWEST_BESIDE, SIDE_BY_SIDE_FROM
 from agentcli.tui.blocks.markdown.languages import language_of
 from agentcli.tui.blocks.rows import size
-from agentcli.tui.screens.page import Page
+from agentcli.tui.screens.page import Page, Scroller
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.row_list import Row
-from agentcli.tui.screens.scroller import Scroller
 from agentcli.tui.screens.sheet import MARGIN, Keys
 from agentcli.tui.screens.text import Runs, StyledRows, cut, cut_runs
 from agentcli.tui.theme.palette import Palette

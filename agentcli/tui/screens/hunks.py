@@ -1,10 +1,15 @@
-"""Review of a change hunk by hunk. The answer applies the accepted hunks and reports the rejected ones to the model."""
+"""Review of a change hunk by hunk.
+
+A hunk is a place where the file's text and the new text differ. Merging takes the new side of accepted hunks and the
+old side of all others. `narrow_input` turns the result into input for the tool that makes the change.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,11 +20,13 @@ from textual.strip import Strip
 
 from agentcli.core.events import PermissionRequested
 from agentcli.core.files.bounded_read import Reason, Unread, read_bounded
+from agentcli.core.frozen import frozen
+from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.core.text.plural import counted
+from agentcli.tools.files.diff import equal_lines_at_start
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.screens.change_hunks import ChangeHunk, diff_of, narrowed, split, texts_of, verdict
 from agentcli.tui.screens.choices import SheetChoice
 from agentcli.tui.screens.dialog import PAINTED, Dialog
 from agentcli.tui.screens.sheet import Keys
@@ -27,7 +34,254 @@ from agentcli.tui.screens.subject import BLANK, diff_lines, fits_in_columns, par
 from agentcli.tui.screens.text import Runs, runs_of
 from agentcli.tui.theme.palette import Palette
 
-_LARGEST_FILE = 64 * 1024 * 1024
+REVIEWABLE = ("Edit", "MultiEdit", "Write")
+_GAP = 3
+"""Number of equal lines that separate two hunks; changes closer together read as one."""
+_CONTEXT = 3
+_MAX_COMPARED = 20_000
+"""Maximum number of lines on one side that are compared; beyond it the whole changed region is one hunk."""
+_MAX_REPORT = 8_000
+
+LineRanges = tuple[int, int, int, int]
+
+
+@frozen
+class ChangeHunk:
+    """Replaces `removed` by `added`; equal lines between two close changes are in both. Lines include line ends."""
+
+    number: int
+    old_start: int
+    new_start: int
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    rows: tuple[tuple[str, str], ...] = ()
+    """`removed` and `added` interleaved for display: sign and line."""
+
+    @property
+    def old_end(self) -> int:
+        return self.old_start + len(self.removed)
+
+
+def texts_of(name: str, input: Json, present: str) -> tuple[str, str]:
+    """The file's text for the comparison, and the text that a call of `Edit`, `MultiEdit` or `Write` turns it into.
+
+    Raises ValueError with the reason when an edit does not find its place.
+    """
+    if name == "Write":
+        # Read hides line ends and Write keeps the file's own, so they do not count as a difference.
+        return _plain(present), _plain(str(input["content"]))
+    text = present
+    for edit in input["edits"] if name == "MultiEdit" else [input]:
+        text = _apply_edit(text, edit)
+    return present, text
+
+
+def split(old: str, new: str) -> list[ChangeHunk]:
+    """The hunks that turn old into new, in order; empty if the texts are equal. No line is in two hunks."""
+    left, right = lines_of(old), lines_of(new)
+    places = _differences(left, right)
+    starts, ends = [place[0][0] for place in places], [place[-1][1] for place in places]
+    hunks = []
+    for number, place in enumerate(places):
+        (a, _, c, _), (_, b, _, d) = place[0], place[-1]
+        # Lines between two hunks are shown once: if they are few, half of them with each hunk.
+        above = a - ends[number - 1] if number else 2 * a
+        below = starts[number + 1] - b if number + 1 < len(places) else 2 * (len(left) - b)
+        before = tuple(left[a - min(_CONTEXT, above // 2) : a])
+        after = tuple(left[b : b + min(_CONTEXT, below - below // 2)])
+        rows = _rows(left, right, place)
+        hunks.append(ChangeHunk(number, a, c, tuple(left[a:b]), tuple(right[c:d]), before, after, tuple(rows)))
+    return hunks
+
+
+def has_several(diff: str) -> bool:
+    """Whether a change has more than one hunk, judged by the unified diff shown in the question."""
+    count, equal = 0, _GAP
+    for line in diff.split("\n"):
+        if line.startswith("@@"):
+            equal = _GAP
+        elif line.startswith(("+", "-")):
+            count, equal = count + (equal >= _GAP), 0
+        elif not line.startswith("\\"):
+            equal += 1
+    return count > 1
+
+
+def merge(old: str, new: str, accepted: Collection[int]) -> str:
+    return _merge_hunks(old, split(old, new), accepted)
+
+
+def narrow_input(
+    name: str, input: Json, present: str, hunks: Sequence[ChangeHunk], accepted: Collection[int]
+) -> Json | None:
+    """Return the tool input that makes only the accepted hunks: unchanged if all are accepted, None if none is.
+
+    `hunks` are the result of `split` for the texts of `texts_of`. Raises ValueError if this tool's input cannot express
+    the selection.
+    """
+    if all(hunk.number in accepted for hunk in hunks):
+        return input
+    kept = [hunk for hunk in hunks if hunk.number in accepted]
+    if not kept:
+        return None
+    if name == "Write":
+        return {**input, "content": _merge_hunks(_plain(present), hunks, accepted)}
+    if name == "Edit":
+        wanted = _merge_hunks(present, hunks, accepted)
+        same_place = _change_new_text(input, present, wanted)
+        return {**input, **(same_place or _make_edit(present, wanted, kept[0], kept[-1]))}
+    edits = []
+    # From the last to the first, so that the line numbers of the remaining hunks stay valid.
+    for number in range(len(kept) - 1, -1, -1):
+        before = _merge_hunks(present, hunks, {hunk.number for hunk in kept[number + 1 :]})
+        after = _merge_hunks(present, hunks, {hunk.number for hunk in kept[number:]})
+        edits.append(_make_edit(before, after, kept[number], kept[number]))
+    return {**input, "edits": edits}
+
+
+def diff_of(hunks: Sequence[ChangeHunk]) -> str:
+    lines: list[str] = []
+    for hunk in hunks:
+        start, new_start = hunk.old_start - len(hunk.before), hunk.new_start - len(hunk.before)
+        before, after = [(" ", line) for line in hunk.before], [(" ", line) for line in hunk.after]
+        around = len(before) + len(after)
+        old_count, new_count = len(hunk.removed) + around, len(hunk.added) + around
+        lines.append(f"@@ -{_range(start, old_count)} +{_range(new_start, new_count)} @@")
+        for sign, line in (*before, *hunk.rows, *after):
+            bare = line.rstrip("\r\n")
+            lines.append(sign + bare)
+            if bare == line:
+                lines.append("\\ No newline at end of file")
+    return "\n".join(lines)
+
+
+def describe_verdict(hunks: Sequence[ChangeHunk], accepted: Collection[int]) -> str:
+    rejected = [hunk for hunk in hunks if hunk.number not in accepted]
+    if not rejected:
+        return ""
+    if len(rejected) == len(hunks):
+        return (
+            "I reviewed this change and rejected "
+            + ("it." if len(hunks) == 1 else f"all of its {counted(len(hunks), 'hunk')}.")
+            + " Ask what I want instead, or propose another change."
+        )
+    diff = diff_of(rejected)
+    if len(diff) > _MAX_REPORT:
+        diff = diff[:_MAX_REPORT].rpartition("\n")[0] + "\n… (the rest is left out)"
+    count = len(hunks) - len(rejected)
+    return f"The user accepted {count} of {counted(len(hunks), 'hunk')}; only those were applied. Rejected:\n{diff}"
+
+
+def lines_of(text: str) -> list[str]:
+    """Split into lines with line ends, by the same line end as the diff in the question."""
+    end = "\n" if "\n" in text else "\r"
+    lines = text.split(end)
+    return [line + end for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+
+
+def _apply_edit(text: str, edit: Json) -> str:
+    from agentcli.tools.files.edit_apply import EditProblem, Replacement, apply
+
+    old, new = str(edit["old_string"]), str(edit["new_string"])
+    if not old:
+        if text:
+            raise ValueError("old_string is empty, but the file is not")
+        return new
+    applied = apply(text, Replacement(old, new, bool(edit.get("replace_all"))), "the file")
+    if isinstance(applied, EditProblem):
+        raise ValueError(f"the text to replace is not there as it was ({applied.summary})")
+    return applied.text
+
+
+def _change_new_text(input: Json, present: str, wanted: str) -> Json | None:
+    """The same edit with another new text, if that is sufficient; else None."""
+    old = str(input["old_string"])
+    start = present.find(old)
+    if start < 0 or input.get("replace_all"):
+        return None
+    end = start + len(old)
+    edit = {"old_string": old, "new_string": wanted[start : len(wanted) - (len(present) - end)]}
+    return edit if _makes(present, edit, wanted) else None
+
+
+def _make_edit(present: str, wanted: str, first: ChangeHunk, last: ChangeHunk) -> Json:
+    """An edit that replaces the lines from the first to the last hunk, with enough lines around to make it unique."""
+    left, right = lines_of(present), lines_of(wanted)
+    start, end = first.old_start, last.old_end
+    reach = 0
+    while True:
+        above, below = max(0, start - reach), max(0, len(left) - end - reach)
+        old = "".join(left[above : len(left) - below])
+        edit: Json = {"old_string": old, "new_string": "".join(right[above : len(right) - below]), "replace_all": False}
+        if old and _makes(present, edit, wanted):
+            return edit
+        if not (above or below):
+            raise ValueError("some of its hunks cannot be made without the others")
+        reach = 2 * reach + 1
+
+
+def _makes(present: str, edit: Json, wanted: str) -> bool:
+    """Whether an edit produces the wanted text. Line ends are ignored: in a file with several kinds of them the tool
+    chooses the one for a new line."""
+    try:
+        # Text that cannot be encoded cannot be in a tool input either.
+        edit["old_string"].encode()
+        return _plain(_apply_edit(present, edit)) == _plain(wanted)
+    except ValueError:
+        return False
+
+
+def _merge_hunks(old: str, hunks: Sequence[ChangeHunk], accepted: Collection[int]) -> str:
+    lines = lines_of(old)
+    pieces: list[str] = []
+    position = 0
+    for hunk in hunks:
+        if hunk.number in accepted:
+            pieces += [*lines[position : hunk.old_start], *hunk.added]
+            position = hunk.old_end
+    return "".join([*pieces, *lines[position:]])
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n") if "\n" in text else text.replace("\r", "\n")
+
+
+def _differences(left: list[str], right: list[str]) -> list[list[LineRanges]]:
+    """Places where left[a:b] became right[c:d], close ones grouped. Compared like the diff in the question."""
+    start = equal_lines_at_start(left, right)
+    end = equal_lines_at_start(left[start:][::-1], right[start:][::-1])
+    before, after = left[start : len(left) - end], right[start : len(right) - end]
+    longest = max(len(before), len(after))
+    if longest == 0:
+        return []
+    if longest > _MAX_COMPARED:
+        return [[(start, start + len(before), start, start + len(after))]]
+    found: list[list[LineRanges]] = []
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after).get_opcodes():
+        if tag == "equal":
+            continue
+        if not (found and a + start - found[-1][-1][1] < _GAP):
+            found.append([])
+        found[-1].append((a + start, b + start, c + start, d + start))
+    return found
+
+
+def _rows(left: list[str], right: list[str], place: Sequence[LineRanges]) -> Iterator[tuple[str, str]]:
+    position = place[0][0]
+    for a, b, c, d in place:
+        yield from ((" ", line) for line in left[position:a])
+        yield from (("-", line) for line in left[a:b])
+        yield from (("+", line) for line in right[c:d])
+        position = b
+
+
+def _range(start: int, count: int) -> str:
+    return f"{start + 1 if count else start},{count}"
+
+
+_MAX_FILE_BYTES = 64 * 1024 * 1024
 
 
 class HunkReview(Dialog[Answer | None]):
@@ -63,7 +317,7 @@ class HunkReview(Dialog[Answer | None]):
     async def _load(self) -> None:
         path = _resolved_path(str(self.event.input.get("file_path", "")), self._cwd or Path.cwd())
         try:
-            self._present, hunks = await asyncio.to_thread(_compared, self.event, path)
+            self._present, hunks = await asyncio.to_thread(_compare, self.event, path)
         except (OSError, ValueError) as error:
             self._problem = f"The change cannot be shown in hunks: {error}. Accept or deny it as a whole."
             hunks = []
@@ -152,16 +406,16 @@ class HunkReview(Dialog[Answer | None]):
         if name == "back":
             self.dismiss(None)
             return
-        message = verdict(hunks, self.accepted)
+        message = describe_verdict(hunks, self.accepted)
         try:
-            input = narrowed(self.event.name, self.event.input, self._present, hunks, self.accepted)
+            input = narrow_input(self.event.name, self.event.input, self._present, hunks, self.accepted)
         except ValueError as error:
             self.notify(
                 f"These hunks cannot be applied alone: {error}. Accept all or none.", severity="warning", markup=False
             )
             return
         if input is None:
-            self.dismiss(Answer("deny", message=message or verdict(hunks, ())))
+            self.dismiss(Answer("deny", message=message or describe_verdict(hunks, ())))
         elif input is self.event.input:
             self.dismiss(Answer("allow"))
         else:
@@ -231,7 +485,7 @@ class HunkReview(Dialog[Answer | None]):
         return painted[key]
 
 
-def _compared(event: PermissionRequested, path: Path) -> tuple[str, list[ChangeHunk]]:
+def _compare(event: PermissionRequested, path: Path) -> tuple[str, list[ChangeHunk]]:
     present = _present_text(path)
     return present, split(*texts_of(event.name, event.input, present))
 
@@ -244,7 +498,7 @@ def _resolved_path(given: str, cwd: Path) -> Path:
 def _present_text(path: Path) -> str:
     from agentcli.tools.files.encoding import decode
 
-    data = read_bounded(path, _LARGEST_FILE)
+    data = read_bounded(path, _MAX_FILE_BYTES)
     if isinstance(data, Unread):
         if data.reason is Reason.MISSING:
             return ""

@@ -15,8 +15,8 @@ from agentcli.interactive.questions.permission import AlwaysChoice, PermissionQu
 from agentcli.permissions.rules.rule import shown_rule
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.wrap import wrap
-from agentcli.tui.screens.change_hunks import REVIEWABLE, has_several
 from agentcli.tui.screens.choices import SheetChoice
+from agentcli.tui.screens.hunks import REVIEWABLE, has_several
 from agentcli.tui.screens.page import LONG
 from agentcli.tui.screens.question import QuestionDialog
 from agentcli.tui.screens.sheet import Keys

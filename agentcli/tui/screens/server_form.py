@@ -14,7 +14,7 @@ from agentcli.interactive.questions.model import Paragraph, answer_of
 from agentcli.mcp.user_input import FieldValue, FormField, ValueRefused
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.screens.choices import SheetChoice
-from agentcli.tui.screens.editable import EDITING_KEYS, EditableDialog
+from agentcli.tui.screens.edited_text import EDITING_KEYS, EditableDialog
 from agentcli.tui.screens.picker import ListSheet, Picker
 from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.sheet import Keys

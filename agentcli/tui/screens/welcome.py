@@ -21,7 +21,7 @@ from agentcli.tui.screens.subject import BLANK, paragraph
 _KEY_START = "s"
 """First letter of every API key. In a terminal without bracketed paste a pasted key arrives as single key presses,
 which would choose options."""
-_SHORTEST_KEY = 16
+_MIN_KEY_LENGTH = 16
 """Characters."""
 
 
@@ -106,7 +106,7 @@ class WelcomeDialog(Dialog[Welcome | None]):
     def on_paste(self, event: events.Paste) -> None:
         """Take a key that is pasted at the first step: in the prompt it would be saved in the history."""
         words = event.text.split()
-        if self.welcome.step == "choose" and not self.typing and len(words) == 1 and len(words[0]) >= _SHORTEST_KEY:
+        if self.welcome.step == "choose" and not self.typing and len(words) == 1 and len(words[0]) >= _MIN_KEY_LENGTH:
             event.stop()
             event.prevent_default()
             self._ask_key(words[0])

@@ -20,7 +20,7 @@ LOOK_SECONDS = 0.05
 READING_SECONDS = 1.6
 """How long a question or a note is shown before it is answered, if the tour plays automatically."""
 KEY_SECONDS = 0.045
-MOST_STEPS = 40
+MAX_STEPS = 40
 
 
 class Guide:
@@ -55,7 +55,7 @@ class Guide:
         return step
 
     async def run(self) -> None:
-        for _step in range(MOST_STEPS if self._speed else 1_000_000):
+        for _step in range(MAX_STEPS if self._speed else 1_000_000):
             if self._speed:
                 await self._app.opener.engine_ready.wait()
                 await self._play(self._step)

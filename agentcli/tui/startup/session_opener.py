@@ -1,6 +1,8 @@
-"""Opens sessions: the first one after the first frame, later ones for `/resume` and `/clear`.
+"""Opens sessions and connects a model.
 
-Owns the options of the session and the order of the start: draft, flags, trust question, engine, first prompt.
+The first session opens after the first frame, later ones for `/resume` and `/clear`. The dialog that connects a model
+opens automatically if none can be reached: at the start, and when a prompt is sent, which waits in the box meanwhile.
+`/login` opens it at any time.
 """
 
 from __future__ import annotations
@@ -13,16 +15,20 @@ from typing import TYPE_CHECKING
 from agentcli.core import events as ev
 from agentcli.core.errors import AgentError
 from agentcli.interactive.drafts.draft import Draft
+from agentcli.interactive.login.model_access import ModelAccess
 from agentcli.tui.model import WELCOME, Above, Remove
+from agentcli.tui.start import DEMO_WANTED
 from agentcli.tui.startup import garbage_collection
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
+    from agentcli.interactive.login.welcome import Welcome
+    from agentcli.interactive.login.welcome_actions import WelcomeActions
     from agentcli.tui.app import AgentApp
     from agentcli.tui.start import Start
 
-LATEST_TAKE_OVER = 2.5
+MAX_TAKE_OVER_SECONDS = 2.5
 """Seconds to wait until the app gets the keys from the instant prompt."""
 
 
@@ -56,7 +62,7 @@ class SessionOpener:
         with contextlib.suppress(TimeoutError):
             # Keys typed before a question is shown must not answer it. Before a tour nothing is asked.
             asks_nothing = app.is_headless or start.tour is not None
-            await asyncio.wait_for(self._keys_taken_over.wait(), 0 if asks_nothing else LATEST_TAKE_OVER)
+            await asyncio.wait_for(self._keys_taken_over.wait(), 0 if asks_nothing else MAX_TAKE_OVER_SECONDS)
         if not await self._is_trust_settled(options):
             app.leave()
             return
@@ -181,3 +187,72 @@ class SessionOpener:
     def _collect_while_away(self) -> None:
         if monotonic() - self._app.chat.prompt.last_typed > garbage_collection.AWAY_SECONDS:
             garbage_collection.look_through_all()
+
+
+class ModelConnection(ModelAccess):
+    def __init__(self, app: AgentApp) -> None:
+        super().__init__()
+        self._app = app
+        self._is_open = False
+        self._sent: Draft | None = None
+
+    def begin(self, due: list[Draft]) -> None:
+        """Open the dialog at the start, if no model is reachable. `due`: drafts sent before that was known."""
+        if due[:-1]:
+            self._app.chat.give_back(due[:-1])
+        self._app.chat.actions.start(self.open(due[-1] if due else None))
+
+    async def open(self, sent: Draft | None = None, key: str = "") -> None:
+        """`sent`: the prompt that needs a model and stays in the box. `key`: an API key pasted into the box."""
+        if sent is not None:
+            self._sent = sent
+            self._app.chat.give_back([sent])
+        if self._is_open or self._app.opener.options is None:
+            return
+        self._is_open = True
+        try:
+            connecting = await self.ready(self._app.opener.options)
+            welcome = await self._asked(connecting, key, is_automatic=sent is None and not key)
+            if welcome is not None:
+                await self._after(connecting, welcome)
+        finally:
+            self._is_open, self._sent = False, None
+
+    async def _asked(self, connecting: WelcomeActions, key: str, *, is_automatic: bool) -> Welcome | None:
+        from agentcli.tui.screens.welcome import WelcomeDialog
+
+        app, chat = self._app, self._app.chat
+        waiting = self._sent is not None
+        welcome = await asyncio.to_thread(lambda: connecting.begin(demo=app.has_demo, waiting=waiting))
+        dialog = WelcomeDialog(welcome, connecting.servers, connecting.do, key=key)
+        if is_automatic:
+            dialog.typed = lambda: chat.prompt.last_typed
+            dialog.draft = lambda: chat.prompt.draft.text if self._sent is None else ""
+            chat.prompt.on_edit = dialog.settle
+        try:
+            answer: Welcome | None = await app.ask_on_screen(dialog)
+        finally:
+            chat.prompt.on_edit = None
+        return answer
+
+    async def _after(self, connecting: WelcomeActions, welcome: Welcome) -> None:
+        chat, engine = self._app.chat, self._app.chat.session.engine
+        if welcome.outcome == "demo":
+            self._app.leave(DEMO_WANTED)
+            return
+        if welcome.outcome == "later" or engine is None:
+            if self.is_unreachable:
+                chat.hint("No model is connected: /login connects one")
+            return
+        try:
+            await connecting.connect(welcome, engine, self.connection)
+        except AgentError as error:
+            chat.actions.say(str(error), "error")
+            return
+        chat.actions.say(welcome.report)
+        chat.session.refresh_facts()
+        self._app.run_worker(engine.warm(), exit_on_error=False, group="warm")
+        sent = self._sent
+        if sent is not None and not self.is_unreachable and chat.prompt.draft == sent:
+            chat.prompt.clear()
+            chat.send(sent)
