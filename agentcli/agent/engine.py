@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from agentcli.agent.context.compaction import CompactArguments
-from agentcli.agent.conversation_state import ConversationState
-from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.plugins import SessionPlugins
 from agentcli.agent.ports import Hooks
 from agentcli.agent.profile import Profile
 from agentcli.agent.prompt_expansion import DefinedPrompt
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
 from agentcli.agent.requested_prompt import RequestedPrompt
+from agentcli.agent.session import Session
 from agentcli.agent.shell_line import ShellInvocation
 from agentcli.agent.submission import Submission, SubmissionWork
 from agentcli.core import events as ev
@@ -48,33 +47,33 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    def __init__(self, setup: EngineSetup) -> None:
-        state = self._state = ConversationState(setup)
-        self._store = setup.store
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._store = session.store
         self._open: AsyncGenerator[ev.Event, None] | None = None
         """The running submission, for `aclose`."""
-        self.context = state.context
+        self.context = session.context
         """Inspect the context; pin, drop and restore items."""
-        self.costs = state.costs
+        self.costs = session.costs
         """Totals, their breakdown, and the budget."""
-        self.files = state.files
+        self.files = session.files
         """File changes: diff, undo, redo."""
-        self.background = state.background
+        self.background = session.background
         """Background commands and agents."""
-        self.wakes = state.wakes
+        self.wakes = session.wakes
         """Whether the model should continue because a background task has ended; `wake` does it."""
-        self.agents = state.agents
+        self.agents = session.agents
         """Sub-agents: which there are, and which run."""
-        self.permissions = setup.permissions
+        self.permissions = session.permissions
         """Permission mode and rules."""
-        self.queue = state.queue
+        self.queue = session.queue
         """Prompts that no submission has picked up yet; `enqueue` adds one."""
-        self.user_shell = state.user_shell
+        self.user_shell = session.user_shell
         """The shell for commands that the user types after a `!`; `shell` runs one."""
-        self.question = state.question
-        self.take_notices = state.take_notices
-        self.cancel_hooks = state.cancel_hooks
-        self.live_files = state.live_files
+        self.question = session.question
+        self.take_notices = session.take_notices
+        self.cancel_hooks = session.cancel_hooks
+        self.live_files = session.live_files
         """Settings, definitions and plugins as their files are now."""
 
     # -------------------------------------------------------------------------------------------------------- state
@@ -90,53 +89,53 @@ class Engine:
 
     @property
     def running(self) -> bool:
-        return self._state.controller is not None
+        return self.session.controller is not None
 
     @property
     def is_model_working(self) -> bool:
         """Whether a submission runs that calls the model, and is not only a command of the user."""
-        return self._state.is_model_working
+        return self.session.is_model_working
 
     @property
     def command_signal(self) -> AbortSignal | None:
         """Signal that stops the user's own command; None for one that runs beside the model's work."""
-        return self._state.command_signal
+        return self.session.command_signal
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """All messages. The first call in a long resumed session may read its earlier part, which blocks for seconds;
         `all_messages`, `message_count` and `recent_messages` never block."""
-        return tuple(self._state.log.read_whole())
+        return tuple(self.session.log.read_whole())
 
     @property
     def message_count(self) -> int:
-        return self._state.log.count
+        return self.session.log.count
 
     async def all_messages(self) -> Sequence[Message]:
         """Like `messages`, without blocking: the earlier part is read in a thread."""
-        return await self._state.log.whole(self._state.log.messages)
+        return await self.session.log.whole(self.session.log.messages)
 
     async def messages_with(self, message_id: str) -> Sequence[Message]:
         """The message with this id, if there is one, and everything after it; earlier ones may be included."""
-        return await self._state.log.holding([message_id])
+        return await self.session.log.holding([message_id])
 
     @property
     def recent_messages(self) -> Sequence[Message]:
         """Messages since the last compaction, and some before it."""
-        return self._state.log.messages
+        return self.session.log.messages
 
     @property
     def denials(self) -> list[dict[str, Any]]:
-        return list(self._state.denials)
+        return list(self.session.denials)
 
     @property
     def todos(self) -> list[Json]:
         """The task list as the model last wrote it, including before the session was resumed."""
-        return list(self._state.todos)
+        return list(self.session.todos)
 
     @property
     def profile(self) -> Profile:
-        return self._state.settings.profile
+        return self.session.settings.profile
 
     @property
     def model(self) -> str:
@@ -145,12 +144,12 @@ class Engine:
     @property
     def effort(self) -> Effort | None:
         """The effort level that the model gets; None: its own default."""
-        return self._state.settings.effort
+        return self.session.settings.effort
 
     @property
     def is_fast(self) -> bool:
         """Whether requests use fast mode."""
-        return self._state.settings.is_fast
+        return self.session.settings.is_fast
 
     @property
     def fast_mode_problem(self) -> str:
@@ -158,122 +157,122 @@ class Engine:
         info = self.catalog.get(self.model)
         if info.fast_price is None:
             return no_fast_mode(self.catalog, info)
-        if info.id in self._state.settings.without_fast_mode:
+        if info.id in self.session.settings.without_fast_mode:
             return f"The server refused fast mode for {info.id}."
         return ""
 
     @property
     def catalog(self) -> Catalog:
-        return self._state.setup.catalog
+        return self.session.catalog
 
     @property
     def notes(self) -> Notes | None:
         """The project's memory; None: it is off."""
-        return self._state.setup.notes
+        return self.session.notes
 
     @property
     def definitions(self) -> Library | None:
         """Commands, skills, agents and output styles from files; read again with every submission."""
-        return self._state.setup.definitions
+        return self.session.definitions
 
     @property
     def plugins(self) -> SessionPlugins | None:
         """Python plugins; None: they are off."""
-        return self._state.setup.plugins
+        return self.session.plugins
 
     @property
     def mcp(self) -> McpServers | None:
         """MCP servers; None: there are none."""
-        return self._state.setup.mcp
+        return self.session.mcp
 
     @property
     def server_notices(self) -> ServerNotices | None:
         """Notices about MCP servers, for a session that waits for a prompt; None: there are no servers."""
-        return self._state.server_notices
+        return self.session.server_notices
 
     @property
     def server_questions(self) -> ServerQuestions | None:
         """Questions of MCP servers outside of a model's turn; None: there are no servers."""
-        return self._state.server_questions
+        return self.session.server_questions
 
     @property
     def hooks(self) -> Hooks:
         """The active hooks."""
-        return self._state.hooks
+        return self.session.hooks
 
     @property
     def output_style(self) -> str:
         """The output style of this session; "" for the default one."""
-        return self._state.setup.output_style
+        return self.session.output_style
 
     def instruction_files(self) -> tuple[InstructionFile, ...]:
         """The instruction files that apply everywhere in the project, as they are now. Blocking."""
-        files = self._state.setup.instruction_files
+        files = self.session.instruction_files
         found = files.always().files if files is not None else ()
         return tuple(file for file in found if file.kind == "instructions")
 
     def instruction_files_to_add_to(self) -> tuple[tuple[Path, str], ...]:
         """The instruction files to which a user may add a line, and whose each is. Blocking."""
-        files = self._state.setup.instruction_files
+        files = self.session.instruction_files
         return files.to_add_to() if files is not None else ()
 
     @property
     def cwd(self) -> Path:
         """Working directory of the next Bash command."""
-        return self._state.tool_context.cwd
+        return self.session.tool_context.cwd
 
     @property
     def root(self) -> Path:
         """The project's root: relative paths of file tools and `@` mentions start here."""
-        return self._state.tool_context.root
+        return self.session.tool_context.root
 
     @property
     def working_dirs(self) -> tuple[Path, ...]:
-        return self._state.tool_context.working_dirs
+        return self.session.tool_context.working_dirs
 
     @property
     def results_dir(self) -> Path | None:
         """Private folder for data too large for the conversation; None: nothing may be written."""
-        return self._state.tool_context.results_dir
+        return self.session.tool_context.results_dir
 
     @property
     def interactive(self) -> bool:
         """Whether a user can answer questions; if not, prompts may come from a program or from an untrusted sender."""
-        return self._state.interactive
+        return self.session.interactive
 
     @property
     def previews_compaction(self) -> bool:
         """Whether `/compact` waits for the user's approval of the summary."""
-        return self.interactive and self._state.settings.tuning.compact_preview
+        return self.interactive and self.session.settings.tuning.compact_preview
 
     @property
     def wakes_automatically(self) -> bool:
         """Whether the user wants the model to continue when a background task has ended."""
-        return self._state.settings.tuning.wake_on_background
+        return self.session.settings.tuning.wake_on_background
 
     @property
     def confirm_cost_above(self) -> float:
         """Dollars above which a change that invalidates the prompt cache needs a confirmation."""
-        return self._state.settings.tuning.confirm_cost_above
+        return self.session.settings.tuning.confirm_cost_above
 
     @property
     def sandbox(self) -> str:
         """Name of the sandbox level for commands that tools run."""
-        return self._state.tool_context.launcher.level
+        return self.session.tool_context.launcher.level
 
     @property
     def is_sandboxed(self) -> bool:
-        return self._state.tool_context.launcher.name != "none"
+        return self.session.tool_context.launcher.name != "none"
 
     @property
     def auto_mode_problem(self) -> str:
         """Why auto mode is not available; "" if it is."""
-        return self._state.tool_context.launcher.uncontained
+        return self.session.tool_context.launcher.uncontained
 
     def test_permission(self, tool_name: str, subject: str) -> Decision:
         """The decision about a command, or about another tool's main argument. Does not count as a use of a rule."""
-        context = self._state.tool_context
-        tool = self._state.registry.get(tool_name)
+        context = self.session.tool_context
+        tool = self.session.registry.get(tool_name)
         field = getattr(tool, "subject", None)
         needs: tuple[Need, ...] = (Need("other", subject),)
         if tool is not None and field is not None:
@@ -282,18 +281,18 @@ class Engine:
 
     def server_costs(self) -> list[ServerCost]:
         """What each MCP server costs in the next request."""
-        state, setup = self._state, self._state.setup
-        if state.offer is None:
+        session = self.session
+        if session.server_tools is None:
             return []
         from agentcli.agent.mcp.updates import server_costs
 
-        shown = setup.view.messages(state.log.messages)
-        loaded = state.requests.loaded_by(shown)
-        return server_costs(state.offer, state.requests.tools, loaded, shown, self.context.density())
+        shown = session.view.messages(session.log.messages)
+        loaded = session.requests.loaded_by(shown)
+        return server_costs(session.server_tools, session.requests.tools, loaded, shown, self.context.density())
 
     def title_of(self, name: str, input: Json) -> str:
         """One-line description of a call, as in `ToolStarted`."""
-        tool = self._state.registry.get(name)
+        tool = self.session.registry.get(name)
         return title_of(tool, input, self.working_dirs[0]) if tool is not None else name
 
     # ---------------------------------------------------------------------------------------------------- history
@@ -320,20 +319,20 @@ class Engine:
     @property
     def earlier_part(self) -> EarlierPart | None:
         """The beginning of a long resumed session, which `take_recent_history` does not return."""
-        return self._state.setup.earlier_part
+        return self.session.resumed.earlier_part
 
     def put_earlier(self, messages: Sequence[Message]) -> None:
         """Use these messages of `earlier_part`, which a front end has read, instead of reading them again."""
-        self._state.log.put_earlier(messages)
+        self.session.log.put_earlier(messages)
 
     def take_recent_history(self) -> list[ev.Event]:
         """The events that follow `earlier_part`; empty the next time."""
-        history = list(self._state.setup.history)
-        self._state.setup.history.clear()
-        if not history and self._state.log.messages:
+        history = list(self.session.resumed.history)
+        self.session.resumed.history.clear()
+        if not history and self.session.log.messages:
             from agentcli.session.history import history_of
 
-            return history_of(self._state.log.messages)
+            return history_of(self.session.log.messages)
         return history
 
     def record_shown(self, event: ev.Event) -> None:
@@ -366,19 +365,19 @@ class Engine:
 
     def answer(self, request_id: str, answer: Answer) -> bool:
         """Answer a `PermissionRequested` or a `CompactionProposed`; false if nothing waits for it any more."""
-        return self._state.questions.answer(request_id, answer)
+        return self.session.questions.answer(request_id, answer)
 
     def enqueue(self, prompt: Prompt, priority: Priority = "next", mentions: str | None = None) -> str:
         """Queue a prompt while a submission runs: `next` joins it after the next tool results, `later` when it would
         end, `now` at the first of both; the rest stays in `queue`. Returns the prompt's id. `mentions` as for
         `submit`."""
-        queued = QueuedPrompt(self._state.setup.ids.new(), prompt_blocks(prompt), priority, mentions)
+        queued = QueuedPrompt(self.session.ids.new(), prompt_blocks(prompt), priority, mentions)
         self.queue.add(queued)
         return queued.id
 
     def abort(self, reason: AbortReason = AbortReason.USER_CANCEL) -> None:
         """Stop the running submission; does nothing if none runs."""
-        controller = self._state.controller
+        controller = self.session.controller
         if controller is None:
             return
         first = not controller.signal.aborted
@@ -405,7 +404,7 @@ class Engine:
         self._change_profile(thinking=thinking)
 
     def _change_profile(self, **changes: Any) -> None:
-        self._state.settings.profile = replace(self.profile, **changes)
+        self.session.settings.profile = replace(self.profile, **changes)
 
     # -------------------------------------------------------------------------------------------------- submissions
 
@@ -413,7 +412,7 @@ class Engine:
         """Run one prompt to its end. Closing the generator aborts the work and leaves nothing behind. `typed`: the text
         that the user sees, if it differs (pasted text as a placeholder). `mentions`: the text whose `@path` mentions
         are attached; None: the prompt's own, "": none."""
-        message = Message("user", prompt_blocks(prompt), self._state.setup.ids.new(), Origin.PROMPT)
+        message = Message("user", prompt_blocks(prompt), self.session.ids.new(), Origin.PROMPT)
         if typed and typed != message.text:
             message = replace(message, meta={TYPED: typed})
         return self._submission(SubmissionWork(prompt=message, mentions=mentions))
@@ -447,7 +446,7 @@ class Engine:
         return self._recorded(line) if self.running else self.perform(line)
 
     def _submission(self, work: SubmissionWork) -> AsyncGenerator[ev.Event, None]:
-        submission = Submission(self._state, work).run()
+        submission = Submission(self.session, work).run()
         if not self.running:
             self._open = submission
         return submission
@@ -460,11 +459,11 @@ class Engine:
                 yield event
 
     async def _shell_line(self, command: str) -> AsyncGenerator[ev.Event, None]:
-        state, setup = self._state, self._state.setup
+        session = self.session
         line = ShellInvocation(
-            command, state.tool_context, setup.environ, setup.ids.new(), setup.clock, setup.extensions.workspace
+            command, session.tool_context, session.environ, session.ids.new(), session.clock, session.workspace
         )
-        async with aclosing(state.user_shell.run(line, state.command_signal, state.user_notes.add)) as events:
+        async with aclosing(session.user_shell.run(line, session.command_signal, session.user_notes.add)) as events:
             async for event in events:
                 yield event
 
@@ -474,20 +473,20 @@ class Engine:
         """An object that runs single tools of this session for another program."""
         from agentcli.agent.tool_host import SessionToolHost
 
-        return SessionToolHost(self._state)
+        return SessionToolHost(self.session)
 
     async def warm(self) -> None:
         """Do ahead of time what makes the first request and the first change slow."""
-        setup = self._state.setup
+        session = self.session
         await self.live_files.refresh()
-        self._state.use_plugins()
-        self._state.begin_session()
-        if setup.mcp is not None and setup.link is None:
-            setup.mcp.start()
-        await setup.provider.warm()
-        if setup.permissions.is_late:
-            await setup.permissions.warm()
-        await setup.extensions.workspace.warm(self.working_dirs)
+        self.session.use_plugins()
+        self.session.begin_session()
+        if session.mcp is not None and session.parent is None:
+            session.mcp.start()
+        await session.provider.warm()
+        if session.permissions.is_late:
+            await session.permissions.warm()
+        await session.workspace.warm(self.working_dirs)
 
     async def reread(self) -> None:
         """Read settings, hooks, definitions, plugins, MCP servers and permission rules again, as trust allows now."""
@@ -498,35 +497,35 @@ class Engine:
         """End what runs beside submissions, close connections and the session file. `reason`: clear, resume, exit or
         other, for SessionEnd hooks. `ends_servers`: also the MCP servers, which may take seconds; else the caller
         closes `mcp`."""
-        state, setup = self._state, self._state.setup
+        session = self.session
         self.abort(AbortReason.SHUTDOWN)
-        state.user_shell.stop()
+        session.user_shell.stop()
         if self._open is not None:
             # "Already running": a consumer is reading it at this moment, and the abort ends it there.
             with suppress(RuntimeError):
                 await self._open.aclose()
-        if setup.link is not None:
+        if session.parent is not None:
             try:
-                await state.aclose()
+                await session.aclose()
             finally:
-                setup.store.close()
+                session.store.close()
             return
         try:
-            await state.agents.aclose()
-            await state.background.aclose()
-            await asyncio.gather(state.finish_hooks(), state.hooks.after_session(reason))
+            await session.agents.aclose()
+            await session.background.aclose()
+            await asyncio.gather(session.finish_hooks(), session.hooks.after_session(reason))
         finally:
-            await state.aclose()
-            state.log.record_mode(setup.permissions)
-            if setup.permissions.mode is not state.first_mode:
+            await session.aclose()
+            session.log.record_mode(session.permissions)
+            if session.permissions.mode is not session.first_mode:
                 # Also without a prompt: a resumed session continues in the mode that was chosen last.
-                setup.store.write_waiting()
-            if setup.mcp is not None and ends_servers:
-                await setup.mcp.aclose()
-            await setup.extensions.workspace.aclose()
-            await setup.provider.aclose()
-            setup.store.close()
-            launcher = state.tool_context.launcher
+                session.store.write_waiting()
+            if session.mcp is not None and ends_servers:
+                await session.mcp.aclose()
+            await session.workspace.aclose()
+            await session.provider.aclose()
+            session.store.close()
+            launcher = session.tool_context.launcher
             if launcher.name == Launcher.name:
                 launcher.close()
             else:

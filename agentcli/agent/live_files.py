@@ -2,28 +2,29 @@
 
 Every submission checks the files when it begins, at the cost of a `stat` per file. An interactive session also waits
 for changes in between, so that its menus and lists show what is active. Definitions and plugins are loaded at any time;
-settings, hooks and servers change only between submissions, so that a prompt is answered with one state. Permission
+settings, hooks and servers change only between submissions, so that a prompt is answered with one session. Permission
 rules are an exception: `LivePermissions` checks them before every decision.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from agentcli.agent.engine_setup import Configuration, EngineSetup, Inactive
 from agentcli.agent.ports import Hooks
-from agentcli.agent.profile import ModelSettings
+from agentcli.agent.profile import Tuning
 from agentcli.core import events as ev
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
-from agentcli.tools.base import ToolContext
+from agentcli.permissions.late_policy import LatePolicy
+from agentcli.tools.shell.environment import PassedVariables
 
 if TYPE_CHECKING:
     from agentcli.agent.mcp.offer import OfferLimits
+    from agentcli.agent.session import Session
     from agentcli.agent.updates.config_watch import ConfigWatch
     from agentcli.mcp.servers import McpServers
 
@@ -32,22 +33,60 @@ FIRST_SECONDS = 1.0
 CODE = "settings"
 
 
-class Host(Protocol):
-    """What of the conversation follows the files."""
+@frozen
+class Reloaded:
+    """What the settings say now."""
 
-    setup: EngineSetup
-    hooks: Hooks
-    settings: ModelSettings
-    tool_context: ToolContext
-    is_answering: bool
+    hooks: Hooks | None
+    """None: they are unchanged."""
+    policy: LatePolicy
+    """The rules."""
+    tuning: Tuning
+    max_turns: int | None
+    passed: PassedVariables
+    environ: Mapping[str, str]
+    """Environment of commands."""
+    changed: frozenset[str] = frozenset()
+    """Names of the settings whose values have changed."""
+    notices: tuple[ev.NoticeRaised, ...] = ()
 
-    def use_hooks(self, hooks: Hooks) -> None: ...
 
-    def add_servers(self, servers: McpServers, limits: OfferLimits) -> None: ...
+@frozen
+class Inactive:
+    """Something that is configured but not active."""
 
-    def add_notices(self, notices: Iterable[ev.NoticeRaised]) -> None: ...
+    kind: Literal["hook", "rule", "setting"]
+    name: str
+    """A hook's event, or the name of a setting."""
+    text: str
+    """A hook's command, a rule, or a setting's value."""
+    source: str
+    reason: str
+    """Why it is not active, and what to do."""
+    matcher: str = ""
+    is_due: bool = False
+    """Whether it applies later without anything being done."""
 
-    def take_notices(self) -> list[ev.NoticeRaised]: ...
+
+class Configuration(Protocol):
+    """The configuration files of a session."""
+
+    def paths(self) -> Sequence[str]: ...
+
+    def is_stale(self) -> bool:
+        """Whether a file has changed since the last `read`. Costs a `stat` per file."""
+
+    def read(self) -> Reloaded:
+        """Read all files again. Blocking. Raises `AgentError` if they cannot be used at all."""
+
+    async def update_servers(self, servers: McpServers | None) -> tuple[McpServers | None, list[str]]:
+        """Start new MCP servers and stop removed ones, as last read. Returns the servers, new ones if there were none,
+        and notices. Raises `AgentError`."""
+
+    def server_limits(self) -> OfferLimits: ...
+
+    def inactive(self) -> list[Inactive]:
+        """What is configured but not active. Blocking."""
 
 
 @frozen
@@ -60,9 +99,8 @@ class FileNews:
 
 
 class LiveFiles:
-    def __init__(self, state: Host) -> None:
-        self._state = state
-        self._setup = state.setup
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._watch: ConfigWatch | None = None
         """Set while changes are waited for."""
         self._reloading = asyncio.Lock()
@@ -76,12 +114,12 @@ class LiveFiles:
     @property
     def is_stale(self) -> bool:
         """Whether changed settings wait for the end of the running prompt."""
-        configuration = self._setup.configuration
+        configuration = self._session.configuration
         return configuration is not None and configuration.is_stale()
 
     async def inactive(self) -> list[Inactive]:
         """What is configured but not active."""
-        configuration = self._setup.configuration
+        configuration = self._session.configuration
         if configuration is None:
             return []
         try:
@@ -91,8 +129,8 @@ class LiveFiles:
 
     @property
     def has_files(self) -> bool:
-        setup = self._setup
-        return any(part is not None for part in (setup.configuration, setup.definitions, setup.plugins))
+        session = self._session
+        return any(part is not None for part in (session.configuration, session.definitions, session.plugins))
 
     async def refresh_all(self) -> None:
         """Load everything that has changed."""
@@ -101,7 +139,7 @@ class LiveFiles:
 
     async def refresh(self) -> None:
         """Load changed definitions and plugins. The first look is in a thread; later ones cost a stat per file."""
-        definitions, plugins = self._setup.definitions, self._setup.plugins
+        definitions, plugins = self._session.definitions, self._session.plugins
         if definitions is not None and definitions.loaded:
             definitions.refresh()
         elif definitions is not None:
@@ -112,7 +150,7 @@ class LiveFiles:
     async def refresh_settings(self, *, announce: bool = True, force: bool = False) -> None:
         """Load changed settings, hooks and MCP servers; not while a prompt is answered. `announce`: with notices, for
         changes that the user has not just made here. `force`: also unchanged files, at any time."""
-        configuration = self._setup.configuration
+        configuration = self._session.configuration
         if configuration is None:
             return
         # A cancelled caller must not lose what was read: unchanged files are not read again.
@@ -123,37 +161,37 @@ class LiveFiles:
 
     async def _refresh_settings(self, configuration: Configuration, *, announce: bool, force: bool) -> None:
         async with self._reloading:
-            if force or (not self._state.is_answering and configuration.is_stale()):
+            if force or (not self._session.is_answering and configuration.is_stale()):
                 notices = await self._reload(configuration)
-                self._state.add_notices(notices if announce else ())
+                self._session.add_notices(notices if announce else ())
 
     async def _reload(self, configuration: Configuration) -> list[ev.NoticeRaised]:
-        state = self._state
+        session = self._session
         try:
             fresh = await in_thread(configuration.read)
         except AgentError as error:
             return [_warning(f"The settings could not be reloaded, the old ones apply: {error}")]
         if fresh.hooks is not None:
-            before = state.hooks
-            state.use_hooks(fresh.hooks)
+            before = session.hooks
+            session.use_hooks(fresh.hooks)
             await before.aclose()
-        state.settings.use(fresh.tuning, fresh.max_turns)
-        state.tool_context = replace(state.tool_context, environ=fresh.environ, passed=fresh.passed)
-        self._setup.permissions.reload(fresh.policy)
+        session.settings.use(fresh.tuning, fresh.max_turns)
+        session.tool_context = replace(session.tool_context, environ=fresh.environ, passed=fresh.passed)
+        self._session.permissions.reload(fresh.policy)
         self._changed |= fresh.changed
         notices = list(fresh.notices)
         try:
-            servers, news = await configuration.update_servers(state.setup.mcp)
+            servers, news = await configuration.update_servers(session.mcp)
         except AgentError as error:
             return [*notices, _warning(str(error))]
-        if servers is not None and state.setup.mcp is None:
-            state.add_servers(servers, configuration.server_limits())
+        if servers is not None and session.mcp is None:
+            session.add_servers(servers, configuration.server_limits())
             servers.start()
         return [*notices, *(ev.NoticeRaised(text=text, code=CODE) for text in news)]
 
     def take_problems(self) -> list[ev.NoticeRaised]:
         """What is wrong in definition files, each problem once."""
-        definitions = self._setup.definitions
+        definitions = self._session.definitions
         found = [str(problem) for problem in definitions.problems] if definitions is not None else []
         new = [text for text in found if text not in self._reported_problems]
         # An error that was fixed and comes back is reported again.
@@ -165,22 +203,22 @@ class LiveFiles:
     async def wait_for_changes(self) -> FileNews:
         """Wait until a file has changed, and load it. Never returns if files are not watched; cancel it. Notices about
         plugins are taken from `SessionPlugins`."""
-        if not self._setup.watches_definitions:
+        if not self._session.watches_definitions:
             await asyncio.Event().wait()
         if self._watch is None:
             await asyncio.sleep(FIRST_SECONDS)
             from agentcli.agent.updates.config_watch import ConfigWatch
 
             self._watch = ConfigWatch()
-        definitions = self._setup.definitions
+        definitions = self._session.definitions
         while True:
             await self._watch.watch(await in_thread(self._paths))
             if definitions is not None:
                 await in_thread(definitions.refresh)
             await self.refresh_all()
             notices = (*self.take_problems(), *self._rule_notices())
-            if not self._state.is_answering:
-                notices += tuple(self._state.take_notices())
+            if not self._session.is_answering:
+                notices += tuple(self._session.take_notices())
             changed, self._changed = self._changed, frozenset()
             version = definitions.version if definitions is not None else 0
             if notices or changed or version != self._version:
@@ -189,7 +227,7 @@ class LiveFiles:
             await self._watch.wait()
 
     def _rule_notices(self) -> list[ev.NoticeRaised]:
-        permissions = self._setup.permissions
+        permissions = self._session.permissions
         permissions.refresh()
         found = []
         while (text := permissions.take_notice()) is not None:
@@ -197,13 +235,13 @@ class LiveFiles:
         return found
 
     def _paths(self) -> list[str]:
-        setup, found = self._setup, list[str]()
-        if setup.configuration is not None:
-            found += setup.configuration.paths()
-        if setup.definitions is not None:
-            found += setup.definitions.watched_paths()
-        if setup.plugins is not None:
-            found += setup.plugins.collection.watched_paths()
+        session, found = self._session, list[str]()
+        if session.configuration is not None:
+            found += session.configuration.paths()
+        if session.definitions is not None:
+            found += session.definitions.watched_paths()
+        if session.plugins is not None:
+            found += session.plugins.collection.watched_paths()
         return found
 
     def look_again(self) -> None:

@@ -6,9 +6,9 @@ An extension must not raise for external failures; an exception that gets throug
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from agentcli.agent.loop_state import LoopState
 from agentcli.core.abort import AbortSignal
@@ -24,21 +24,6 @@ if TYPE_CHECKING:
 
 EmitEvent = Callable[[Event], Awaitable[None]]
 """Puts an event into the stream of the submission."""
-
-
-class Exit(Protocol):
-    """The way of events out of a submission."""
-
-    def emit(self, event: Event) -> Awaitable[None]:
-        """Record an event and hand it to the consumer."""
-        ...
-
-    def emit_soon(self, event: Event) -> None:
-        """The same without waiting for the consumer."""
-
-    def deliver(self, work: Coroutine[Any, Any, object]) -> AsyncGenerator[Event, None]:
-        """Run the work and yield what it emits."""
-        ...
 
 
 StopSource = Literal["hook", "schema"]

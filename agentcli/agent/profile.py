@@ -87,6 +87,14 @@ class ModelSettings:
         self._limits: tuple[Profile, ModelInfo, Limits] | None = None
 
     @property
+    def max_turns(self) -> int | None:
+        return self._bounds.max_turns
+
+    @property
+    def max_budget_usd(self) -> float | None:
+        return self._bounds.max_budget_usd
+
+    @property
     def tuning(self) -> Tuning:
         return self._tuning
 

@@ -85,10 +85,10 @@ class PromptExpansion:
         if prompt.runs_commands:
             made_from["entered"] = True
         meta = {TYPED: prompt.typed, EXPANDED: made_from}
-        self.message = user_message(text, self._runner.ids.new(), Origin.PROMPT, meta)
+        self.message = user_message(text, self._runner.session.ids.new(), Origin.PROMPT, meta)
 
     async def _run_command(self, part: ShellPart, definition: CommandFile, emit: EmitEvent) -> None:
-        call = ToolUseBlock(self._runner.ids.new(), "Bash", {"command": part.command})
+        call = ToolUseBlock(self._runner.session.ids.new(), "Bash", {"command": part.command})
         merged: Merge[ev.Event] = Merge()
         results: list[CallResult] = []
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from agentcli.agent.ports import EmitEvent, PriceOf, Requests
+from agentcli.agent.ports import EmitEvent, PriceOf
 from agentcli.agent.provider_notices import announced, consulted
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
@@ -14,6 +15,9 @@ from agentcli.core.messages import Block, Json, TextBlock, block_to_wire
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
 from agentcli.tools.base import SmallReply
+
+if TYPE_CHECKING:
+    from agentcli.agent.session import Session
 
 MAX_PAUSES = 5
 """Maximum pauses per reply: the API pauses a reply for a slow server tool; sending the reply so far resumes it."""
@@ -23,34 +27,26 @@ class SideQuestions:
     """Implements `SmallModel` for one tool call: its events (usage, retries) are emitted with the call's own. The cost
     of a cancelled call is emitted by `emit_soon`: nothing waits for its events any more, but it has to be counted."""
 
-    def __init__(
-        self,
-        provider: model.Provider,
-        requests: Requests,
-        price: PriceOf,
-        emit: EmitEvent,
-        emit_soon: Callable[[ev.Event], None],
-    ) -> None:
-        self._provider = provider
-        self._requests = requests
-        self._price = price
+    def __init__(self, session: Session, emit: EmitEvent) -> None:
+        self._session = session
         self._emit = emit
-        self._emit_soon = emit_soon
 
     async def ask(
         self, system: str, prompt: str, signal: AbortSignal, server_tools: tuple[Json, ...] = ()
     ) -> SmallReply:
-        request = replace(self._requests.small(system, prompt), tools=server_tools, max_tokens=4_096, purpose="tool")
+        request = replace(
+            self._session.requests.small(system, prompt), tools=server_tools, max_tokens=4_096, purpose="tool"
+        )
         text, blocks = "", list[Block]()
         for _pause in range(MAX_PAUSES):
-            call = SideCall(self._provider, self._price)
+            call = SideCall(self._session.provider, self._session.price)
             try:
                 async with aclosing(call.run(request, signal)) as events:
                     async for event in events:
                         await self._emit(event)
             finally:
                 if (lost := call.lost_usage()) is not None:
-                    self._emit_soon(lost)
+                    self._session.emit_soon(lost)
             if call.failure is not None:
                 return SmallReply("", call.failure.message)
             text += call.text or ""

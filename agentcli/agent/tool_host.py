@@ -10,15 +10,14 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agentcli.agent.conversation_state import ConversationState
-from agentcli.agent.loop_setup import loop_dependencies
 from agentcli.agent.ports import EmitEvent
 from agentcli.agent.questions import Questions
+from agentcli.agent.session import Session
 from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason
-from agentcli.core.aio import Outlet, start_task, wait_uncancelled
+from agentcli.core.aio import start_task, wait_uncancelled
 from agentcli.core.messages import ImageBlock, Json, TextBlock, ToolUseBlock
 from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_text
@@ -42,19 +41,19 @@ _LONGEST_INPUT = 4_000
 class SessionToolHost:
     """Implements `mcp.tool_server.ToolHost`."""
 
-    def __init__(self, state: ConversationState) -> None:
-        self._state = state
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._changing = asyncio.Lock()
         """Held by a call that may change something."""
 
     def tools(self) -> Sequence[ServedTool]:
         return [
             ServedTool(tool.name, tool.description, tool.input_schema, _only_reads(tool))
-            for tool in self._state.registry.without(NOT_SERVED)
+            for tool in self._session.registry.without(NOT_SERVED)
         ]
 
     async def call(self, name: str, arguments: Json, client: ServedClient) -> McpResult:
-        served = self._state.registry.without(NOT_SERVED)
+        served = self._session.registry.without(NOT_SERVED)
         if served.get(name) is None:
             text = f"There is no tool called {name[:100]!r}. {served.hint(name)}".rstrip()
             return McpResult((McpContent("text", text=text),), is_error=True)
@@ -69,10 +68,10 @@ class SessionToolHost:
         return _as_result(result)
 
     async def _run(self, name: str, arguments: Json, client: ServedClient, controller: AbortController) -> CallResult:
-        state = self._state
+        session = self._session
         questions = Questions(interactive=client.can_ask)
-        runner = replace(loop_dependencies(state, controller, Outlet()).turn.runner, questions=questions)
-        call = ToolUseBlock(state.setup.ids.new(), name, arguments)
+        runner = ToolRunner(session, questions)
+        call = ToolUseBlock(session.ids.new(), name, arguments)
 
         async def emit(event: ev.Event) -> None:
             if isinstance(event, ev.ToolProgressed) and event.text:
@@ -85,13 +84,13 @@ class SessionToolHost:
         async with self._changing:
             result = await self._run_call(runner, call, controller, emit)
         if result.output.new_cwd is not None:
-            state.tool_context = replace(state.tool_context, cwd=result.output.new_cwd)
+            session.tool_context = replace(session.tool_context, cwd=result.output.new_cwd)
         return result
 
     async def _run_call(
         self, runner: ToolRunner, call: ToolUseBlock, controller: AbortController, emit: EmitEvent
     ) -> CallResult:
-        return await runner.run(call, self._state.tool_context, controller.signal, emit, lambda: None)
+        return await runner.run(call, self._session.tool_context, controller.signal, emit, lambda: None)
 
 
 async def _answer(question: ev.PermissionRequested, client: ServedClient) -> Answer:

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 
 from agentcli.agent.costs.account import totals_from
 from agentcli.agent.engine import Engine
-from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.ports import Collapser, Extensions, HookChain, Hooks
+from agentcli.agent.profile import ModelSettings
+from agentcli.agent.session import Resumed, Session
 from agentcli.agent.updates.earlier_commands import resumed_shells
 from agentcli.assemble.agent_flags import as_agent
 from agentcli.assemble.attachments import AttachmentsBuilder, skill_listing
@@ -98,35 +99,38 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
     )
     tool_context = replace(rights.context, cwd=_shell_folder(session, env), reaches=permissions.reaches, shells=shells)
     builder.recall(tool_context)
-    subagents = SubagentBuilder(env, sessions, definitions)
     servers = servers_for(env)
-    return subagents.session_engine(
-        EngineSetup(
+    resumed = Resumed(
+        log=tuple(session.log),
+        history=session.history,
+        earlier_part=session.earlier,
+        mode=(earlier.mode or _unrecorded_mode(env), earlier.returns_to if earlier.plans else ""),
+        last_reply_at=session.last_reply_at,
+        last_front=session.front,
+        totals=totals_from(session.spent),
+    )
+    return Engine(
+        Session(
             provider=provider,
-            registry=rights.registry,
+            own_tools=rights.registry,
             store=session.store,
             permissions=permissions,
-            profile=replace(profile, system=system),
+            settings=ModelSettings(replace(profile, system=system), env.catalog, bounds, models.tuning()),
             tool_context=tool_context,
-            catalog=env.catalog,
             ids=options.ids,
             clock=options.clock,
             interactive=options.interactive,
-            bounds=bounds,
-            tuning=models.tuning(),
-            extensions=extensions,
+            hooks=extensions.hooks,
+            collapser=extensions.collapser,
+            attachments=extensions.attachments,
+            workspace=extensions.workspace,
             view=session.view,
-            log=tuple(session.log),
-            history=session.history,
-            earlier_part=session.earlier,
-            recorded_mode=(earlier.mode or _unrecorded_mode(env), earlier.returns_to if earlier.plans else ""),
-            last_reply_at=session.last_reply_at,
-            last_front=session.front,
-            earlier=totals_from(session.spent),
             pins=set(session.pinned),
+            resumed=resumed,
+            source="resume" if session.log else "clear" if options.after_clear else "startup",
             api_key_source=key_source,
             notices=tuple(env.notices),
-            offer=auto_mode_offer(env, rights.context.launcher),
+            auto_mode_offer=auto_mode_offer(env, rights.context.launcher),
             wants_structured=options.json_schema is not None,
             environ=env.environ,
             instruction_notices=builder.news,
@@ -135,9 +139,8 @@ def _engine(env: Environment, sessions: SessionBuilder, session: OpenedSession) 
             definitions=definitions,
             output_style=style.name if style is not None else "",
             watches_definitions=options.interactive and env.settings.boolean("watchFiles"),
-            session_source="resume" if session.log else "clear" if options.after_clear else "startup",
             configuration=configuration,
-            agents=subagents.setup(),
+            agent_setup=SubagentBuilder(env, sessions, definitions).setup(),
             plugins=plugins,
             mcp=servers,
             mcp_limits=_server_limits(env, session) if servers is not None else None,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentcli.agent.engine_setup import Inactive, Reloaded
+from agentcli.agent.live_files import Inactive, Reloaded
 from agentcli.agent.ports import Hooks
 from agentcli.assemble.definitions import definition_places
 from agentcli.assemble.environment import Environment
@@ -51,7 +51,7 @@ _MAX_NAMED = 8
 
 
 class SessionConfiguration:
-    """Implements `Configuration` of `agent/engine_setup.py`."""
+    """Implements `Configuration` of `agent/live_files.py`."""
 
     def __init__(
         self, env: Environment, definitions: Library, registry: Registry, wrap: Callable[[Hooks], Hooks]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from agentcli import __version__
 from agentcli.agent.cache.fingerprint import Front, front_from
-from agentcli.agent.engine_setup import LateSystem
+from agentcli.agent.session import LateSystem
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.output_styles import chosen_style
 from agentcli.context.edits import edit_from_dict

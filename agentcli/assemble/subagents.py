@@ -10,9 +10,9 @@ from weakref import WeakValueDictionary
 
 from agentcli import __version__
 from agentcli.agent.engine import Engine
-from agentcli.agent.engine_setup import EngineSetup
-from agentcli.agent.ports import Attachments, Extensions
-from agentcli.agent.profile import Bounds, Profile
+from agentcli.agent.ports import Attachments
+from agentcli.agent.profile import Bounds, ModelSettings, Profile
+from agentcli.agent.session import Resumed, Session
 from agentcli.agent.subagents.setup import MOST_AGENTS, AgentOrder, AgentSetup, AgentWorktree
 from agentcli.agent.subagents.specs import SMALL_MODEL, AgentSpec, spec_of, tools_of
 from agentcli.assemble.agent_flags import agents_from_flag
@@ -47,14 +47,8 @@ class SubagentBuilder:
         self._sessions = sessions
         self._definitions = definitions
         self._from_flag = agents_from_flag(env.options.agents)
-        self._session: EngineSetup | None = None
         self._places: WeakValueDictionary[Path, AgentPlace] = WeakValueDictionary()
         """Open worktrees by the folder in which agents work."""
-
-    def session_engine(self, setup: EngineSetup) -> Engine:
-        """Make the session's own engine and remember its setup for the agents."""
-        self._session = setup
-        return Engine(setup)
 
     def setup(self) -> AgentSetup:
         most = self._env.settings.integer("maxAgents") or MOST_AGENTS
@@ -64,109 +58,99 @@ class SubagentBuilder:
         """Agents besides the built-in ones."""
         return {name: spec_of(file) for name, file in self._definitions.agents.items()} | dict(self._from_flag)
 
-    def build(self, order: AgentOrder) -> Engine:
+    def build(self, starter: Session, order: AgentOrder) -> Engine:
         from agentcli.agent.subagents.shared import AgentHooks, AgentPermissions, AgentWorkspace
 
-        parent, spec = self._session, order.spec
-        assert parent is not None
-        context, permissions = order.tool_context, parent.permissions
-        workspace: Workspace = AgentWorkspace(parent.extensions.workspace)
+        main, spec = starter.main, order.spec
+        context, permissions = starter.tool_context, main.permissions
+        workspace: Workspace = AgentWorkspace(main.workspace)
         env, sessions = self._env, self._sessions
-        if (place := self._place(order)) is not None:
+        if (place := self._place(starter, order)) is not None:
             env, sessions, permissions = place.env, place.sessions, place.permissions
             context = replace(place.context, shells=context.shells, reaches=permissions.reaches)
             workspace = Workspace("Changes in a worktree are undone with git.")
         permissions = AgentPermissions(permissions)
-        session = self._opened(parent, order)
+        opened = self._open(starter, order)
         # A copy of the conversation already contains the attachments.
-        builder = None if spec.shares_context else AttachmentsBuilder(env, session, context.hides, memory=False)
-        collapser = collapser_for(env.settings, session.view)
-        registry, server_tools = self._tools(parent, order)
-        skills = self._definitions if registry.get(SKILL) is not None else None
-        extensions = Extensions(
-            hooks=AgentHooks([order.link.hooks()], order.link.agent, spec.name),
+        builder = None if spec.shares_context else AttachmentsBuilder(env, opened, context.hides, memory=False)
+        collapser = collapser_for(env.settings, opened.view)
+        tools, server_limits = self._tools(starter, order)
+        skills = self._definitions if tools.get(SKILL) is not None else None
+        bounds = Bounds(max_turns=spec.max_turns or main.settings.max_turns)
+        profile = self._profile(starter, order, sessions)
+        session = starter.child(
+            order.id,
+            own_tools=tools,
+            store=opened.store,
+            permissions=permissions,
+            settings=ModelSettings(profile, main.catalog, bounds, main.settings.tuning),
+            tool_context=replace(context, read_cache=ReadCache()),
+            hooks=AgentHooks([main.hooks], order.id, spec.name),
             collapser=collapser,
             attachments=Attachments() if builder is None else builder.agent_attachments(permissions, skills),
             workspace=workspace,
+            view=opened.view,
+            resumed=Resumed(log=tuple(opened.log)),
+            pipeline=pipeline_for(env.settings, context.results_dir, collapser),
+            instruction_notices=[] if builder is None else builder.news,
+            instruction_files=None if builder is None else builder.files,
+            mcp=main.mcp if server_limits is not None else None,
+            mcp_limits=server_limits,
         )
-        return Engine(
-            EngineSetup(
-                provider=parent.provider,
-                registry=registry,
-                store=session.store,
-                permissions=permissions,
-                profile=self._profile(parent, order, sessions),
-                tool_context=replace(context, read_cache=ReadCache()),
-                catalog=parent.catalog,
-                ids=parent.ids,
-                clock=parent.clock,
-                interactive=parent.interactive,
-                bounds=Bounds(max_turns=spec.max_turns or parent.bounds.max_turns),
-                tuning=parent.tuning,
-                extensions=extensions,
-                view=session.view,
-                log=tuple(session.log),
-                pipeline=pipeline_for(env.settings, context.results_dir, collapser),
-                instruction_notices=[] if builder is None else builder.news,
-                environ=parent.environ,
-                instruction_files=None if builder is None else builder.files,
-                agents=parent.agents,
-                link=order.link,
-                mcp=parent.mcp if server_tools is not None else None,
-                mcp_limits=server_tools,
-            )
-        )
+        return Engine(session)
 
     @staticmethod
-    def _tools(parent: EngineSetup, order: AgentOrder) -> tuple[Registry, OfferLimits | None]:
+    def _tools(starter: Session, order: AgentOrder) -> tuple[Registry, OfferLimits | None]:
         """The tools of an agent, and the limits on its MCP tools; None without servers."""
-        spec, registry, depth = order.spec, order.registry, order.link.depth
-        if parent.mcp is None:
+        spec, registry, depth, limits = order.spec, starter.registry, starter.depth + 1, starter.main.mcp_limits
+        if starter.main.mcp is None:
             return tools_of(spec, registry, depth), None
         from agentcli.agent.mcp.offer import OfferSettings, agent_limits, is_of_servers
 
-        settings = OfferSettings() if parent.mcp_limits is None else parent.mcp_limits.settings
+        settings = OfferSettings() if limits is None else limits.settings
         others = registry.without(tool.name for tool in registry if is_of_servers(tool))
         return tools_of(spec, others, depth), agent_limits(spec, registry, settings)
 
-    def _open_worktree(self) -> AgentWorktree:
+    def _open_worktree(self, session: Session) -> AgentWorktree:
         from agentcli.assemble.agent_worktree import AgentPlace
 
-        assert self._session is not None
-        return AgentPlace(self._env, self._session.permissions, self._session.tool_context.results_dir)
+        return AgentPlace(self._env, session.permissions, session.tool_context.results_dir)
 
-    def _place(self, order: AgentOrder) -> AgentPlace | None:
+    def _place(self, starter: Session, order: AgentOrder) -> AgentPlace | None:
         """The worktree of an agent, which its own sub-agents share."""
         from agentcli.assemble.agent_worktree import AgentPlace
 
         if isinstance(order.worktree, AgentPlace):
             self._places[order.worktree.context.root] = order.worktree
             return order.worktree
-        return self._places.get(order.tool_context.root)
+        return self._places.get(starter.tool_context.root)
 
-    def _opened(self, parent: EngineSetup, order: AgentOrder) -> OpenedSession:
-        session = OpenedSession(self._store(parent, order))
+    def _open(self, starter: Session, order: AgentOrder) -> OpenedSession:
+        opened = OpenedSession(self._store(starter, order))
         if not order.spec.shares_context:
-            return session
-        for message in order.messages:
-            session.store.record(MessageAppended(message=message))
-        return replace(session, log=order.messages, view=order.view.copy())
+            return opened
+        messages = tuple(starter.log.messages)
+        if messages and messages[-1].tool_uses:
+            messages = messages[:-1]  # The calls of this reply have no results yet.
+        for message in messages:
+            opened.store.record(MessageAppended(message=message))
+        return replace(opened, log=messages, view=starter.view.copy())
 
-    def _store(self, parent: EngineSetup, order: AgentOrder) -> Store:
+    def _store(self, starter: Session, order: AgentOrder) -> Store:
         """The agent's own session file, hidden from lists; saved if the parent's is."""
-        env = self._env
-        new_id, state_dir = parent.ids.new(), env.paths.state_dir
-        if parent.store.path is None or state_dir is None:
+        env, ids = self._env, starter.ids
+        new_id, state_dir = ids.new(), env.paths.state_dir
+        if starter.main.store.path is None or state_dir is None:
             return Store(new_id)
         from agentcli.session.store import SessionStore
 
-        place = SessionContext(state_dir, env.cwd, parent.clock, parent.ids, __version__)
-        store = SessionStore.create(place, new_id, order.session_id)
-        store.set_title(f"{order.link.agent}: {order.description}")
+        place = SessionContext(state_dir, env.cwd, starter.clock, ids, __version__)
+        store = SessionStore.create(place, new_id, starter.store.session_id)
+        store.set_title(f"{order.id}: {order.description}")
         return store
 
-    def _profile(self, parent: EngineSetup, order: AgentOrder, sessions: SessionBuilder) -> Profile:
-        profile, catalog = order.profile, parent.catalog
+    def _profile(self, starter: Session, order: AgentOrder, sessions: SessionBuilder) -> Profile:
+        profile, catalog = starter.profile, starter.catalog
         wanted = order.model or order.spec.model
         model = profile.model
         if wanted == SMALL_MODEL:

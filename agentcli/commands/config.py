@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentcli.agent.engine import Engine
-from agentcli.agent.engine_setup import Inactive
+from agentcli.agent.live_files import Inactive
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.config.schema import BY_NAME

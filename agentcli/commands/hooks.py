@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentcli.agent.engine import Engine
-from agentcli.agent.engine_setup import Inactive
+from agentcli.agent.live_files import Inactive
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.core.errors import UsageError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agentcli import __version__
 from agentcli.agent.engine import Engine
-from agentcli.agent.engine_setup import Inactive
+from agentcli.agent.live_files import Inactive
 from agentcli.commands.base import Manual
 from agentcli.commands.cost import cache_losses
 from agentcli.core.text.format import elapsed, money, token_count

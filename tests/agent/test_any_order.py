@@ -90,7 +90,7 @@ class Anything:
                 boundary = self.view.edits.boundary(engine.messages)
                 written = set(boundary.meta[WRITTEN]) if boundary is not None else set()
                 # What was pinned of a compaction itself goes with it: what it stood for is there again.
-                self.undone |= {pin for pin in engine._state.setup.pins if pin.rpartition(":")[0] in written}
+                self.undone |= {pin for pin in engine.session.pins if pin.rpartition(":")[0] in written}
                 await collect(engine.perform(engine.context.undo_compaction()))
             case "prompt":
                 self.prompts += 1
@@ -104,7 +104,7 @@ class Anything:
             case "drain":
                 edited = self.collapsing.drain(engine.messages, engine.context.pins)
                 if edited is not None:
-                    engine._state.log.keep(edited)
+                    engine.session.log.keep(edited)
                     # As the submission does that an edit of the loop belongs to.
                     self.store.write_due()
 
@@ -118,7 +118,7 @@ class Anything:
         messages = view.messages(engine.messages)
         names = {pin_name(message, place) for message in messages for place in range(len(message.content))}
         names |= {block_id(message, place) for message in messages for place in range(len(message.content))}
-        assert set(engine._state.setup.pins) - self.undone <= names, "what is pinned is there"
+        assert set(engine.session.pins) - self.undone <= names, "what is pinned is there"
 
     def check_resumed(self) -> None:
         """The session file knows all of it; what it was begun with is not in it."""
@@ -130,7 +130,7 @@ class Anything:
         log = [*self.log, *loaded.messages]
         assert log == list(self.engine.messages)
         assert view.wire(log) == self.view.wire(self.engine.messages)
-        assert set(loaded.pinned) == set(self.engine._state.setup.pins)
+        assert set(loaded.pinned) == set(self.engine.session.pins)
 
 
 @given(st.data())

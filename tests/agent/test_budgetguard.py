@@ -152,7 +152,7 @@ async def test_esc_at_the_question_is_an_interruption() -> None:
         assert result_of(events).terminal == "aborted_streaming"
         assert [event.behavior for event in only(events, ev.PermissionResolved)] == ["withdrawn"]
         assert len(b.requests) == 1
-        assert not b.engine._state.questions._open
+        assert not b.engine.session.questions._open
 
 
 async def test_a_final_answer_that_exceeds_the_budget_is_still_a_success() -> None:

@@ -382,7 +382,7 @@ def test_an_edit_of_old_content_breaks_the_prefix_once_with_its_reason() -> None
 
             async def dropping() -> Any:
                 edit = ContextEdit(kind="replace", target=f"{results.id}:0", text="[cleared]", step="person")
-                b.engine._state.setup.view.edit([edit])
+                b.engine.session.view.edit([edit])
                 yield ev.ContextEdited(edits=[], step="person", text="you dropped the result of Look far")
 
             async for _event in b.engine.perform(dropping()):

@@ -175,7 +175,7 @@ async def test_an_aborted_request_keeps_the_change_and_the_session_file_records_
         loaded, view = load_session(store.path), ContextView()
         for after, edit in loaded.edits:
             view.edit([edit_from_dict(edit)], after)
-        assert view.wire(loaded.messages) == b.engine._state.setup.view.wire(b.engine.messages)
-        assert view.estimate(loaded.messages, 0) == b.engine._state.setup.view.estimate(b.engine.messages, 0)
+        assert view.wire(loaded.messages) == b.engine.session.view.wire(b.engine.messages)
+        assert view.estimate(loaded.messages, 0) == b.engine.session.view.estimate(b.engine.messages, 0)
         await b.run("fourth")
     assert "far: A line" not in json.dumps(b.requests[-1])

@@ -218,18 +218,8 @@ async def test_pinned_content_survives_two_compactions() -> None:
 
 async def compacted(b: Bench, pinned: frozenset[str]) -> None:
     """A compaction with pins, as the engine would run it."""
-    from dataclasses import replace
-
-    from agentcli.agent.context.compaction import Compaction
-    from agentcli.agent.loop_setup import loop_dependencies
-    from agentcli.core.abort import AbortController
-    from agentcli.core.aio import Outlet
-
-    controller, outlet = AbortController(), Outlet[ev.Event]()
-    dependencies = replace(loop_dependencies(b.engine._state, controller, outlet).for_compaction(), pinned=pinned)
-    compaction = Compaction(dependencies, "manual", b.engine.messages, controller.signal)
-    for event in await collect(outlet.deliver(compaction.run())):
-        b.engine._state.log.keep(event)
+    b.engine.session.pins |= pinned
+    await collect(b.engine.compact())
 
 
 async def test_pins_that_leave_nothing_to_gain_are_named_as_the_reason() -> None:
@@ -326,7 +316,7 @@ async def test_a_rejected_proposal_changes_nothing(answer: Answer | None) -> Non
         before = b.engine.messages
         events = await reviewed(b, answer)
         assert b.engine.messages == before
-        assert not b.engine._state.questions._open
+        assert not b.engine.session.questions._open
         assert len(only(events, ev.CompactionFailed)) == 1
         assert result_of(events).is_error == (answer is None or answer.behavior != "deny")
 

@@ -74,7 +74,7 @@ def steps_of_a_whole_run(review: bool) -> int:
 def test_an_abort_at_any_point_leaves_the_compaction_complete_or_undone(review: bool, how: str) -> None:
     async def main(point: int) -> bool:
         b = slow_bench(interactive=True)
-        view = b.engine._state.setup.view
+        view = b.engine.session.view
         async with b.engine:
             log, wire = b.engine.messages, view.wire(b.engine.messages)
             task = asyncio.ensure_future(answering(b.engine.compact(review=review), b))
@@ -88,7 +88,7 @@ def test_an_abort_at_any_point_leaves_the_compaction_complete_or_undone(review: 
                 assert len(only(events, ev.CompactionFailed)) == (not changed)
             if not changed:
                 assert view.wire(b.engine.messages) == wire
-            assert not b.engine._state.questions._open
+            assert not b.engine.session.questions._open
             assert not b.engine.running
             await b.run("go")
             assert b.refused == []
@@ -104,7 +104,7 @@ def test_a_consumer_that_leaves_during_a_compaction_loses_nothing() -> None:
     async def main(after: int) -> None:
         b = slow_bench()
         async with b.engine:
-            view = b.engine._state.setup.view
+            view = b.engine.session.view
             before = view.wire(b.engine.messages)
             stream = b.engine.compact()
             appended = 0

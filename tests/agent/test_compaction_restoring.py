@@ -8,13 +8,15 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentcli.agent.context import compaction_restore
 from agentcli.agent.context.compaction_restore import (
-    RestoreSources,
     background_text,
     file_text,
     plan_text,
@@ -32,6 +34,7 @@ from agentcli.agent.context.recent_files import (
 )
 from agentcli.agent.engine import Engine
 from agentcli.agent.loop_state import LoopState
+from agentcli.agent.session import Session
 from agentcli.agent.updates.attachments import TaskListReminder, tasks_text
 from agentcli.assemble import Options, build_engine
 from agentcli.context.compact import RESTORED
@@ -44,7 +47,7 @@ from agentcli.core.permission import PermissionMode
 from agentcli.providers.script import ScriptedTransport
 from agentcli.tools.base import ToolContext
 from agentcli.tools.shell.background import BackgroundTask
-from tests.support.fakes import collect
+from tests.support.fakes import bench, collect
 from tests.support.scripts import call, provider_on, reply, transport_for
 from tests.support.validate import first_problem
 
@@ -150,10 +153,15 @@ async def given_files(files: Sequence[UsedFile], _signal: AbortSignal) -> Sequen
 
 
 @pytest.mark.parametrize("budget", [0, 200, 1_000, 7_000, 90_000])
-async def test_restored_content_fits_its_budget_with_the_most_important_first(budget: int) -> None:
+async def test_restored_content_fits_its_budget_with_the_most_important_first(
+    budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = used("1", "TodoWrite", todos=[{"content": "Paint it", "status": "pending"}])
-    around = RestoreSources(given_files, lambda: [BackgroundTask("bash_1", "x", "running", "")])
-    back = await restored(log, [UsedFile(f"{n}.py") for n in range(9)], around, budget, SIGNAL)
+    monkeypatch.setattr(compaction_restore, "_read_again", lambda _session, files, signal: given_files(files, signal))
+    session = bench().engine.session
+    shell: Any = SimpleNamespace(task=BackgroundTask("bash_1", "x", "running", ""))
+    session.tool_context = replace(session.tool_context, shells=cast(Any, SimpleNamespace(known=lambda: [shell])))
+    back = await restored(session, log, [UsedFile(f"{n}.py") for n in range(9)], budget, SIGNAL)
     size = message_tokens(Message("user", back.blocks, "m", Origin.ATTACHMENT))
     assert size <= budget
     assert len(back.blocks) == len(back.shares)
@@ -166,7 +174,7 @@ async def test_restored_content_fits_its_budget_with_the_most_important_first(bu
 
 async def test_a_restored_task_list_needs_no_reminder() -> None:
     log = used("1", "TodoWrite", todos=[{"content": "Paint it", "status": "pending"}])
-    back = await restored(log, [], RestoreSources(), 1_000, SIGNAL)
+    back = await restored(bench().engine.session, log, [], 1_000, SIGNAL)
     boundary = Message("user", (), "b", Origin.BOUNDARY)
     shown = Message("user", back.blocks, "m", Origin.ATTACHMENT, meta=back.meta)
     context = ToolContext(cwd=Path("/work"), working_dirs=())
@@ -265,7 +273,7 @@ async def test_a_file_that_is_now_denied_is_not_restored(tmp_path: Path) -> None
         await collect(engine.submit("more"))
         from agentcli.permissions.rules.rule import parse_rule
 
-        permissions = engine._state.setup.permissions
+        permissions = engine.session.permissions
         rule = parse_rule("Read(./secret.py)", "test")
         permissions.policy = replace(permissions.policy, deny=(*permissions.policy.deny, rule))
         said = await after_compaction(engine, transport)
@@ -322,12 +330,13 @@ async def test_running_commands_are_listed_and_restored_files_can_be_edited_with
         assert (tmp_path / "project" / "a.py").read_text() == "x = 2\n"
 
 
-async def test_an_abort_stops_reading_files(tmp_path: Path) -> None:
-    async def never(_files: Sequence[UsedFile], signal: AbortSignal) -> Sequence[RestoredFile]:
+async def test_an_abort_stops_reading_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(_session: Session, _files: Sequence[UsedFile], signal: AbortSignal) -> Sequence[RestoredFile]:
         await signal.run(asyncio.Event().wait())
         raise AssertionError
 
+    monkeypatch.setattr(compaction_restore, "_read_again", never)
     controller = AbortController()
     asyncio.get_running_loop().call_soon(controller.abort)
     with pytest.raises(Aborted):
-        await restored([], [UsedFile("a.py")], RestoreSources(never), 9_000, controller.signal)
+        await restored(bench().engine.session, [], [UsedFile("a.py")], 9_000, controller.signal)

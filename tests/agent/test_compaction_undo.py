@@ -97,7 +97,7 @@ async def test_undo_goes_back_one_compaction_at_a_time_and_then_refuses() -> Non
         await b.run("second")
         await collect(b.engine.compact())
         await undo(b)
-        assert "One." in b.engine._state.setup.view.messages(b.engine.messages)[0].text
+        assert "One." in b.engine.session.view.messages(b.engine.messages)[0].text
         await undo(b)
         events = await collect(b.engine.perform(b.engine.context.undo_compaction()))
         assert result_of(events).is_error

@@ -55,7 +55,7 @@ def check_file(b: Bench) -> None:
         view.edit([edit_from_dict(edit)], after)
     for redaction in loaded.redactions:
         view.repair(redaction.repair, redaction.through)
-    assert view.wire(loaded.messages) == b.engine._state.setup.view.wire(b.engine.messages)
+    assert view.wire(loaded.messages) == b.engine.session.view.wire(b.engine.messages)
 
 
 HALF = reply(say("All is well. ", 9), call("Look", what="a", seconds=1), say("And more"), pause(5), say(" to come"))

@@ -92,7 +92,7 @@ async def test_a_restored_item_is_identical_byte_for_byte() -> None:
         await b.run("first")
         await b.run("second")
         before, tokens = (
-            b.engine._state.setup.view.wire(b.engine.messages),
+            b.engine.session.view.wire(b.engine.messages),
             b.engine.context.outlook().tokens,
         )
         replied = next(m for m in b.engine.messages if m.tool_uses)
@@ -104,7 +104,7 @@ async def test_a_restored_item_is_identical_byte_for_byte() -> None:
             assert isinstance(up, RestoreEffect)
             assert up.tokens_per_turn == down.tokens_per_turn
             assert b.engine.context.dropped_items() == []
-            assert b.engine._state.setup.view.wire(b.engine.messages) == before
+            assert b.engine.session.view.wire(b.engine.messages) == before
             assert b.engine.context.outlook().tokens == tokens
         assert b.engine.context.restore(f"{replied.id}:1") == pinning.NOT_CHANGED
 

@@ -88,7 +88,7 @@ class Ladder:
         """Whatever has happened."""
         assert self.refused == []
         assert self.engine.messages[: len(self.log)] == self.log
-        wire = json.dumps(list(self.engine._state.setup.view.wire(self.engine.messages)))
+        wire = json.dumps(list(self.engine.session.view.wire(self.engine.messages)))
         assert last_words in wire
         assert not self._pinned or SECRET in wire
         for body in self.player.accepted:
@@ -193,7 +193,7 @@ def test_an_abort_at_any_point_leaves_the_recovery_complete_or_undone(trigger: s
             stop = task.cancel if how == "leave" else lambda: ladder.engine.abort(AbortReason.USER_CANCEL)
             _loop().act_at[_loop().steps + 2 + point] = stop
             await asyncio.wait([task])
-            compacted = ladder.engine._state.setup.view.edits.boundary(ladder.engine.messages) is not None
+            compacted = ladder.engine.session.view.edits.boundary(ladder.engine.messages) is not None
             ladder.check(LAST)
             assert not ladder.engine.running
             assert result_of(await collect(ladder.engine.submit("And now?"))).terminal == "completed"

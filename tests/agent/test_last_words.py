@@ -113,7 +113,7 @@ def test_the_last_prompt_is_in_the_next_request_after_any_number_of_compactions(
             for _length in lengths:
                 for failed in only(await collect(b.engine.compact()), ev.CompactionFailed):
                     assert failed.text in (INFLATING, LITTLE_TO_GAIN, NOTHING_YET)
-                wire = json.dumps(list(b.engine._state.setup.view.wire(b.engine.messages)))
+                wire = json.dumps(list(b.engine.session.view.wire(b.engine.messages)))
                 assert "the very last words" in wire
             assert list(b.engine.messages[: len(log)]) == log
         assert b.refused == []

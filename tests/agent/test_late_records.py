@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.submission import RECORD_SECONDS
+from agentcli.agent.delivery import RECORD_SECONDS
 from agentcli.context.normalise import check_pairing, normalise
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal

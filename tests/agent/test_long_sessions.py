@@ -148,7 +148,7 @@ async def test_edits_are_known_where_they_were_made_if_a_compaction_was_undone(
         await collect(engine.perform(engine.context.undo_compaction()))
     async with made.engine(persist=False) as engine:
         assert not is_cut_off(engine)
-        assert made_after in {after for after, _target, _freed in engine._state.setup.view._freed}
+        assert made_after in {after for after, _target, _freed in engine.session.view._freed}
 
 
 @pytest.mark.usefixtures("cut_off")

@@ -416,7 +416,7 @@ async def test_the_estimate_of_the_next_request_counts_tools_as_soon_as_they_are
                 items = {item.id: item.tokens for item in b.engine.context.items()}
                 outlook = b.engine.context.outlook()
                 assert sum(items.values()) == outlook.tokens
-                unseen = b.engine._state.setup.view.estimate(b.engine.messages, 0)
+                unseen = b.engine.session.view.estimate(b.engine.messages, 0)
                 grown.append(outlook.tokens - unseen)
                 assert {"tool:mcp__big__get_thing_1", "tool:mcp__big__get_thing_2"} <= items.keys()
         assert b.engine.context.outlook().tokens == 3_050, "the last usage counts them"
@@ -435,7 +435,7 @@ async def test_tools_that_arrive_between_prompts_are_counted_and_nothing_is_expe
         before = b.engine.context.outlook()
         assert before.cached_tokens == 3_000
         late.connect()
-        b.engine._state.use_servers()
+        b.engine.session.use_servers()
         after = b.engine.context.outlook()
         assert after.tokens > before.tokens + 50
         assert (after.cached_tokens, after.cold) == (0, True)

@@ -269,7 +269,7 @@ async def test_before_anything_was_sent_the_map_adds_up_to_the_estimate() -> Non
     async with b.engine:
         items = b.engine.context.items()
         assert sum(item.tokens for item in items) == pytest.approx(b.engine.context.outlook().tokens, abs=len(items))
-        assert b.engine._state.requests.overhead_tokens() == pytest.approx(
+        assert b.engine.session.requests.overhead_tokens() == pytest.approx(
             b.engine.context.outlook().tokens, abs=len(items)
         )
 
@@ -277,11 +277,11 @@ async def test_before_anything_was_sent_the_map_adds_up_to_the_estimate() -> Non
 async def test_the_learned_token_density_applies_to_system_and_tools_too() -> None:
     b = bench("Hi.", tools=[looking()])
     async with b.engine:
-        plain = b.engine._state.requests.overhead_tokens()
-        b.engine._state.setup.view.estimator.density = 1.5
-        assert b.engine._state.requests.overhead_tokens() == pytest.approx(plain * 1.5, abs=1)
-        b.engine._state.settings.profile = replace(b.engine.profile, system=("Other. " * 500,))
-        assert b.engine._state.requests.overhead_tokens() > plain * 1.5 + 500
+        plain = b.engine.session.requests.overhead_tokens()
+        b.engine.session.view.estimator.density = 1.5
+        assert b.engine.session.requests.overhead_tokens() == pytest.approx(plain * 1.5, abs=1)
+        b.engine.session.settings.profile = replace(b.engine.profile, system=("Other. " * 500,))
+        assert b.engine.session.requests.overhead_tokens() > plain * 1.5 + 500
 
 
 @pytest.mark.anyio

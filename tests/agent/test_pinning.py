@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,12 @@ from hypothesis import strategies as st
 
 from agentcli.agent.context import pins as pinning
 from agentcli.agent.context.pins import DropEffect, RestoreEffect, planned_drop, planned_restore
-from agentcli.agent.loop_setup import loop_dependencies
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import ContextEdit, block_id, edit_from_dict
 from agentcli.context.estimate import message_tokens
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.steps import ContextState, StepPlan
 from agentcli.context.view import ContextView
-from agentcli.core.abort import AbortController
-from agentcli.core.aio import Outlet
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Message, Origin
 from agentcli.session.base import SessionContext
@@ -74,16 +70,6 @@ def item_of_call(b: Bench, what: str) -> str:
     return next(f"{message.id}:{n}" for n, use in enumerate(message.tool_uses) if use.input["what"] == what)
 
 
-async def test_a_pin_made_while_the_model_works_holds_for_a_compaction_of_the_same_submission() -> None:
-    b = bench("One.", "Two.", tools=[looking("x")])
-    async with b.engine:
-        await b.run("first")
-        dependencies = loop_dependencies(b.engine._state, AbortController(), Outlet())
-        assert not dependencies.compaction.pinned
-        assert b.engine.context.pin(item(b, "prompts")) is None
-        assert list(dependencies.compaction.pinned) == [item(b, "prompts")]
-
-
 async def test_pinning_an_item_that_always_stays_is_refused_with_the_reason() -> None:
     b = bench(reply(think("hm"), "One."), tools=[looking()])
     async with b.engine:
@@ -101,7 +87,7 @@ async def test_a_shortened_result_is_restored_in_full_when_pinned() -> None:
         await b.run("first")
         result = item(b, "results")
         edit = ContextEdit(kind="replace", target=result, text="[cleared]", step="microcompact", freed=5_000)
-        b.engine._state.setup.view.edit([edit], b.engine.messages[-1].id)
+        b.engine.session.view.edit([edit], b.engine.messages[-1].id)
         assert b.engine.context.item_text(result) == "[cleared]"
         restored = b.engine.context.restore(result)
         assert isinstance(restored, RestoreEffect)
@@ -135,7 +121,7 @@ async def test_no_step_changes_pinned_content() -> None:
             await b.run("first")
             _far, near = (one.id for one in b.engine.context.items() if one.category == "results")
             b.engine.context.pin(near)
-            b.engine._state.setup = replace(b.engine._state.setup, pipeline=steps)
+            b.engine.session.pipeline = steps
             await b.run("second")
         said = json.dumps(b.requests[-1])
         assert "near: seen" in said
@@ -147,16 +133,16 @@ async def test_a_collapsed_span_is_restored_but_not_dropped() -> None:
     async with b.engine:
         await b.run("first")
         await b.run("second")
-        before = b.engine._state.setup.view.wire(b.engine.messages)
+        before = b.engine.session.view.wire(b.engine.messages)
         first, last = b.engine.messages[0].id, b.engine.messages[1].id
         span = ContextEdit(
             kind="collapse", target=first, through=last, text="It was told.", step="collapse", freed=7_000
         )
-        b.engine._state.setup.view.edit([span], b.engine.messages[-1].id)
+        b.engine.session.view.edit([span], b.engine.messages[-1].id)
         collapsed = item(b, "summary", "It was told.")
         assert b.engine.context.drop(collapsed) == pinning.COLLAPSED_SPAN
         assert isinstance(b.engine.context.restore(collapsed), RestoreEffect)
-        assert b.engine._state.setup.view.wire(b.engine.messages) == before
+        assert b.engine.session.view.wire(b.engine.messages) == before
 
 
 def test_the_restored_size_of_a_collapsed_span_matches_what_is_sent() -> None:
@@ -273,17 +259,17 @@ def test_pinned_items_survive_a_compaction_after_any_pins_and_drops(data: st.Dat
                 name = data.draw(st.sampled_from(everything)) if everything else ""
                 b.engine.context.pin(name) if data.draw(st.booleans()) else b.engine.context.drop(name)
             kept = [b.engine.context.item_text(one) for one in sorted(b.engine.context.pins)]
-            count = len(b.engine._state.setup.pins)
+            count = len(b.engine.session.pins)
             for _time in range(2):
                 await collect(b.engine.compact())
                 await b.run("go on")
-                shown = b.engine._state.setup.view.messages(b.engine.messages)
+                shown = b.engine.session.view.messages(b.engine.messages)
                 said = "\n".join(
                     b.engine.context.item_text(block_id(m, n)) for m in shown for n in range(len(m.content))
                 )
                 assert all(text.partition("\n[")[0].strip() in said for text in kept if "{" not in text)
                 names = {pin_name(m, n) for m in shown for n in range(len(m.content))}
-                assert len(names & set(b.engine._state.setup.pins)) == count
+                assert len(names & set(b.engine.session.pins)) == count
 
     run_virtual(main)
 

@@ -206,7 +206,7 @@ def test_any_script_ends_in_one_result_and_a_valid_next_request(setup: Setup) ->
                 assert b.engine.messages[: len(before)] == before  # I2
                 check_log(b.engine.messages)
                 check_tools(tools)
-                assert not b.engine._state.questions._open
+                assert not b.engine.session.questions._open
             assert b.refused == []  # I7
 
     run_virtual(main)

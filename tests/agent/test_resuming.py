@@ -9,7 +9,7 @@ import pytest
 
 from agentcli.agent.context.pins import DropEffect
 from agentcli.agent.engine import Engine
-from agentcli.agent.engine_setup import CHANGED_BEFORE
+from agentcli.agent.session import CHANGED_BEFORE
 from agentcli.agent.updates import changed_files as changedfiles
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev

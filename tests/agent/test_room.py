@@ -6,13 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from agentcli.agent.loop_setup import loop_dependencies
 from agentcli.agent.profile import Profile, Tuning
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.snip import Snip
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController
-from agentcli.core.aio import Outlet
 from agentcli.core.messages import Json
 from agentcli.providers.catalog import UNKNOWN_WINDOW, Catalog
 from agentcli.tools.base import Output
@@ -30,10 +27,10 @@ async def test_a_newly_known_context_window_applies_at_once_even_to_a_running_su
     catalog = Catalog()
     b = bench(profile=Profile(model=MODEL, small_model="x"), catalog=catalog)
     async with b.engine:
-        dependencies = loop_dependencies(b.engine._state, AbortController(), Outlet())
-        assert (dependencies.context_limits.window, dependencies.context_limits.reserved) == (UNKNOWN_WINDOW, 8_192)
+        session = b.engine.session
+        assert (session.context_limits.window, session.context_limits.reserved) == (UNKNOWN_WINDOW, 8_192)
         catalog.note_listed(MODEL, 8_192)
-        assert (dependencies.context_limits.window, dependencies.context_limits.usable) == (8_192, 4_096)
+        assert (session.context_limits.window, session.context_limits.usable) == (8_192, 4_096)
 
 
 async def test_a_smaller_model_that_is_chosen_in_the_middle_of_a_submission_has_its_own_limits() -> None:
@@ -50,9 +47,9 @@ async def test_a_smaller_model_that_is_chosen_in_the_middle_of_a_submission_has_
             events.append(event)
             if isinstance(event, ev.MessageAppended) and event.message.tool_uses:
                 b.engine.set_model(MODEL)
-        dependencies = loop_dependencies(b.engine._state, AbortController(), Outlet())
-        assert (dependencies.for_compaction().window, dependencies.price) == (100_000, None)
-        assert dependencies.limits.raised_output_cap == min(64_000, catalog.get(MODEL).max_output)
+        session = b.engine.session
+        assert (session.context_limits.window, session.settings.price) == (100_000, None)
+        assert session.limits.raised_output_cap == min(64_000, catalog.get(MODEL).max_output)
     asked = [(event.model, event.purpose) for event in only(events, ev.RequestStarted)]
     assert asked == [("claude-sonnet-5-5", "turn"), (MODEL, "compact"), (MODEL, "turn")]
 

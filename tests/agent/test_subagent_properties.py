@@ -145,8 +145,8 @@ def test_an_abort_at_any_point_leaves_valid_conversations_and_nothing_running(
             result_of(after)
             check_log(b.engine.messages)
             await settle(b)
-            assert not b.engine._state.questions._open
-            assert b.engine._state.agents._group.slots._value == setup.most
+            assert not b.engine.session.questions._open
+            assert b.engine.session.agents._group.slots._value == setup.most
         check_tools(own)  # I6
         check_children(children)
         assert b.refused == []
@@ -184,7 +184,7 @@ def test_a_consumer_that_goes_away_ends_all_agents(setup: Setup, after: int, can
             result_of(events)
         check_tools(own)
         check_children(children)
-        assert b.engine._state.agents._group.slots._value == setup.most
+        assert b.engine.session.agents._group.slots._value == setup.most
         assert b.refused == []
 
     run_virtual(main)

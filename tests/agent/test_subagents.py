@@ -323,7 +323,7 @@ async def test_nested_agents_use_the_hooks_that_the_session_has_now() -> None:
         worker("Both are done."),
         defined={"helper": AgentSpec("helper", "Helps.", "You help.")},
     )
-    b.engine._state.use_hooks(hooks)
+    b.engine.session.use_hooks(hooks)
     async with b.engine:
         await b.run()
     agents = [(what, *rest[:1]) for what, *rest in hooks.seen[5:]]

@@ -19,7 +19,7 @@ async def test_a_repository_behind_decoys_is_reported_with_the_next_event(
         await session.run()
         assert session.asked == []
         # Waits for the search.
-        session.engine._state.tool_context.launcher.close()
+        session.engine.session.tool_context.launcher.close()
         await session.run(prompt="and now?")
         assert any(f"{PLACE}/config was moved to quarantine" in text for text in session.notices())
     assert not (contained.path / PLACE / "config").exists()

@@ -105,7 +105,7 @@ async def test_a_background_command_reports_the_host_at_its_end(contained: Proje
     )
     async with contained.session(*calls) as session:
         await session.run()
-        shells = session.engine._state.setup.tool_context.shells
+        shells = session.engine.session.tool_context.shells
         assert shells is not None
         (shell,) = shells.known()
         while not (shell.command.done and shell.ended):

@@ -54,7 +54,7 @@ def program(flags: list[str]) -> Engine:
 
 
 def of_the_program(engine: Engine, command: str) -> Decision:
-    parts = engine._state.setup
+    parts = engine.session
     return parts.permissions.decide("Bash", {"command": command}, (Need("execute", command),), parts.tool_context)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.engine_setup import Reloaded
+from agentcli.agent.live_files import Reloaded
 from agentcli.assemble.reload import SessionConfiguration
 from agentcli.commands.config import with_inactive
 from agentcli.commands.run import run_command

@@ -32,7 +32,7 @@ async def test_commands_and_tools_share_tmp_without_a_question(contained: Projec
     async with contained.session(MAKE, *LOOKING, *WRITING, permission_mode=mode) as session:
         results = await session.run(no)
         assert session.asked == []
-        folder = session.engine._state.setup.tool_context.launcher.temp_folder
+        folder = session.engine.session.tool_context.launcher.temp_folder
         assert folder is not None
         assert (folder / "agentcli-t" / "b.txt").exists()
     assert all("needle" in text or "a.txt" in text for text in results[1:4]), results
@@ -43,7 +43,7 @@ async def test_commands_and_tools_share_tmp_without_a_question(contained: Projec
 
 async def test_plan_mode_reads_files_written_before_it(contained: Project) -> None:
     async with contained.session(MAKE, *LOOKING, permission_mode=PermissionMode.DEFAULT) as session:
-        folder = session.engine._state.setup.tool_context.launcher.temp_folder
+        folder = session.engine.session.tool_context.launcher.temp_folder
         assert folder is not None
         (folder / "agentcli-t").mkdir()
         (folder / "agentcli-t" / "a.txt").write_text("needle\n")
@@ -114,7 +114,7 @@ async def test_without_a_sandbox_tmpdir_is_shared_and_removed_with_the_session(c
     calls = (call("Bash", command="echo needle > $TMPDIR/a.txt"), call("Bash", command="echo $TMPDIR"))
     options: dict[str, Any] = {"permission_mode": PermissionMode.DEFAULT, "sandbox": "off"}
     async with contained.session(*calls, **options) as session:
-        launcher = session.engine._state.setup.tool_context.launcher
+        launcher = session.engine.session.tool_context.launcher
         folder = launcher.temp_folder
         assert folder is not None
         where = (await session.run(no))[-1]
@@ -128,7 +128,7 @@ async def test_without_a_sandbox_the_tools_use_tmpdir_without_a_question(contain
     options: dict[str, Any] = {"permission_mode": PermissionMode.DEFAULT, "sandbox": "off"}
     session = contained.session(**options)
     async with session:
-        context = session.engine._state.setup.tool_context
+        context = session.engine.session.tool_context
         folder = context.launcher.temp_folder
         assert folder is not None
         (folder / "a.txt").write_text("needle\n")
@@ -137,7 +137,7 @@ async def test_without_a_sandbox_the_tools_use_tmpdir_without_a_question(contain
             ("Write", {"file_path": f"{folder}/b.txt", "content": "x"}),
             ("Grep", {"pattern": "needle", "path": str(folder)}),
         ):
-            tool = session.engine._state.setup.registry.get(name)
+            tool = session.engine.session.own_tools.get(name)
             assert tool is not None
             decision = session.engine.permissions.decide(name, input, tool.needs(input, context), context)
             assert decision.behavior == "allow", (name, decision)

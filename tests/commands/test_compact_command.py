@@ -24,7 +24,7 @@ async def test_compact_reports_the_saving_and_how_to_undo_it(tmp_path: Path) -> 
         assert "tokens are back" in await said(engine, "/compact undo")
         assert "no compaction to undo" in await refused(engine, "/compact UNDO")
         assert not result_of(await collect(engine.submit("go on"))).is_error
-        assert any(message.text == STORY for message in engine._state.setup.view.messages(engine.messages))
+        assert any(message.text == STORY for message in engine.session.view.messages(engine.messages))
 
 
 async def test_undo_works_after_a_resume_in_a_new_process(tmp_path: Path) -> None:
@@ -33,11 +33,11 @@ async def test_undo_works_after_a_resume_in_a_new_process(tmp_path: Path) -> Non
         await said(engine, "/compact")
         session = engine.session_id
     async with engine_on(tmp_path, resume=session) as engine:
-        assert len(engine._state.setup.view.messages(engine.messages)) < 3
+        assert len(engine.session.view.messages(engine.messages)) < 3
         assert "tokens are back" in await said(engine, "/compact undo")
     async with engine_on(tmp_path, "On.", resume=session) as engine:
         await collect(engine.submit("go on"))
-        shown = [message.text for message in engine._state.setup.view.messages(engine.messages)]
+        shown = [message.text for message in engine.session.view.messages(engine.messages)]
     assert shown[:2] == ["tell me", STORY]
     assert shown[-2:] == ["go on", "On."]
 

@@ -158,7 +158,7 @@ def test_the_history_is_read_only_where_it_is_shown(tmp_path: Path) -> None:
         await engine.aclose()
         for interactive in (True, False):
             resumed = build_engine(replace(options(tmp_path, resume=engine.session_id), interactive=interactive))
-            assert bool(resumed._state.setup.history) is interactive
+            assert bool(resumed.session.resumed.history) is interactive
             assert [message.text for message in resumed.messages] == ["look", "Done."]
             await resumed.aclose()
 

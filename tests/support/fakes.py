@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from agentcli.agent.engine import Engine
-from agentcli.agent.engine_setup import EngineSetup
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.profile import Profile
+from agentcli.agent.profile import Bounds, ModelSettings, Profile, Tuning
+from agentcli.agent.session import Resumed, Session
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.ids import SequentialIds
@@ -138,20 +138,23 @@ def bench(*replies: Json | str, tools: Sequence[Any] = (), **rest: Any) -> Bench
     catalog = rest.pop("catalog", Catalog())
     profile = rest.pop("profile", Profile(model=MODEL, small_model="claude-haiku-5-5", system=("Be good.",)))
     store = rest.pop("store", None) or Store("session")
-    conversation = EngineSetup(
+    bounds, tuning = rest.pop("bounds", Bounds()), rest.pop("tuning", Tuning())
+    if (extensions := rest.pop("extensions", None)) is not None:
+        rest |= {each.name: getattr(extensions, each.name) for each in fields(extensions)}
+    resumed = {name: rest.pop(name) for name in [each.name for each in fields(Resumed)] if name in rest}
+    session = Session(
         provider=provider_on(transport, rest.pop("policy", None), rest.pop("timeouts", None), catalog),
-        registry=Registry(tools),
+        own_tools=Registry(tools),
         store=store,
         permissions=LivePermissions(Policy(mode=mode)),
-        profile=profile,
+        settings=ModelSettings(profile, catalog, bounds, tuning),
         tool_context=ToolContext(cwd=cwd, working_dirs=(cwd,)),
-        catalog=catalog,
         ids=SequentialIds(1000),
         clock=LoopClock(),
-        interactive=rest.pop("interactive", False),
+        resumed=Resumed(**resumed),
         **rest,
     )
-    return Bench(Engine(conversation), transport, store, refused)
+    return Bench(Engine(session), transport, store, refused)
 
 
 def kinds(events: Sequence[ev.Event]) -> list[str]:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentcli.agent.engine import Engine
-from agentcli.agent.engine_setup import EngineSetup
-from agentcli.agent.ports import Extensions
-from agentcli.agent.profile import Bounds
+from agentcli.agent.profile import Bounds, ModelSettings
+from agentcli.agent.session import Resumed, Session
 from agentcli.agent.subagents.setup import AgentOrder, AgentSetup
 from agentcli.agent.subagents.shared import AgentHooks, AgentWorkspace
 from agentcli.agent.subagents.specs import AgentSpec, tools_of
@@ -29,45 +28,37 @@ WORKER = "You work on one task"
 class Children:
     """Builds child engines, and keeps what is left of them."""
 
-    session: EngineSetup | None = None
     built: list[weakref.ref[Engine]] = field(default_factory=list)
     logs: list[tuple[Message, ...]] = field(default_factory=list)
     """The messages of each child that was closed."""
 
-    def build(self, order: AgentOrder) -> Engine:
-        own = self.session
-        assert own is not None
-        is_copy = order.spec.shares_context
-        hooks = AgentHooks([order.link.hooks()], order.link.agent, order.spec.name)
+    def build(self, starter: Session, order: AgentOrder) -> Engine:
+        main, spec, is_copy = starter.main, order.spec, order.spec.shares_context
+        messages = tuple(starter.log.messages)
+        profile = starter.profile if is_copy else replace(starter.profile, system=(spec.prompt,))
+        bounds = Bounds(max_turns=spec.max_turns or main.settings.max_turns)
         engine = Engine(
-            EngineSetup(
-                provider=own.provider,
-                registry=tools_of(order.spec, order.registry, order.link.depth),
-                store=Store(own.ids.new()),
-                permissions=own.permissions,
-                profile=order.profile if is_copy else replace(order.profile, system=(order.spec.prompt,)),
-                tool_context=replace(order.tool_context, read_cache=ReadCache()),
-                catalog=own.catalog,
-                ids=own.ids,
-                clock=own.clock,
-                interactive=own.interactive,
-                bounds=Bounds(max_turns=order.spec.max_turns or own.bounds.max_turns),
-                tuning=own.tuning,
-                extensions=Extensions(hooks, workspace=AgentWorkspace(own.extensions.workspace)),
-                view=order.view.copy() if is_copy else ContextView(),
-                log=order.messages if is_copy else (),
-                agents=own.agents,
-                link=order.link,
+            starter.child(
+                order.id,
+                own_tools=tools_of(spec, starter.registry, starter.depth + 1),
+                store=Store(starter.ids.new()),
+                permissions=main.permissions,
+                settings=ModelSettings(profile, main.catalog, bounds, main.settings.tuning),
+                tool_context=replace(starter.tool_context, read_cache=ReadCache()),
+                hooks=AgentHooks([main.hooks], order.id, spec.name),
+                workspace=AgentWorkspace(main.workspace),
+                view=starter.view.copy() if is_copy else ContextView(),
+                resumed=Resumed(log=messages[: -1 if messages[-1].tool_uses else None] if is_copy else ()),
             )
         )
         self.built.append(weakref.ref(engine))
-        state, close = engine._state, engine._state.aclose
+        session, close = engine.session, engine.session.aclose
 
         async def closed() -> None:
-            self.logs.append(tuple(state.log.messages))
+            self.logs.append(tuple(session.log.messages))
             await close()
 
-        state.aclose = closed  # type: ignore[method-assign]
+        session.aclose = closed  # type: ignore[method-assign]
         return engine
 
 
@@ -76,8 +67,7 @@ def agent_bench(
 ) -> tuple[Bench, Children]:
     children = Children()
     setup = AgentSetup(children.build, lambda: defined or {}, most)
-    b = bench(*replies, tools=[Task(), *tools], agents=setup, **rest)
-    children.session = b.engine._state.setup
+    b = bench(*replies, tools=[Task(), *tools], agent_setup=setup, **rest)
     return b, children
 
 

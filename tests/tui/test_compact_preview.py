@@ -210,7 +210,7 @@ def test_in_the_app_a_compaction_is_reviewed_accepted_and_undone(tmp_path: Path)
         await test_app.idle(pilot, app)
         engine = app.chat.session.engine
         assert engine is not None
-        assert engine._state.setup.view.messages(engine.messages)[0].text.count("A second one.") == 1
+        assert engine.session.view.messages(engine.messages)[0].text.count("A second one.") == 1
 
     test_app.Desk(tmp_path, LONG, "A summary.", "A second one.").play(script, (100, 30))
 

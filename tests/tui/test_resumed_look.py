@@ -165,9 +165,9 @@ def test_a_resumed_session_looks_as_it_did_and_outcomes_are_typed_fields_of_its_
         before.extend(await looks(pilot, app))
         engine = app.chat.session.engine
         assert engine is not None
-        assert engine._state.setup.store.path is not None
+        assert engine.session.store.path is not None
         ids.append(engine.session_id)
-        paths.append(engine._state.setup.store.path)
+        paths.append(engine.session.store.path)
 
     async def again(pilot: Pilot[int], app: AgentApp) -> None:
         await until(pilot, lambda: not any(item.id == WELCOME for item in app.chat.transcript.items()))

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from agentcli.agent.context.compaction_plan import CompactionDependencies, CompactionDraft, drafted
+from agentcli.agent.context.compaction_plan import CompactionDraft, drafted
 from agentcli.agent.context.compaction_preview import RequestTokens
 from agentcli.agent.hooks import ask_hooks, hook_message
 from agentcli.agent.questions import Questions
@@ -29,7 +30,8 @@ from agentcli.core.permission import Answer
 from agentcli.core.usage import Usage
 from agentcli.providers.base import FailureKind
 
-__all__ = ["INTERRUPTED", "CompactArguments", "Compaction", "CompactionDependencies"]
+if TYPE_CHECKING:
+    from agentcli.agent.session import Session
 
 MAX_SUMMARY_TOKENS = 16_000
 RAISED_SUMMARY_TOKENS = 48_000
@@ -61,14 +63,17 @@ class Compaction:
 
     def __init__(
         self,
-        dependencies: CompactionDependencies,
+        session: Session,
         trigger: str,
         log: Sequence[Message],
         signal: AbortSignal,
         focus: str = "",
         review: Questions | None = None,
+        budget_spent: int | None = None,
     ) -> None:
-        self._dependencies = dependencies
+        """`budget_spent` as in `LoopState`."""
+        self._session = session
+        self._budget_spent = budget_spent
         self._log = log
         self._signal = signal
         self._trigger = trigger
@@ -87,12 +92,13 @@ class Compaction:
         self.messages: tuple[Message, ...] = ()
 
     async def run(self) -> None:
-        own, emit, log, signal = self._dependencies, self._dependencies.emit, self._log, self._signal
-        before = own.view.estimate(log, own.overhead)
-        own.view.estimator.compare_whole(own.view.messages(log), own.overhead, before)
+        session, emit, log, signal = self._session, self._session.emit, self._log, self._signal
+        view, overhead = session.view, session.requests.overhead_tokens()
+        before = view.estimate(log, overhead)
+        view.estimator.compare_whole(view.messages(log), overhead, before)
         await emit(ev.CompactionStarted(trigger=self._trigger))
         try:
-            log = log if own.whole is None else await signal.run(own.whole(log))
+            log = log if session.log.is_whole else await signal.run(session.log.whole(log))
         except Aborted:
             self.problem = INTERRUPTED
             await emit(ev.CompactionFailed(trigger=self._trigger, text=INTERRUPTED, interrupted=True))
@@ -110,7 +116,7 @@ class Compaction:
         assert self._draft is not None
         following = self._draft.messages
         after = self._after(log, following)
-        self.messages = (words.boundary(own.ids.new(), self._trigger, (before, after), following), *following)
+        self.messages = (words.boundary(session.ids.new(), self._trigger, (before, after), following), *following)
         for message in self.messages:
             await emit(ev.MessageAppended(message=message))
         await emit(ev.ContextCompacted(trigger=self._trigger, tokens_before=before, tokens_after=after))
@@ -118,28 +124,28 @@ class Compaction:
 
     async def _run_hooks_after(self) -> None:
         """Run the hooks after a compaction; their texts for the model follow the summary."""
-        own, signal, trigger = self._dependencies, self._signal, self._trigger
+        session, signal, trigger = self._session, self._signal, self._trigger
         texts: tuple[str, ...] = ()
         with suppress(Aborted):
-            await ask_hooks(own.hooks, lambda hooks: hooks.after_compact(trigger), signal, own.emit)
-            texts = await ask_hooks(own.hooks, lambda hooks: hooks.before_session("compact"), signal, own.emit)
+            await ask_hooks(session.hooks, lambda hooks: hooks.after_compact(trigger), signal, session.emit)
+            texts = await ask_hooks(session.hooks, lambda hooks: hooks.before_session("compact"), signal, session.emit)
         if texts:
-            message = hook_message(texts, own.ids.new())
+            message = hook_message(texts, session.ids.new())
             self.messages = (*self.messages, message)
-            await own.emit(ev.MessageAppended(message=message))
+            await session.emit(ev.MessageAppended(message=message))
 
     # ------------------------------------------------------------------------------------------------ the summary
 
     async def _summarise(self, log: Sequence[Message], before: int, signal: AbortSignal) -> None:
         """Request the summary, in other ways if the first fails; sets `summary` or `problem`."""
-        own = self._dependencies
-        attempt = _SummaryRequest.first(own.view, log, self._trigger, own.window - before)
+        session = self._session
+        attempt = _SummaryRequest.first(session.view, log, self._trigger, session.context_limits.window - before)
         if attempt is None:
             self.problem = NOTHING_YET
             return
         try:
             focus = await ask_hooks(
-                own.hooks, lambda hooks: hooks.before_compact(self._trigger, self._focus), signal, own.emit
+                session.hooks, lambda hooks: hooks.before_compact(self._trigger, self._focus), signal, session.emit
             )
         except Aborted:
             self.problem = INTERRUPTED
@@ -148,15 +154,15 @@ class Compaction:
             self.problem = BLOCKED
             return
         while True:
-            request = own.requests.build(attempt.wire(focus), attempt.max_tokens, "compact", own.budget_spent)
+            request = session.requests.build(attempt.wire(focus), attempt.max_tokens, "compact", self._budget_spent)
             request = replace(request, forbid_tools=attempt.forbid_tools)
             self._model = model = request.model
-            await own.emit(ev.RequestStarted(model=model, turn=0, purpose="compact", estimated_tokens=before))
-            call = SideCall(own.provider, own.price)
+            await session.emit(ev.RequestStarted(model=model, turn=0, purpose="compact", estimated_tokens=before))
+            call = SideCall(session.provider, session.price)
             async with aclosing(call.run(request, signal)) as events:
                 async for event in events:
                     self._count(event)
-                    await own.emit(event)
+                    await session.emit(event)
             if signal.aborted:
                 self.problem = INTERRUPTED
                 return
@@ -180,10 +186,10 @@ class Compaction:
         await self._redraft(log, signal)
         if self.problem is not None or self._review is None or self._draft is None:
             return
-        request_id = self._dependencies.ids.new()
+        request_id = self._session.ids.new()
         answer = self._review.ask(request_id)
         try:
-            await self._dependencies.emit(self._proposed(request_id, log, before, self._draft))
+            await self._session.emit(self._proposed(request_id, log, before, self._draft))
             self._take(await signal.run(answer))
         except Aborted:
             self.problem = INTERRUPTED
@@ -194,9 +200,9 @@ class Compaction:
             await self._redraft(log, signal)
 
     async def _redraft(self, log: Sequence[Message], signal: AbortSignal) -> None:
-        own = self._dependencies
+        session = self._session
         try:
-            draft = await drafted(own, log, self.summary, signal, manual=self._trigger == "manual")
+            draft = await drafted(session, log, self.summary, signal, manual=self._trigger == "manual")
         except Aborted:
             self.problem = INTERRUPTED
             return
@@ -213,7 +219,7 @@ class Compaction:
         self, request_id: str, log: Sequence[Message], before: int, draft: CompactionDraft
     ) -> ev.CompactionProposed:
         after = self._after(log, draft.messages)
-        estimator = self._dependencies.view.estimator
+        estimator = self._session.view.estimator
         density = estimator.density * estimator.whole_scale
         fixed = max(0, after - round(density * sum(map(message_tokens, draft.messages))))
         kept, dropped, added = draft.shares.lines(RequestTokens(before, after, fixed), density)
@@ -226,12 +232,8 @@ class Compaction:
             kept=kept,
             dropped=dropped,
             added=added,
-            turn_usd_before=self._dependencies.price(
-                self._model, Usage(cache_read_input_tokens=before, fast=self._is_fast)
-            ),
-            turn_usd_after=self._dependencies.price(
-                self._model, Usage(cache_read_input_tokens=after, fast=self._is_fast)
-            ),
+            turn_usd_before=self._session.price(self._model, Usage(cache_read_input_tokens=before, fast=self._is_fast)),
+            turn_usd_after=self._session.price(self._model, Usage(cache_read_input_tokens=after, fast=self._is_fast)),
         )
 
     def _take(self, answer: Answer) -> None:
@@ -247,7 +249,7 @@ class Compaction:
     def _after(self, log: Sequence[Message], following: Sequence[Message]) -> int:
         """Size of the next request after the compaction, estimated as everywhere else."""
         marker = words.boundary("", self._trigger, (0, 0), following)
-        return self._dependencies.view.estimate((*log, marker, *following), self._dependencies.overhead)
+        return self._session.view.estimate((*log, marker, *following), self._session.requests.overhead_tokens())
 
 
 # ----------------------------------------------------------------------------------------------- request variants

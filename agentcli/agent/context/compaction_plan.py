@@ -8,13 +8,14 @@ kept whatever is left.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
+from typing import TYPE_CHECKING
 
 from agentcli.agent.context.compaction_preview import Material, Shares, shares_of
-from agentcli.agent.context.compaction_restore import RestoreSources, restored
+from agentcli.agent.context.compaction_restore import canonical_path, restored
 from agentcli.agent.context.recent_files import UsedFile, by_importance, paths_read, recent_files
-from agentcli.agent.ports import EmitEvent, Hooks, PriceOf, Requests
 from agentcli.agent.updates.mentions import attached_paths
 from agentcli.agent.updates.skills import used_skills
 from agentcli.context import compact as words
@@ -24,31 +25,12 @@ from agentcli.context.view import PROMPT_REPAIRS, ContextView
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import paced
 from agentcli.core.frozen import frozen
-from agentcli.core.ids import Ids
 from agentcli.core.messages import ImageBlock, Message, Origin, TextBlock, ToolResultBlock
-from agentcli.providers.base import Provider
+
+if TYPE_CHECKING:
+    from agentcli.agent.session import Session
 
 _PROMPT_ORIGINS = (Origin.PROMPT, Origin.QUEUED)
-
-
-@frozen
-class CompactionDependencies:
-    provider: Provider
-    requests: Requests
-    view: ContextView
-    hooks: Hooks
-    price: PriceOf
-    ids: Ids
-    emit: EmitEvent
-    overhead: int = 0
-    window: int = 200_000
-    pinned: AbstractSet[str] = frozenset()
-    """Blocks to keep word for word, by the ids they had when the user pinned them."""
-    restore_from: RestoreSources = RestoreSources()
-    budget_spent: int | None = None
-    """Tokens of the task budget that the messages no longer show; None if they show all."""
-    whole: Callable[[Sequence[Message]], Awaitable[Sequence[Message]]] | None = None
-    """Adds messages of a long resumed session that were not read yet; None if all were."""
 
 
 @frozen
@@ -64,31 +46,32 @@ class CompactionDraft:
 
 
 async def drafted(
-    parts: CompactionDependencies, log: Sequence[Message], summary: str, signal: AbortSignal, *, manual: bool
+    session: Session, log: Sequence[Message], summary: str, signal: AbortSignal, *, manual: bool
 ) -> CompactionDraft:
     """Draft a compaction. `manual`: the user speaks next. Raises `Aborted`."""
     # Messages were measured for requests already; here the sizes are looked up, and the rest is done in steps.
-    tokens = parts.view.estimator.message
-    old, pending = words.split_pending(in_log(parts.view, log))
+    tokens = session.view.estimator.message
+    old, pending = words.split_pending(in_log(session.view, log))
     old_tokens = sum(map(tokens, old))
-    pins = words.pinned_now(old, parts.pinned)
+    pins = words.pinned_now(old, session.pins)
     size = _beside(pins, tokens)
-    budget = _budget(parts.window, old_tokens, old_tokens - sum(map(size, old)), summary)
+    window = session.context_limits.window
+    budget = _budget(window, old_tokens, old_tokens - sum(map(size, old)), summary)
     may_end_with_reply = manual or bool(pending)
     most = min(words.EXCHANGE_TOKENS, budget // 2)
     exchange = words.last_exchange(old, most, open_end=may_end_with_reply, size=size)
     as_it_was = {message.id for message in exchange}
     summarised = [message for message in old if message.id not in as_it_was]
     budget -= sum(map(size, exchange))
-    pinned, pinned_meta = words.pinned_content(summarised, parts.pinned)
+    pinned, pinned_meta = words.pinned_content(summarised, session.pins)
 
     kept_anyway = frozenset(words.original_id(message) for message in (*exchange, *pending))
     await asyncio.sleep(0)
     questions = await _question_ids(log)
-    said_in = await _said_by(parts.view, log, questions)
+    said_in = await _said_by(session.view, log, questions)
     written = [m async for m in paced(log) if words.is_written(m) and said_in(m).strip()]
     said, last = words.user_messages(written, said_in, kept_anyway)
-    least = int(min(words.LAST_WORDS_TOKENS, words.SHARE_OF_WINDOW * parts.window))
+    least = int(min(words.LAST_WORDS_TOKENS, words.SHARE_OF_WINDOW * window))
     prompts = words.word_for_word(said, max(0, min(words.PROMPT_TOKENS, budget)), last, least)
     said_tokens = block_tokens(TextBlock(prompts)) if prompts else 0
     budget -= said_tokens
@@ -96,11 +79,11 @@ async def drafted(
     shown = bool(_prompts((*exchange, *pending)))
     pictures = () if shown else _pictures(summarised, max(budget, least - said_tokens))
     budget -= sum(map(block_tokens, pictures))
-    files = _files(old, (*exchange, *pending), parts.restore_from.canonical)
+    files = _files(old, (*exchange, *pending), partial(canonical_path, session))
     await asyncio.sleep(0)
     shown_messages = used_skills((*exchange, *pending))
     skills = [name for name in used_skills(old) if name not in shown_messages]
-    back = await restored(log, files, parts.restore_from, max(0, budget), signal, skills)
+    back = await restored(session, log, files, max(0, budget), signal, skills)
     pieces = words.CompactionParts(
         summary=summary,
         prompts=prompts,
@@ -123,7 +106,7 @@ async def drafted(
     )
     shares = await shares_of(material)
     pending_tokens = sum(map(tokens, pending))
-    return CompactionDraft(words.compacted(pieces, parts.ids.new), old_tokens, pending_tokens, bool(pins), shares)
+    return CompactionDraft(words.compacted(pieces, session.ids.new), old_tokens, pending_tokens, bool(pins), shares)
 
 
 def _files(old: Sequence[Message], shown: Sequence[Message], canonical: Callable[[str], str]) -> list[UsedFile]:

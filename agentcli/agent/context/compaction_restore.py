@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from agentcli.agent.context.compaction_preview import Share
 from agentcli.agent.context.recent_files import FILE_TOKENS, FILES, PARTS, Lines, RecentFiles, RestoredFile, UsedFile
-from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.prompt_expansion import skill_text
 from agentcli.agent.updates.attachments import TASK_LIST, tasks_text
 from agentcli.agent.updates.skills import RESTORED_SKILLS
@@ -23,36 +23,18 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import RESULT_DATA, Block, Json, Message, TextBlock, clean_text
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
-from agentcli.definitions.library import Library
-from agentcli.tools.base import Tool, ToolContext
 from agentcli.tools.builtin import absolute_path
 from agentcli.tools.planning.todowrite import todos_from
 from agentcli.tools.shell.background import BackgroundTask
+
+if TYPE_CHECKING:
+    from agentcli.agent.session import Session
 
 LEAST_FILE_TOKENS = 300
 PLAN_TOKENS = 5_000
 MOST_COMMANDS = 20
 MOST_SKILLS = 5
 SKILL_TOKENS = 5_000
-
-Files = Callable[[Sequence[UsedFile], AbortSignal], Awaitable[Sequence[RestoredFile]]]
-"""Reads these files again, most important first; returns some of them. Raises only `Aborted`."""
-
-
-async def no_files(_files: Sequence[UsedFile], _signal: AbortSignal) -> Sequence[RestoredFile]:
-    return ()
-
-
-@frozen
-class RestoreSources:
-    """Sources of restored content outside of the conversation."""
-
-    files: Files = no_files
-    background: Callable[[], Sequence[BackgroundTask]] = tuple
-    skill: Callable[[str], str] = lambda _name: ""
-    """The current text of a skill; "" if it is gone."""
-    canonical: Callable[[str], str] = str
-    """Canonical spelling of a path that calls may have written in several ways."""
 
 
 @frozen
@@ -65,28 +47,27 @@ class Restored:
     """The same for display."""
 
 
-def restore_sources(
-    read: Tool | None, permissions: LivePermissions, context: ToolContext, definitions: Library | None = None
-) -> RestoreSources:
-    """Sources for a conversation whose calls run in this context; without a Read tool no file is shown."""
-    shells = context.shells
+def canonical_path(session: Session, path: str) -> str:
+    """Canonical spelling of a path that calls may have written in several ways."""
+    return os.path.realpath(absolute_path(path, session.tool_context))
 
-    def skill(name: str) -> str:
-        found = definitions.skills.get(name) if definitions is not None else None
-        return skill_text(found, "") if found is not None else ""
 
-    return RestoreSources(
-        skill=skill,
-        files=no_files if read is None else RecentFiles(read, permissions, context),
-        canonical=lambda path: os.path.realpath(absolute_path(path, context)),
-        background=lambda: [shell.task for shell in shells.known()] if shells is not None else [],
-    )
+def _skill(session: Session, name: str) -> str:
+    """The current text of a skill; "" if it is gone."""
+    found = session.definitions.skills.get(name) if session.definitions is not None else None
+    return skill_text(found, "") if found is not None else ""
+
+
+async def _read_again(session: Session, files: Sequence[UsedFile], signal: AbortSignal) -> Sequence[RestoredFile]:
+    """Some of these files as they are now; without a Read tool none. Raises only `Aborted`."""
+    read = session.registry.get("Read")
+    return () if read is None else await RecentFiles(read, session.permissions, session.tool_context)(files, signal)
 
 
 async def restored(
+    session: Session,
     log: Sequence[Message],
     files: Sequence[UsedFile],
-    sources: RestoreSources,
     budget: int,
     signal: AbortSignal,
     skills: Sequence[str] = (),
@@ -115,12 +96,14 @@ async def restored(
     add("plan", plan_text(log), "the plan that was approved")
     await asyncio.sleep(0)
     for name in skills[:MOST_SKILLS]:
-        if add("skills", restored_skill(name, sources.skill(name)), f"the skill {name}"):
+        if add("skills", restored_skill(name, _skill(session, name)), f"the skill {name}"):
             meta.setdefault(RESTORED_SKILLS, []).append(name)
-    running = [task for task in sources.background() if task.status == "running"]
+    shells = session.tool_context.shells
+    known = [shell.task for shell in shells.known()] if shells is not None else []
+    running = [task for task in known if task.status == "running"]
     add("background", background_text(running), counted(len(running), "running background command"))
     if files and budget > LEAST_FILE_TOKENS:
-        for file in await sources.files(files, signal):
+        for file in await _read_again(session, files, signal):
             room = min(FILE_TOKENS, budget)
             line = f"{plain_line(file.path, 100)}{_named_lines(file.parts)}, as it is now"
             if room > LEAST_FILE_TOKENS and add(FILES, file_text(file, room), line):

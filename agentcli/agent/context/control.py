@@ -8,11 +8,11 @@ for its reply, because that reply still reports the size of the unchanged reques
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import accumulate
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from agentcli.agent.cache.watch import Setup
 from agentcli.agent.context.compaction_undo import UNREADABLE, undo_compaction
@@ -38,13 +38,10 @@ from agentcli.agent.context.report import (
     estimate_outlook,
     price_of_change,
 )
-from agentcli.agent.conversation_log import ConversationLog
-from agentcli.agent.conversation_requests import ConversationRequests, schema_tokens
-from agentcli.agent.costs.spending import Spending
-from agentcli.agent.engine_setup import EngineSetup
+from agentcli.agent.conversation_requests import schema_tokens
 from agentcli.agent.loop_state import CompactTracking
 from agentcli.agent.ports import ContextLimits
-from agentcli.agent.profile import ModelSettings, Profile
+from agentcli.agent.profile import Profile
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import COLLAPSED, block_id, edit_to_dict
 from agentcli.context.estimate import last_counted
@@ -63,6 +60,9 @@ from agentcli.core.messages import (
 )
 from agentcli.core.text.plural import counted
 from agentcli.providers.base import Request
+
+if TYPE_CHECKING:
+    from agentcli.agent.session import Session
 
 _NO_PIN = "It is part of every request and needs no pin."
 _HEAD = ("system", "tools")
@@ -85,23 +85,17 @@ Outcome = TypeVar("Outcome", DropEffect, RestoreEffect)
 class ContextControl:
     def __init__(
         self,
-        setup: EngineSetup,
-        log: ConversationLog,
-        settings: ModelSettings,
-        requests: ConversationRequests,
-        spending: Spending,
-        is_model_working: Callable[[], bool],
+        session: Session,
     ) -> None:
-        self._log = log
-        self._base_view = setup.view
-        self._pins = setup.pins
-        self._watch = setup.watch
-        self._settings = settings
-        self._requests = requests
-        self._provider = setup.provider
-        self._clock = setup.clock
-        self._spending = spending
-        self._is_model_working = is_model_working
+        self._session = session
+        self._log = session.log
+        self._base_view = session.view
+        self._pins = session.pins
+        self._watch = session.watch
+        self._settings = session.settings
+        self._requests = session.requests
+        self._provider = session.provider
+        self._clock = session.clock
         self._intact: tuple[str, int] = self._intact_after_resume()
         """The last reply at the time of the user's last change, and the tokens before that change, which are still
         cached. Until the next reply, changes after that position cost nothing more."""
@@ -129,7 +123,7 @@ class ContextControl:
         long one. For a thread, before the first submission."""
         self.outlook()
         self._base_view.wire(self._log.messages)
-        self._spending.carry_resumed()
+        self._session.costs.spending.carry_resumed()
 
     def price_of_change(self, profile: Profile) -> ChangePrice:
         """Price of the tokens that are billed again if the next request uses this profile instead of the active one."""
@@ -264,7 +258,7 @@ class ContextControl:
 
     def _planned_drop(self, item: str, situation: ContextState) -> ContextChange | str:
         sizes = {one.id: one.tokens for one in self.items()}
-        running = self._is_model_working()
+        running = self._session.is_model_working
         return planned_drop(self._view, self._log.messages, item, situation, running=running, sizes=sizes)
 
     def _apply(self, change: ContextChange, reason: str, outcome: Outcome) -> Outcome:
@@ -284,7 +278,7 @@ class ContextControl:
         event = ev.ContextEdited(edits=edits, step="person", freed_tokens=change.freed, text=reason)
         self._log.keep(event)
         self._watch.note(event)
-        self._spending.take(event)
+        self._session.costs.spending.take(event)
 
     def _intact_after_resume(self) -> tuple[str, int]:
         """In a resumed session: the part that its last process has not changed since its last reply."""

@@ -9,15 +9,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from agentcli.agent.costs.account import budget_text
 from agentcli.agent.costs.spending import Budget, raised
 from agentcli.agent.ports import EmitEvent
 from agentcli.agent.questions import UserQuestion
+from agentcli.core.abort import Aborted, AbortReason, AbortSignal
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.core.text.format import money
 from agentcli.core.usage import Totals
+
+if TYPE_CHECKING:
+    from agentcli.agent.session import Session
 
 STOP = "Stop here"
 LIFT = "Continue without a budget"
@@ -25,6 +30,28 @@ _AMOUNT = re.compile(r"\$?\s*(\d{0,9}(?:\.\d{0,6})?)\s*(?:usd|dollars?|\$)?", re
 
 Ask = Callable[[str, str, Json, Json], UserQuestion | None]
 """Makes a question for the user from title, reason, display and input; None: non-interactive."""
+
+
+async def ask_about_budget(session: Session, signal: AbortSignal) -> None:
+    """Before a request: when the budget is spent, ask the user; abort the submission unless they raise it."""
+    costs = session.costs
+    if not costs.is_budget_spent or signal.aborted:
+        return
+
+    def ask(title: str, reason: str, display: Json, input: Json) -> UserQuestion | None:
+        return session.question(title, reason, display, input, signal)
+
+    question = costs.budget_question(ask)
+    try:
+        await signal.acquire(costs.budget_lock)
+    except Aborted:
+        return
+    try:
+        await question.ask(session.emit)
+    finally:
+        costs.budget_lock.release()
+    if question.stops:
+        session.abort(AbortReason.BUDGET)
 
 
 class BudgetQuestion:

@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 
 from agentcli.agent.loop.decide import TurnOutcome
-from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.repetition import repetition
 from agentcli.agent.loop.turn import Turn, TurnPlan
 from agentcli.agent.loop_state import LoopState
+from agentcli.agent.session import Session
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import replace
@@ -26,27 +26,27 @@ _REPAIRS = {
 
 
 async def exchange(
-    dependencies: LoopDependencies, state: LoopState, estimate: int, signal: AbortSignal
+    session: Session, state: LoopState, estimate: int, signal: AbortSignal
 ) -> tuple[LoopState, TurnOutcome]:
     """Returns the state with the new messages, and the outcome of the last turn."""
-    return await _Exchange(dependencies, state, estimate, signal).run()
+    return await _Exchange(session, state, estimate, signal).run()
 
 
 class _Exchange:
-    def __init__(self, dependencies: LoopDependencies, state: LoopState, estimate: int, signal: AbortSignal) -> None:
-        self._dependencies = dependencies
+    def __init__(self, session: Session, state: LoopState, estimate: int, signal: AbortSignal) -> None:
+        self._session = session
         self._estimate = estimate
         self._signal = signal
         self._unwatched: tuple[Request, float] | None = None
         """The request that the cache watch has not compared yet, and when it was made."""
-        reserved = estimate + ROOM_MARGIN + dependencies.settings.thinking_budget
-        self._output_room = max(dependencies.context_limits.window - reserved, 0)
+        reserved = estimate + ROOM_MARGIN + session.settings.thinking_budget
+        self._output_room = max(session.context_limits.window - reserved, 0)
         self.state = state
 
     async def run(self) -> tuple[LoopState, TurnOutcome]:
-        dependencies, signal = self._dependencies, self._signal
-        dependencies.stage_collapses(self.state.messages, self._estimate, signal)
-        view, through = dependencies.compaction.view, self.state.messages[-1].id
+        session, signal = self._session, self._signal
+        session.stage_collapses(self.state.messages, self._estimate, signal)
+        view, through = session.view, self.state.messages[-1].id
         while True:
             turn = self._new_turn()
             await turn.run()
@@ -55,19 +55,19 @@ class _Exchange:
             if failure is None or repair is None or signal.aborted or view.has_repair(repair, through):
                 break
             view.repair(repair, through)
-            await dependencies.emit(ev.RequestRepaired(repair=repair, through=through, text=failure.message))
-        dependencies.context.request_ended()
+            await session.emit(ev.RequestRepaired(repair=repair, through=through, text=failure.message))
+        session.context.request_ended()
         return self._results(turn)
 
     async def _emit(self, event: ev.Event) -> None:
         """Emit an event of the turn and what it leads to: findings of the cache watch, summaries that are ready."""
-        emit = self._dependencies.emit
+        emit = self._session.emit
         await emit(event)
         if isinstance(event, ev.ReplyStarted | ev.UsageReported) and not event.agent:
             await self._compare_request()
         if isinstance(event, ev.UsageReported) and not event.agent and event.purpose == "turn":
-            now = self._dependencies.turn.clock.monotonic()
-            for finding in self._dependencies.watch.answered(event.model, event.usage, now):
+            now = self._session.clock.monotonic()
+            for finding in self._session.watch.answered(event.model, event.usage, now):
                 await emit(finding)
         if self.state.pending_summaries:
             for ready in self.state.take_summaries():
@@ -78,7 +78,7 @@ class _Exchange:
         sending it."""
         if self._unwatched is not None:
             request, self._unwatched = self._unwatched, None
-            for _step in self._dependencies.watch.look_in_steps(*request):
+            for _step in self._session.watch.look_in_steps(*request):
                 await asyncio.sleep(0)
 
     def _results(self, turn: Turn) -> tuple[LoopState, TurnOutcome]:
@@ -90,25 +90,25 @@ class _Exchange:
                 state.messages,
                 state.repeats_from,
                 advised=state.advised,
-                background=self._dependencies.runs_background(),
+                background=self._session.background.any_runs,
             )
         outcome = replace(
             turn.outcome,
             added=tuple(turn.added),
-            staged_collapses=self._dependencies.extensions.collapser.staged(),
+            staged_collapses=self._session.collapser.staged(),
             output_room=self._output_room,
             repetition=repeated,
         )
         return state, outcome
 
     def _new_turn(self) -> Turn:
-        dependencies, state, limits = self._dependencies, self.state, self._dependencies.limits
-        compaction, cap = dependencies.compaction, limits.output_cap
+        session, state, limits = self._session, self.state, self._session.limits
+        cap = limits.output_cap
         if state.max_output_override is not None:
             cap = min(state.max_output_override, limits.raised_cap(self._output_room))
-        messages = compaction.view.wire(state.messages)
-        request = compaction.requests.build(messages, cap, "turn", state.budget_spent)
-        self._unwatched = (request, dependencies.turn.clock.monotonic())
+        messages = session.view.wire(state.messages)
+        request = session.requests.build(messages, cap, "turn", state.budget_spent)
+        self._unwatched = (request, session.clock.monotonic())
         may_escalate = state.raised_output_cap(limits, self._output_room) is not None
         plan = TurnPlan(request, state.turn_count, may_escalate, self._estimate)
-        return Turn(dependencies.turn, plan, state.tool_context, self._emit, self._signal)
+        return Turn(session, plan, state.tool_context, self._emit, self._signal)

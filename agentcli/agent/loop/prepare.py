@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from agentcli.agent.context.compaction import Compaction
+from agentcli.agent.costs.budget_question import ask_about_budget
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import TurnOutcome
-from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.recover import attachments_now
 from agentcli.agent.loop_state import CompactTracking, LoopState
+from agentcli.agent.session import Session
 from agentcli.context.compact import pinned_now
 from agentcli.context.steps import MOST_TURNS, ContextState, expected_turns, is_unpriced
 from agentcli.core import events as ev
@@ -32,25 +33,24 @@ class Prepared:
     """Set if no request is to be sent."""
 
 
-async def prepare(dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> Prepared:
-    tracking = _without_old_failures(state.compact, dependencies.context.change_count)
+async def prepare(session: Session, state: LoopState, signal: AbortSignal) -> Prepared:
+    tracking = _without_old_failures(state.compact, session.context.change_count)
     state = state if tracking is state.compact else replace(state, compact=tracking)
-    return await _Preparation(dependencies, state, signal).run()
+    return await _Preparation(session, state, signal).run()
 
 
 class _Preparation:
-    def __init__(self, dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> None:
-        self._dependencies = dependencies
+    def __init__(self, session: Session, state: LoopState, signal: AbortSignal) -> None:
+        self._session = session
         self._signal = signal
         self.state = state
         self.estimate = self._estimate_request()
 
     async def run(self) -> Prepared:
-        dependencies, signal = self._dependencies, self._signal
-        await dependencies.ask_about_budget()
-        view = dependencies.compaction.view
-        for edited in dependencies.pipeline.run(view, self.state.messages, self._context_state_after()):
-            await dependencies.emit(edited)
+        session, signal = self._session, self._signal
+        await ask_about_budget(session, signal)
+        for edited in session.pipeline.run(session.view, self.state.messages, self._context_state_after()):
+            await session.emit(edited)
             await self._compute_view()
             self.estimate = self._estimate_request()
         outcome: TurnOutcome | None = None
@@ -59,7 +59,7 @@ class _Preparation:
         if signal.aborted:
             outcome = TurnOutcome(aborted=signal.reason)
         elif self._is_full():
-            usable, alone = dependencies.context_limits.usable, self.state.only_a_prompt
+            usable, alone = session.context_limits.usable, self.state.only_a_prompt
             outcome = TurnOutcome(blocked=words.blocking_limit(self.estimate, usable, only_a_prompt=alone))
         elif self.state.turn_count == 1:
             await self._compute_view()
@@ -67,51 +67,49 @@ class _Preparation:
 
     async def _compute_view(self) -> None:
         """Compute the view of the messages in steps: of a long conversation, or after an edit, it takes long."""
-        for _step in self._dependencies.compaction.view.settle_in_steps(self.state.messages):
+        for _step in self._session.view.settle_in_steps(self.state.messages):
             await asyncio.sleep(0)
             if self._signal.aborted:
                 return
 
     async def _compact(self) -> None:
-        dependencies, signal = self._dependencies, self._signal
-        compaction = Compaction(
-            dependencies.for_compaction(self.state.budget_spent), "auto", self.state.messages, signal
-        )
+        session, signal = self._session, self._signal
+        compaction = Compaction(session, "auto", self.state.messages, signal, budget_spent=self.state.budget_spent)
         await compaction.run()
         self.state = self.state.adding(*compaction.messages)
         if compaction.messages:
             self.state = self.state.with_budget_carried()
-            for message in await attachments_now(dependencies, self.state, signal):
+            for message in await attachments_now(session, self.state, signal):
                 self.state = self.state.adding(message)
-                await dependencies.emit(ev.MessageAppended(message=message))
+                await session.emit(ev.MessageAppended(message=message))
         self.estimate = self._estimate_request()
-        await dependencies.ask_about_budget()
+        await ask_about_budget(session, signal)
         if signal.aborted:
             return
         tracking = self._tracking(worked=bool(compaction.messages))
         self.state = replace(self.state, compact=tracking)
-        dependencies.context.compact_tracking = tracking
-        if tracking.failures_in_a_row == dependencies.context_limits.max_auto_failures:
+        session.context.compact_tracking = tracking
+        if tracking.failures_in_a_row == session.context_limits.max_auto_failures:
             text = self._failure_text(compaction.problem)
-            await dependencies.emit(ev.NoticeRaised(text=text, level="warning", code="compact"))
+            await session.emit(ev.NoticeRaised(text=text, level="warning", code="compact"))
 
     def _context_state_after(self) -> Callable[[int], ContextState]:
         """A function that gives the state of the context after so many tokens were freed."""
-        dependencies, before = self._dependencies, self.estimate
-        view, pins, watch = dependencies.compaction.view, dependencies.compaction.pinned, dependencies.watch
-        cold = watch.cold(dependencies.turn.clock.monotonic())
+        session, before = self._session, self.estimate
+        view, pins, watch, price = session.view, session.pins, session.watch, session.settings.price
+        cold = watch.cold(session.clock.monotonic())
         pinned = pinned_now(view.messages(self.state.messages), pins) if pins else ()
         turns = self._turns_to_come()
         # A server without prices (llama.cpp, Ollama) also caches what it has read, but does not report it.
-        cached = watch.cached_tokens or (watch.prompt_tokens if is_unpriced(dependencies.price) else 0)
+        cached = watch.cached_tokens or (watch.prompt_tokens if is_unpriced(price) else 0)
 
         def state_after(freed: int) -> ContextState:
             return ContextState(
                 estimate=before - freed,
-                usable=dependencies.context_limits.usable,
+                usable=session.context_limits.usable,
                 cached=cached,
                 cache_cold=cold,
-                price=dependencies.price,
+                price=price,
                 pinned=frozenset(pinned),
                 turns_to_come=turns,
                 long_lived=watch.long_lived,
@@ -123,15 +121,13 @@ class _Preparation:
         turn, earlier = self.state.turn_count, 0
         if turn <= MOST_TURNS:
             earlier = max(0, _recent_replies(self.state.messages) - turn + 1)
-        return expected_turns(turn, self._dependencies.limits.max_turns, earlier)
+        return expected_turns(turn, self._session.limits.max_turns, earlier)
 
     def _estimate_request(self) -> int:
-        return self._dependencies.compaction.view.estimate(
-            self.state.messages, self._dependencies.context_limits.overhead
-        )
+        return self._session.view.estimate(self.state.messages, self._session.context_limits.overhead)
 
     def _needs_compaction(self) -> bool:
-        context = self._dependencies.context_limits
+        context = self._session.context_limits
         return (
             context.auto_compact
             and self.state.compact.failures_in_a_row < context.max_auto_failures
@@ -146,17 +142,17 @@ class _Preparation:
         return replace(known, failures_in_a_row=known.failures_in_a_row + 1)
 
     def _failure_text(self, problem: str | None) -> str:
-        context = self._dependencies.context_limits
+        context = self._session.context_limits
         still = f"it left {self.estimate:,} tokens, and there is room for {context.usable:,}"
         return words.gave_up_compacting(context.max_auto_failures, problem or still)
 
     def _is_full(self) -> bool:
         """Whether the request does not fit and no later step can shorten it."""
-        dependencies, context = self._dependencies, self._dependencies.context_limits
+        session, context = self._session, self._session.context_limits
         if self.estimate < context.usable or context.auto_compact:
             return False
-        reactive = dependencies.limits.reactive_compact and not self.state.reactive_compact_attempted
-        return not reactive and not dependencies.extensions.collapser.staged()
+        reactive = session.limits.reactive_compact and not self.state.reactive_compact_attempted
+        return not reactive and not session.collapser.staged()
 
 
 def _recent_replies(messages: Sequence[Message]) -> int:

@@ -9,10 +9,10 @@ from agentcli.agent.context.compaction import Compaction
 from agentcli.agent.hooks import ask_hooks, hook_message
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import Find, TurnOutcome
-from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.repetition import ask_about_loop
 from agentcli.agent.loop_state import Continue, EndReason, LoopState, Stop, Transition, next_state
 from agentcli.agent.prompt_queue import Priority, QueuedPrompt
+from agentcli.agent.session import Session
 from agentcli.agent.toolcalls.refusals import refused_again
 from agentcli.context.compact import pinned_now
 from agentcli.core import events as ev
@@ -22,87 +22,78 @@ from agentcli.core.messages import ATTACHMENT, EXTENDS_ANSWER, Message, Origin, 
 
 
 async def find_fact(
-    dependencies: LoopDependencies, state: LoopState, outcome: TurnOutcome, find: Find, signal: AbortSignal
+    session: Session, state: LoopState, outcome: TurnOutcome, find: Find, signal: AbortSignal
 ) -> tuple[LoopState, TurnOutcome]:
     """Find out one fact for the decision. Returns the state, and the outcome with the fact in it."""
     match find.fact:
         case "collapse_drain":
-            return state, await _drain_collapses(dependencies, state, outcome)
+            return state, await _drain_collapses(session, state, outcome)
         case "reactive_compact":
-            return await _compact(dependencies, state, outcome, signal)
+            return await _compact(session, state, outcome, signal)
         case "loop_verdict":
-            return state, await _ask_about_loop(dependencies, outcome, signal)
+            return state, await _ask_about_loop(session, outcome, signal)
         case "stop_hooks":
-            return state, await _run_stop_hooks(dependencies, state, outcome, signal)
+            return state, await _run_stop_hooks(session, state, outcome, signal)
         case "queued_prompts":
-            taken = await take_prompts(dependencies, state, "later", signal)
+            taken = await take_prompts(session, state, "later", signal)
             return taken, replace(outcome, prompts_taken=taken is not state, aborted=signal.reason)
 
 
-async def _drain_collapses(dependencies: LoopDependencies, state: LoopState, outcome: TurnOutcome) -> TurnOutcome:
-    log, compaction = state.messages, dependencies.compaction
-    edited = dependencies.extensions.collapser.drain(log, pinned_now(log, compaction.pinned))
+async def _drain_collapses(session: Session, state: LoopState, outcome: TurnOutcome) -> TurnOutcome:
+    log, view = state.messages, session.view
+    edited = session.collapser.drain(log, pinned_now(log, session.pins))
     if edited is not None:
-        view = compaction.view
-        dependencies.pipeline.broken_by(view, log, edited, view.estimate(log, compaction.overhead))
-        await dependencies.emit(edited)
+        session.pipeline.broken_by(view, log, edited, view.estimate(log, session.requests.overhead_tokens()))
+        await session.emit(edited)
     return replace(outcome, collapses_committed=len(edited.edits) if edited else 0)
 
 
 async def _compact(
-    dependencies: LoopDependencies, state: LoopState, outcome: TurnOutcome, signal: AbortSignal
+    session: Session, state: LoopState, outcome: TurnOutcome, signal: AbortSignal
 ) -> tuple[LoopState, TurnOutcome]:
-    compaction = Compaction(dependencies.for_compaction(state.budget_spent), "reactive", state.messages, signal)
+    compaction = Compaction(session, "reactive", state.messages, signal, budget_spent=state.budget_spent)
     await compaction.run()
     state = replace(state.adding(*compaction.messages), reactive_compact_attempted=True)
     if compaction.messages:
         state = state.with_budget_carried(outcome.output_tokens)
-        for message in await attachments_now(dependencies, state, signal):
-            state = await _add(dependencies, state, message)
+        for message in await attachments_now(session, state, signal):
+            state = await _add(session, state, message)
     compacted = bool(compaction.messages)
     return state, replace(outcome, compacted=compacted, summary=compaction.summary, aborted=signal.reason)
 
 
-async def _ask_about_loop(dependencies: LoopDependencies, outcome: TurnOutcome, signal: AbortSignal) -> TurnOutcome:
+async def _ask_about_loop(session: Session, outcome: TurnOutcome, signal: AbortSignal) -> TurnOutcome:
     assert outcome.repetition is not None
-    turn, runner = dependencies.turn, dependencies.turn.runner
     verdict = await ask_about_loop(
-        outcome.repetition, runner.title, runner.questions, turn.ids, dependencies.emit, signal
+        outcome.repetition, session.runner.title, session.questions, session.ids, session.emit, signal
     )
     if verdict is None:
         return replace(outcome, aborted=signal.reason, aborted_in="tools")
     return replace(outcome, loop_verdict=verdict)
 
 
-async def _run_stop_hooks(
-    dependencies: LoopDependencies, state: LoopState, outcome: TurnOutcome, signal: AbortSignal
-) -> TurnOutcome:
-    hooks = dependencies.extensions.hooks
+async def _run_stop_hooks(session: Session, state: LoopState, outcome: TurnOutcome, signal: AbortSignal) -> TurnOutcome:
     try:
-        verdict = await ask_hooks(hooks, lambda hooks: hooks.before_stop(state), signal, dependencies.emit)
+        verdict = await ask_hooks(session.hooks, lambda hooks: hooks.before_stop(state), signal, session.emit)
     except Aborted as abort:
         return replace(outcome, aborted=abort.reason)
     return replace(outcome, stop_hooks=verdict)
 
 
-async def take_prompts(
-    dependencies: LoopDependencies, state: LoopState, most: Priority, signal: AbortSignal
-) -> LoopState:
+async def take_prompts(session: Session, state: LoopState, most: Priority, signal: AbortSignal) -> LoopState:
     """Move queued prompts to the log. Each moves at its own event: an abort at any other point leaves it queued.
     Returns the same state if none was taken."""
-    queue = dependencies.queue
+    queue = session.queue
     while (prompt := queue.first(most)) is not None:
-        state = await _take_prompt(dependencies, state, prompt, signal)
+        state = await _take_prompt(session, state, prompt, signal)
         if queue.first(most) is prompt:
             break  # an abort has left it queued
     return state
 
 
-async def _take_prompt(
-    dependencies: LoopDependencies, state: LoopState, prompt: QueuedPrompt, signal: AbortSignal
-) -> LoopState:
+async def _take_prompt(session: Session, state: LoopState, prompt: QueuedPrompt, signal: AbortSignal) -> LoopState:
     """Move a queued prompt to the log, unless hooks block it."""
-    queue, emit, hooks = dependencies.queue, dependencies.emit, dependencies.extensions.hooks
+    queue, emit, hooks = session.queue, session.emit, session.hooks
     try:
         verdict = await ask_hooks(hooks, lambda hooks: hooks.before_prompt(prompt.text), signal, emit)
     except Aborted:
@@ -113,64 +104,66 @@ async def _take_prompt(
         queue.remove(prompt.id)
         await emit(ev.NoticeRaised(text=words.prompt_blocked(verdict.blocked), level="warning", code="hook"))
         return state
-    state = await _add(dependencies, state, Message("user", prompt.content, prompt.id, Origin.QUEUED))
+    state = await _add(session, state, Message("user", prompt.content, prompt.id, Origin.QUEUED))
     queue.remove(prompt.id)
     if verdict.context:
-        state = await _add(dependencies, state, hook_message(verdict.context, dependencies.turn.ids.new()))
-    if dependencies.mentions is None:
+        state = await _add(session, state, hook_message(verdict.context, session.ids.new()))
+    mentions = session.mentions()
+    if mentions is None:
         return state
     text = prompt.text if prompt.mentions is None else prompt.mentions
     # Without asking: a question would hold up the running work.
-    attached = await dependencies.mentions.attach(text, state.tool_context, emit, signal, may_ask=False)
+    attached = await mentions.attach(text, state.tool_context, emit, signal, may_ask=False)
     return state.adding(*attached)
 
 
-async def _add(dependencies: LoopDependencies, state: LoopState, message: Message) -> LoopState:
-    await dependencies.emit(ev.MessageAppended(message=message))
+async def _add(session: Session, state: LoopState, message: Message) -> LoopState:
+    await session.emit(ev.MessageAppended(message=message))
     return state.adding(message)
 
 
 async def continue_loop(
-    dependencies: LoopDependencies, state: LoopState, outcome: TurnOutcome, decision: Continue, signal: AbortSignal
+    session: Session, state: LoopState, outcome: TurnOutcome, decision: Continue, signal: AbortSignal
 ) -> LoopState:
     """Add what the next request needs to the log (SPEC 2.6): recovery messages, queued prompts, attachments. Returns
     the state of the next iteration."""
     before, transition = state, decision.transition
     has_results = transition is Transition.NEXT_TURN and bool(outcome.tool_results)
-    if has_results and (summary := dependencies.summarise_tools(outcome.added, signal)) is not None:
+    if has_results and (summary := session.summaries.start(outcome.added, signal)) is not None:
         state = state.with_summary(summary)
-    for message in transition_messages(decision, before, outcome, dependencies.turn.ids):
-        state = await _add(dependencies, state, message)
+    for message in transition_messages(decision, before, outcome, session.ids):
+        state = await _add(session, state, message)
     if has_results or transition in (Transition.STOP_HOOK_BLOCKING, Transition.TOKEN_BUDGET_CONTINUATION):
-        state = await take_prompts(dependencies, state, "next", signal)
+        state = await take_prompts(session, state, "next", signal)
     if has_results or decision.data.get("reason") == "queued_prompts":
-        for message in await attachments_now(dependencies, before, signal):
-            state = await _add(dependencies, state, message)
+        for message in await attachments_now(session, before, signal):
+            state = await _add(session, state, message)
     state = next_state(state, decision, outcome.output_tokens)
-    await dependencies.emit(
-        ev.LoopContinued(transition=transition.value, turn=state.turn_count, data=dict(decision.data))
-    )
+    await session.emit(ev.LoopContinued(transition=transition.value, turn=state.turn_count, data=dict(decision.data)))
     return state
 
 
-async def end_loop(dependencies: LoopDependencies, state: LoopState, outcome: TurnOutcome, stop: Stop) -> None:
+async def end_loop(session: Session, state: LoopState, outcome: TurnOutcome, stop: Stop) -> None:
     """Add the messages of a terminal to the log, end the background work and emit `LoopEnded`."""
-    emit, failure = dependencies.emit, outcome.failure
+    emit, failure = session.emit, outcome.failure
     for prompt in refused_prompts(state) if outcome.refused is not None else ():
-        dependencies.compaction.view.repair("leave_out_prompt", prompt)
+        session.view.repair("leave_out_prompt", prompt)
         await emit(ev.RequestRepaired(repair="leave_out_prompt", through=prompt, text=stop.text))
     failed = stop.terminal is EndReason.PROMPT_TOO_LONG or failure is not None
     if failed and outcome.aborted is None:
-        dependencies.detach_hook(dependencies.extensions.hooks.after_failure(stop.text))
-    for message in terminal_messages(stop, outcome, dependencies.turn.ids):
+        session.detach_hook(session.hooks.after_failure(stop.text))
+    for message in terminal_messages(stop, outcome, session.ids):
         await emit(ev.MessageAppended(message=message))
-    await dependencies.aclose()
+    await session.end_background_work()
     for ready in state.take_summaries():
         await emit(ready)
+    # The turn count begins at the last prompt; a result has the turns of its own submission.
+    turns = state.turn_count - session.wakes.turns
+    session.wakes.turns = state.turn_count
     await emit(
         ev.LoopEnded(
             terminal=stop.terminal.value,
-            turns=state.turn_count,
+            turns=turns,
             text=stop.text,
             status=failure.status if failure else None,
             stop_reason=outcome.stop_reason,
@@ -233,9 +226,9 @@ def terminal_messages(stop: Stop, outcome: TurnOutcome, ids: Ids) -> tuple[Messa
             return (user_message(stop.text, ids.new(), Origin.ERROR, meta),)
 
 
-async def attachments_now(dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> tuple[Message, ...]:
+async def attachments_now(session: Session, state: LoopState, signal: AbortSignal) -> tuple[Message, ...]:
     """Collect attachments, also right after a compaction, which may have removed some."""
-    attachments = dependencies.extensions.attachments
+    attachments = session.attachments
     if not attachments.waits and not signal.aborted:
         # Avoid a task, which costs two iterations of the event loop.
         return tuple(await attachments.collect(state))

@@ -10,43 +10,43 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from agentcli.agent.loop.decide import Find, TurnOutcome, decide
-from agentcli.agent.loop.dependencies import LoopDependencies
 from agentcli.agent.loop.exchange import exchange
 from agentcli.agent.loop.prepare import prepare
 from agentcli.agent.loop.recover import continue_loop, end_loop, find_fact
 from agentcli.agent.loop_state import LoopState, Stop
+from agentcli.agent.session import Session
 from agentcli.core.abort import AbortSignal
 from agentcli.core.events import Event
 from agentcli.core.frozen import replace
 
 
-def run_loop(dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> AsyncGenerator[Event, None]:
+def run_loop(session: Session, state: LoopState, signal: AbortSignal) -> AsyncGenerator[Event, None]:
     """Run one submission from its prompt (the last message in `state.messages` except for attachments) to its
     terminal. Closing the generator ends the work."""
-    return dependencies.exit.deliver(_iterate(dependencies, state, signal))
+    return session.deliver(_iterate(session, state, signal))
 
 
-async def _iterate(dependencies: LoopDependencies, state: LoopState, signal: AbortSignal) -> None:
+async def _iterate(session: Session, state: LoopState, signal: AbortSignal) -> None:
     try:
         while True:
-            prepared = await prepare(dependencies, state, signal)
+            prepared = await prepare(session, state, signal)
             state, outcome = prepared.state, prepared.outcome
             if outcome is None:
-                state, outcome = await exchange(dependencies, state, prepared.estimate, signal)
+                state, outcome = await exchange(session, state, prepared.estimate, signal)
                 outcome = replace(outcome, auto_compacted=prepared.compacted)
 
-            decision = decide(state, _with_queue(outcome, dependencies), dependencies.limits)
+            decision = decide(state, _with_queue(outcome, session), session.limits)
             while isinstance(decision, Find):
-                state, outcome = await find_fact(dependencies, state, outcome, decision, signal)
-                decision = decide(state, _with_queue(outcome, dependencies), dependencies.limits)
+                state, outcome = await find_fact(session, state, outcome, decision, signal)
+                decision = decide(state, _with_queue(outcome, session), session.limits)
 
             if isinstance(decision, Stop):
-                return await end_loop(dependencies, state, outcome, decision)
-            state = await continue_loop(dependencies, state, outcome, decision, signal)
+                return await end_loop(session, state, outcome, decision)
+            state = await continue_loop(session, state, outcome, decision, signal)
     finally:
-        await dependencies.aclose()
+        await session.end_background_work()
 
 
-def _with_queue(outcome: TurnOutcome, dependencies: LoopDependencies) -> TurnOutcome:
+def _with_queue(outcome: TurnOutcome, session: Session) -> TurnOutcome:
     """The outcome with what the queue holds now: prompts may arrive until the end."""
-    return replace(outcome, prompts_wait=True) if dependencies.queue.holds_back_end else outcome
+    return replace(outcome, prompts_wait=True) if session.queue.holds_back_end else outcome

@@ -18,17 +18,16 @@ from agentcli.agent.hooks import hook_message
 from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.repetition import DENIED, MIN_WAIT_SECONDS, SECONDS
 from agentcli.agent.loop.reply import Reply
-from agentcli.agent.ports import EmitEvent, PriceOf
+from agentcli.agent.ports import EmitEvent
 from agentcli.agent.provider_notices import announced, consulted
+from agentcli.agent.session import Session
 from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.executor import Executor
 from agentcli.agent.toolcalls.fitted_inputs import observed_input
-from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import Merge, cancel_and_wait
 from agentcli.core.frozen import frozen, replace
-from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import NOTHING, RESULT_DATA, Json, Message, Origin, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
@@ -46,23 +45,6 @@ class BesideEvents(Protocol):
     def on_event(self, wake: Callable[[], object]) -> Callable[[], None]:
         """Call `wake` for every new event; returns a function that ends this."""
         ...
-
-
-@frozen
-class TurnDependencies:
-    """Dependencies that do not change between turns."""
-
-    provider: model.Provider
-    runner: ToolRunner
-    price: PriceOf
-    ids: Ids
-    clock: Clock
-    executor: type[Executor] = Executor
-    concurrency: int = 10
-    beside: tuple[BesideEvents, ...] = ()
-    """Background agents and MCP servers, whose events are shown while the turn runs."""
-    keep: Callable[[ev.Event], None] = lambda _event: None
-    """Stores the last events of the turn when the consumer has gone away."""
 
 
 @frozen
@@ -88,13 +70,15 @@ class Turn:
 
     def __init__(
         self,
-        dependencies: TurnDependencies,
+        session: Session,
         plan: TurnPlan,
         context: ToolContext,
         emit: EmitEvent,
         signal: AbortSignal,
     ) -> None:
-        self._dependencies = dependencies
+        self._session = session
+        servers = session.server_questions
+        self._beside: tuple[BesideEvents, ...] = (session.agents, *((servers,) if servers is not None else ()))
         self._plan = plan
         self._hand_over = emit
         self._signal = signal
@@ -106,7 +90,7 @@ class Turn:
         self._whole = False
         self._shown_reply = ""
         """Id of the reply whose beginning the consumer got, and not its end."""
-        self._began = dependencies.clock.monotonic()
+        self._began = session.clock.monotonic()
         self._finished_calls: dict[str, ToolResultBlock] = {}
         self._tool_seconds = 0.0
         """Duration of the longest call."""
@@ -127,10 +111,10 @@ class Turn:
                 model=plan.request.model, turn=plan.turn, purpose="turn", estimated_tokens=plan.estimated_tokens
             )
         )
-        self._began = self._dependencies.clock.monotonic()
+        self._began = self._session.clock.monotonic()
         self._pump = self._merge.start(self._read_stream(), name="model stream")
         last_events = self._last_events()
-        unhook = [source.on_event(lambda: self._merge.offer(_Wake())) for source in self._dependencies.beside]
+        unhook = [source.on_event(lambda: self._merge.offer(_Wake())) for source in self._beside]
         try:
             await self._take_items()
             for event in last_events:
@@ -145,7 +129,7 @@ class Turn:
             for event in last_events:
                 self._note(event)
                 if isinstance(event, ev.MessageAppended | ev.ReplyTombstoned):
-                    self._dependencies.keep(event)
+                    self._session.log.keep(event)
 
     def _emit(self, event: ev.Event) -> Awaitable[None]:
         self._note(event)
@@ -163,9 +147,8 @@ class Turn:
                 self.added.append(event.message)
 
     async def _take_items(self) -> None:
-        beside = self._dependencies.beside
         async for item in self._merge:
-            for event in [event for source in beside for event in source.take_events()]:
+            for event in [event for source in self._beside for event in source.take_events()]:
                 await self._emit(event)
             if isinstance(item, tuple):
                 for event in self._tool_event(*item):
@@ -188,7 +171,7 @@ class Turn:
                     await asyncio.sleep(0)
 
     async def _read_stream(self) -> None:
-        async with aclosing(self._dependencies.provider.stream(self._plan.request, self._signal)) as stream:
+        async with aclosing(self._session.provider.stream(self._plan.request, self._signal)) as stream:
             async for event in stream:
                 await self._merge.put(event)
                 if isinstance(event, model.Broken):
@@ -197,8 +180,8 @@ class Turn:
                     self._retry.clear()
 
     def _new_executor(self, context: ToolContext) -> Executor:
-        dependencies = self._dependencies
-        executor = dependencies.executor(dependencies.runner, context, dependencies.concurrency, self._signal)
+        session, tuning = self._session, self._session.settings.tuning
+        executor = tuning.executor(session.runner, context, tuning.concurrency, self._signal)
 
         async def put(event: ev.Event | None) -> None:
             await self._merge.put((executor, event))
@@ -221,12 +204,12 @@ class Turn:
     def _model_event(self, item: model.ModelEvent) -> Iterator[ev.Event]:
         match item:
             case model.Started(api_id, name, usage):
-                self._reply = Reply(self._dependencies.ids.new(), api_id, name, usage)
+                self._reply = Reply(self._session.ids.new(), api_id, name, usage)
                 yield ev.ReplyStarted(message_id=self._reply.message_id, api_id=api_id, model=name, usage=usage)
             case model.Opened(index, kind, name):
                 assert self._reply is not None
                 self._release_held()
-                self._reply.opened[index] = self._dependencies.clock.monotonic()
+                self._reply.opened[index] = self._session.clock.monotonic()
                 yield ev.BlockStarted(message_id=self._reply.message_id, index=index, kind=kind, name=name)
             case model.Closed():
                 yield self._block_closed(item)
@@ -256,7 +239,7 @@ class Turn:
         began = reply.opened.pop(closed.index, None)
         observed: Json | None = None
         if isinstance(block, ToolUseBlock):
-            tool = self._dependencies.runner.registry().get(block.name)
+            tool = self._session.registry.get(block.name)
             observed = observed_input(tool, block.input, self._executor.given)
         return ev.BlockFinished(
             observed=observed,
@@ -265,7 +248,7 @@ class Turn:
             model=reply.model,
             index=closed.index,
             block=block,
-            duration_ms=None if began is None else int((self._dependencies.clock.monotonic() - began) * 1000),
+            duration_ms=None if began is None else int((self._session.clock.monotonic() - began) * 1000),
         )
 
     def _release_held(self) -> None:
@@ -368,16 +351,16 @@ class Turn:
         if usage:
             if estimated:
                 usage = replace(usage, output_tokens=usage.output_tokens + estimated)
-            elapsed = int((self._dependencies.clock.monotonic() - self._began) * 1000)
-            cost = self._dependencies.price(name, usage)
+            elapsed = int((self._session.clock.monotonic() - self._began) * 1000)
+            cost = self._session.price(name, usage)
             if cost is None:
                 # A gateway may report another model name than the requested one.
-                cost = self._dependencies.price(self._asked_model, usage)
+                cost = self._session.price(self._asked_model, usage)
             yield ev.UsageReported(
                 model=name, usage=usage.alone, estimated_tokens=estimated, cost_usd=cost, duration_ms=elapsed
             )
-            yield from consulted(name, usage, self._dependencies.price)
-        self._began = self._dependencies.clock.monotonic()
+            yield from consulted(name, usage, self._session.price)
+        self._began = self._session.clock.monotonic()
 
     # ------------------------------------------------------------------------------------------------- tool events
 
@@ -462,7 +445,7 @@ class Turn:
 
     def _result_messages(self, results: Sequence[CallResult]) -> Iterator[Message]:
         """The results of the calls, then the user's messages about them, then texts of hooks."""
-        ids = self._dependencies.ids
+        ids = self._session.ids
         denied = [result.call.id for result in results if result.denied]
         data = {result.call.id: result.output.data for result in results if result.output.data}
         seconds = self._tool_seconds if self._tool_seconds >= MIN_WAIT_SECONDS else 0

@@ -9,28 +9,22 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentcli.agent.costs.costs import Costs
-from agentcli.agent.ports import EmitEvent, Hooks
-from agentcli.agent.profile import Profile
-from agentcli.agent.questions import Questions
+from agentcli.agent.ports import EmitEvent
 from agentcli.agent.subagents.earlier_agents import AGENT, BACKGROUND, highest_numbers
-from agentcli.agent.subagents.setup import AgentGroup, AgentOrder, AgentSetup, AgentWorktree, ParentLink
+from agentcli.agent.subagents.setup import AgentGroup, AgentOrder, AgentSetup, AgentWorktree
 from agentcli.agent.subagents.specs import BUILTIN, DEEPEST, AgentSpec
-from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
-from agentcli.core.ids import Clock
-from agentcli.core.messages import Message
 from agentcli.core.text.plaintext import plain_line
-from agentcli.tools.base import AgentTask, Output, ToolContext
+from agentcli.tools.base import AgentTask, Output
 from agentcli.tools.builtin import failure
-from agentcli.tools.registry import Registry
 from agentcli.tools.shell.background import BackgroundTask, Status
 
 if TYPE_CHECKING:
+    from agentcli.agent.session import Session
     from agentcli.agent.subagents.run import AgentRun
 
 CLOSE_SECONDS = 3.0
@@ -40,25 +34,6 @@ MOST_EVENTS = 1_000
 _MOST_KEPT = 20
 """Number of listed background agents beyond which ended ones are removed."""
 _STATUS: Mapping[str, Status] = {"running": "running", "completed": "completed", "failed": "failed"}
-
-
-@frozen
-class AgentHost:
-    """The current state of the engine that starts agents."""
-
-    setup: AgentSetup | None
-    link: ParentLink | None
-    session_id: str
-    registry: Callable[[], Registry]
-    """Includes the tools of plugins."""
-    clock: Clock
-    profile: Callable[[], Profile]
-    tool_context: Callable[[], ToolContext]
-    messages: Callable[[], Sequence[Message]]
-    view: ContextView
-    questions: Questions
-    costs: Costs
-    hooks: Callable[[], Hooks]
 
 
 class _Foreground:
@@ -100,14 +75,15 @@ class _Background:
 
 
 class Agents:
-    def __init__(self, host: AgentHost) -> None:
-        self._host = host
-        link = host.link
-        self._setup = host.setup
-        self._depth = link.depth if link is not None else 0
-        self._parent = link.agent if link is not None else ""
-        most = host.setup.most if host.setup is not None else 1
-        self._group = link.group if link is not None else AgentGroup(most, highest_numbers(host.messages()))
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._setup = setup = session.agent_setup
+        self._depth = session.depth
+        most = setup.most if setup is not None else 1
+        parent = session.parent
+        self._group: AgentGroup = (
+            AgentGroup(most, highest_numbers(session.log.messages)) if parent is None else parent.agents._group
+        )
         self._foreground: dict[str, _Foreground] = {}
         self._background: dict[str, _Background] = {}
         self._events: deque[ev.Event] = deque()
@@ -171,7 +147,7 @@ class Agents:
             return "A worktree changes the repository, which plan mode does not allow. Use an agent without a worktree."
         return None
 
-    async def start(self, task: AgentTask, signal: AbortSignal, emit: EmitEvent, call: CallHooks) -> Output:
+    async def start(self, task: AgentTask, signal: AbortSignal, emit: EmitEvent) -> Output:
         """Run a task to its end; a background task is only started. `emit` takes the events of a foreground agent."""
         setup, spec = self._setup, self.available().get(task.agent)
         if setup is None or spec is None:
@@ -191,7 +167,7 @@ class Agents:
         try:
             if task.worktree or spec.worktree:
                 # A list, because a cancelled call waits for the thread but gets no result.
-                await in_thread(lambda: opened.append(_worktree_from(setup)))
+                await in_thread(lambda: opened.append(self._open_worktree(setup)))
             run = self._built(agent_id, setup, spec, task, opened[0] if opened else None)
         except BaseException as error:
             slots.release()
@@ -202,32 +178,23 @@ class Agents:
             raise
         if task.background:
             return self._start_background(run)
-        return await self._run_foreground(run, signal, emit, call)
+        return await self._run_foreground(run, signal, emit)
+
+    def _open_worktree(self, setup: AgentSetup) -> AgentWorktree:
+        if setup.open_worktree is None:
+            raise AgentError("There are no git worktrees here.")
+        return setup.open_worktree(self._session.main)
 
     def _built(
         self, agent_id: str, setup: AgentSetup, spec: AgentSpec, task: AgentTask, worktree: AgentWorktree | None
     ) -> AgentRun:
         from agentcli.agent.subagents.run import AgentRun
 
-        host = self._host
-        hooks = host.hooks if host.link is None else host.link.hooks
-        link = ParentLink(agent_id, self._depth + 1, host.questions, host.costs, self._group, hooks)
-        order = AgentOrder(
-            link=link,
-            spec=spec,
-            description=task.description,
-            model=task.model,
-            session_id=host.session_id,
-            registry=host.registry(),
-            profile=host.profile(),
-            tool_context=host.tool_context(),
-            messages=_complete(host.messages()),
-            view=host.view,
-            worktree=worktree,
-        )
-        return AgentRun(agent_id, spec.name, task, host.clock, setup.build(order), self._parent, worktree)
+        session = self._session
+        engine = setup.build(session, AgentOrder(agent_id, spec, task.description, task.model, worktree))
+        return AgentRun(agent_id, spec.name, task, session.clock, engine, session.agent, worktree)
 
-    async def _run_foreground(self, run: AgentRun, signal: AbortSignal, emit: EmitEvent, call: CallHooks) -> Output:
+    async def _run_foreground(self, run: AgentRun, signal: AbortSignal, emit: EmitEvent) -> Output:
         one = self._foreground[run.id] = _Foreground(run, signal, emit)
         working = start_task(run.run(one.controller.signal, one.put), name=f"agent {run.id}")
         unwanted = start_task(one.is_unwanted.wait())
@@ -250,9 +217,9 @@ class Agents:
                     self._group.slots.release()
                 if not is_moved and not ended:
                     # The call was cancelled: nothing reads its events any more, but the loop may still show this one.
-                    call.emit_soon(run.finished())
+                    self._session.emit_soon(run.finished())
         if run.declined:
-            call.interrupt()
+            self._session.abort()
         return run.output()
 
     def detach(self, tool_use_id: str) -> bool:
@@ -364,40 +331,22 @@ def _in_background(run: AgentRun, first: str) -> Output:
     return Output(text, summary=f"{run.id} in the background", display=shown, structured=structured, data=data)
 
 
-def _complete(messages: Sequence[Message]) -> tuple[Message, ...]:
-    last = messages[-1] if messages else None
-    return tuple(messages[:-1] if last is not None and last.tool_uses else messages)
-
-
-def _worktree_from(setup: AgentSetup) -> AgentWorktree:
-    if setup.open_worktree is None:
-        raise AgentError("There are no git worktrees here.")
-    return setup.open_worktree()
-
-
-@frozen
-class CallHooks:
-    """How an agent reaches the loop of the call that started it."""
-
-    emit_soon: Callable[[ev.Event], None]
-    """Shows an event although nothing waits for the call any more."""
-    interrupt: Callable[[], None]
-    """Called when the user refused one of the agent's calls and asked to stop."""
-
-
 @frozen
 class CallAgents:
     """Implements `AgentStarter` for one call."""
 
-    agents: Agents
+    session: Session
     emit: EmitEvent
-    call: CallHooks
+
+    @property
+    def agents(self) -> Agents:
+        return self.session.agents
 
     def problem(self, task: AgentTask) -> str | None:
         return self.agents.problem(task)
 
     async def start(self, task: AgentTask, signal: AbortSignal) -> Output:
-        return await self.agents.start(task, signal, self.emit, self.call)
+        return await self.agents.start(task, signal, self.emit)
 
     def has_background(self, agent_id: str) -> bool:
         return any(task.id == agent_id for task in self.agents.tasks)

@@ -5,20 +5,15 @@ from __future__ import annotations
 from asyncio import Semaphore
 from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from agentcli.agent.costs.costs import Costs
-from agentcli.agent.ports import Hooks
-from agentcli.agent.profile import Profile
-from agentcli.agent.questions import Questions
 from agentcli.agent.subagents.specs import AgentSpec
-from agentcli.context.view import ContextView
 from agentcli.core.abort import AbortReason
 from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
-from agentcli.core.messages import Message
-from agentcli.tools.base import ToolContext
-from agentcli.tools.registry import Registry
+
+if TYPE_CHECKING:
+    from agentcli.agent.session import Session
 
 MOST_AGENTS = 10
 
@@ -36,21 +31,6 @@ class AgentGroup:
         """A new id such as `explore-2`: short, and readable in a question and in `/cost`."""
         number = self._numbers[name] = self._numbers.get(name, 0) + 1
         return f"{name}-{number}"
-
-
-@frozen
-class ParentLink:
-    """What an agent's engine shares with the engine of the session."""
-
-    agent: str
-    """The agent's id."""
-    depth: int
-    """Nesting level: 1 for an agent that the session itself started."""
-    questions: Questions
-    costs: Costs
-    group: AgentGroup
-    hooks: Callable[[], Hooks]
-    """Returns the session's current hooks."""
 
 
 class ChildEngine(Protocol):
@@ -81,19 +61,11 @@ class AgentWorktree(Protocol):
 class AgentOrder:
     """The description of one agent to build."""
 
-    link: ParentLink
+    id: str
     spec: AgentSpec
     description: str
     model: str
     """The model that the call requested; "" for the agent's own."""
-    session_id: str
-    """Session id of the engine that starts it; the following fields are that engine's too."""
-    registry: Registry
-    profile: Profile
-    tool_context: ToolContext
-    messages: tuple[Message, ...]
-    """The complete messages: without a reply whose calls have no results yet."""
-    view: ContextView
     worktree: AgentWorktree | None = None
     """Its working tree; None: that of its parent."""
 
@@ -102,10 +74,10 @@ class AgentOrder:
 class AgentSetup:
     """How an engine starts agents. Built by `assemble`."""
 
-    build: Callable[[AgentOrder], ChildEngine]
-    """Builds an engine. Raises `AgentError` or `OSError`."""
+    build: Callable[[Session, AgentOrder], ChildEngine]
+    """Builds the engine of an agent that this session starts. Raises `AgentError` or `OSError`."""
     defined: Callable[[], Mapping[str, AgentSpec]] = dict
     """Returns the current agents beyond the built-in ones; one with the name of a built-in agent replaces it."""
     most: int = MOST_AGENTS
-    open_worktree: Callable[[], AgentWorktree] | None = None
-    """Makes a git worktree. Blocking; raises `AgentError`. None: worktrees are not available."""
+    open_worktree: Callable[[Session], AgentWorktree] | None = None
+    """Makes a git worktree for an agent of this session. Blocking; raises `AgentError`. None: there are none."""

@@ -9,29 +9,32 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 from agentcli.agent.loop_state import PendingSummary
-from agentcli.agent.ports import PriceOf, Requests
 from agentcli.agent.side_call import SideCall
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.messages import Message
-from agentcli.providers.base import Provider
+
+if TYPE_CHECKING:
+    from agentcli.agent.session import Session
 
 SYSTEM = "You write one short line, at most ten words, in the past tense, that says what these tool calls did."
 SHOWN_CHARACTERS = 600
 
 
 class Summaries:
-    def __init__(self, provider: Provider, requests: Requests, price: PriceOf) -> None:
-        self._provider = provider
-        self._requests = requests
-        self._price = price
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, added: Sequence[Message], signal: AbortSignal) -> PendingSummary | None:
-        """Start a summary of the calls and results in these messages; None without calls. Returns at once."""
+        """Start a summary of the calls and results in these messages; None without calls, or if the settings turn
+        summaries off. Returns at once."""
+        if not self._session.settings.tuning.tool_summaries:
+            return None
         uses = [use for message in added for use in message.tool_uses]
         if not uses:
             return None
@@ -54,9 +57,9 @@ class Summaries:
     async def _summarise(
         self, summary: PendingSummary, described: str, tool_use_ids: list[str], signal: AbortSignal
     ) -> None:
-        call = SideCall(self._provider, self._price)
+        call = SideCall(self._session.provider, self._session.price)
         try:
-            async with aclosing(call.run(self._requests.small(SYSTEM, described), signal)) as events:
+            async with aclosing(call.run(self._session.requests.small(SYSTEM, described), signal)) as events:
                 async for event in events:
                     if isinstance(event, ev.UsageReported):
                         summary.ready.append(event)

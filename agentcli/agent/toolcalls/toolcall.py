@@ -7,15 +7,17 @@ the model's own input; hooks and answers may change a copy that the tool runs wi
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import field
 from functools import partial
-from typing import Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.ports import EmitEvent, Hooks, PostToolVerdict, PreToolVerdict
+from agentcli.agent.plugins import PluginRenderers
+from agentcli.agent.ports import EmitEvent, PostToolVerdict, PreToolVerdict
 from agentcli.agent.questions import Questions
+from agentcli.agent.side_call import SideQuestions
+from agentcli.agent.subagents.agents import CallAgents
 from agentcli.agent.toolcalls.call_result import CallResult, Outcome, failed, result_block
 from agentcli.agent.toolcalls.changed_paths import changed_paths
 from agentcli.agent.toolcalls.fitted_inputs import (
@@ -49,14 +51,14 @@ from agentcli.core.aio import in_thread
 from agentcli.core.files.bounded_json import DEEPEST_INPUT
 from agentcli.core.frozen import frozen, replace
 from agentcli.core.grant import Approval
-from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json, TextBlock, ToolUseBlock, clean_text
 from agentcli.core.permission import Answer, Decision, Need, PermissionMode
 from agentcli.core.text.plaintext import plain_line
-from agentcli.tools.base import AgentStarter, Output, Progress, SmallModel, Tool, ToolContext
-from agentcli.tools.registry import Registry
+from agentcli.tools.base import Output, Progress, Tool, ToolContext
 from agentcli.tools.titles import title_of
-from agentcli.workspace.base import Workspace
+
+if TYPE_CHECKING:
+    from agentcli.agent.session import Session
 
 INVALID_JSON_SHOWN = 200
 """Bytes of an invalid input that the model is shown."""
@@ -126,29 +128,18 @@ class _Approved:
 class ToolRunner:
     """Runs tool calls: decides about each, asks the user where needed, and turns every outcome into a result."""
 
-    registry: Callable[[], Registry]
-    """Returns the current tools: those of MCP servers come and go while a submission runs."""
-    permissions: LivePermissions
-    questions: Questions
-    hooks: Hooks
-    ids: Ids
-    clock: Clock
-    workspace: Workspace = field(default_factory=Workspace)
-    small_model: Callable[[EmitEvent], SmallModel] | None = None
-    """Makes a small model that reports its costs as events of the call."""
-    agents: Callable[[EmitEvent], AgentStarter] | None = None
-    """Makes a starter of sub-agents whose events belong to the call; None: no sub-agents."""
-    before_effects: Callable[[str], None] = field(default=lambda _call_id: None)
-    """Called with the id of a call that may change something, before it begins."""
-    on_interrupting_denial: Callable[[], None] = field(default=lambda: None)
-    """Called when a denial also asks for the end of the submission."""
-    render: Callable[[str, Json, Output], Awaitable[Output]] | None = None
-    """Applies a plugin's renderer for the named tool to an output."""
+    session: Session
+    asked: Questions | None = None
+    """Takes the answers to questions about calls; None: the session's."""
     inputs: FittedInputs = field(default_factory=FittedInputs)
+
+    @property
+    def questions(self) -> Questions:
+        return self.asked or self.session.questions
 
     def is_safe(self, call: ToolUseBlock) -> bool:
         """Whether a call may run in parallel and be discarded; depends on its input (T3). Errors are safe."""
-        tool = self.registry().get(call.name)
+        tool = self.session.registry.get(call.name)
         if tool is None or call.invalid_json is not None:
             return True
         try:
@@ -159,7 +150,7 @@ class ToolRunner:
 
     def runs_beside(self, call: ToolUseBlock) -> bool:
         """Whether a call whose result cannot be discarded may still run in parallel."""
-        beside = getattr(self.registry().get(call.name), "runs_beside", None)
+        beside = getattr(self.session.registry.get(call.name), "runs_beside", None)
         return beside is not None and bool(beside(call.input))
 
     async def run(
@@ -171,10 +162,11 @@ class ToolRunner:
         on_start: Callable[[], None],
     ) -> CallResult:
         """Run a call to its result. Raises nothing but cancellation. Calls `on_start` right before the tool starts."""
-        began = self.clock.monotonic()
-        agents = context.agents if self.agents is None else self.agents(emit)
-        mode, before_plan = self.permissions.mode, self.permissions.before_plan
-        context = replace(context, mode=mode, before_plan=before_plan, call_id=call.id, agents=agents)
+        began = self.session.clock.monotonic()
+        permissions, agents = self.session.permissions, CallAgents(self.session, emit)
+        context = replace(
+            context, mode=permissions.mode, before_plan=permissions.before_plan, call_id=call.id, agents=agents
+        )
         attempt = _Attempt(call, context, signal, emit)
         may_write = begun = False
         only: tuple[str, ...] | None = None
@@ -183,20 +175,20 @@ class ToolRunner:
             approved = await self._approve(attempt)
             is_safe = approved.tool.is_safe(approved.input)
             if not is_safe:
-                self.before_effects(call.id)
+                self.session.log.begin_effects(call.id)
             if not is_safe and _may_write(approved.needs):
                 folders = (context.root, context.working_dirs)
                 only = await changed_paths(approved.input, approved.needs, context)
-                await signal.run(self.workspace.before_change(call.id, approved.input, *folders))
+                await signal.run(self.session.workspace.before_change(call.id, approved.input, *folders))
                 may_write = True
-                if approved.relies_on_undo and (gap := await self.workspace.find_gap(context.working_dirs, ())):
+                if approved.relies_on_undo and (gap := await self.session.workspace.find_gap(context.working_dirs, ())):
                     # Only this snapshot failed.
                     raise _Refused(f"The call was not made: {gap}. Try it again, so that the user is asked.")
             begun = True
             on_start()
             title = attempt.title(approved.tool, approved.input)
             await emit(ev.ToolStarted(tool_use_id=call.id, name=call.name, input=approved.input, title=title))
-            began = self.clock.monotonic()
+            began = self.session.clock.monotonic()
             result = await self._run_tool(attempt, approved)
         except _Refused as refusal:
             result = failed(call, str(refusal), refusal.summary, refusal.outcome)
@@ -217,7 +209,7 @@ class ToolRunner:
         if may_write:
             report = call.id if approved is not None and _may_execute(approved.needs) else ""
             in_background = context.shells is not None and context.shells.any_runs
-            if await self.workspace.after_change(only, in_background, report):
+            if await self.session.workspace.after_change(only, in_background, report):
                 display = {**display, "changed_files": True}
         await emit(
             ev.ToolFinished(
@@ -227,7 +219,7 @@ class ToolRunner:
                 summary=result.output.summary,
                 display=display,
                 structured=result.output.structured,
-                duration_ms=int((self.clock.monotonic() - began - result.waited) * 1000) if begun else 0,
+                duration_ms=int((self.session.clock.monotonic() - began - result.waited) * 1000) if begun else 0,
                 outcome=result.outcome,
                 denied_by=result.denied_by,
                 accepted_hunks=list(result.accepted_hunks or ()),
@@ -240,7 +232,7 @@ class ToolRunner:
         call, context, signal = attempt.call, attempt.context, attempt.signal
         tool = self._find(call)
         input = self._checked(tool, self.inputs.take(tool, call), context)
-        verdict, hooks, observed = PreToolVerdict(), self.hooks.reporting_to(attempt.emit), input
+        verdict, hooks, observed = PreToolVerdict(), self.session.hooks.reporting_to(attempt.emit), input
         if hooks.watches_tools:
             observed = observed_input(tool, input, context)
             verdict = await signal.run(hooks.before_tool(call, observed))
@@ -257,8 +249,10 @@ class ToolRunner:
         needs = tool.needs(input, context)
         decision = self._decide(tool, input, needs, context, verdict)
         is_unasked = decision.behavior == "allow" and not decision.rule and not decision.source
-        undone = self.permissions.paths_to_undo(needs, context) if is_unasked and not tool.is_safe(input) else []
-        if undone and (gap := await signal.run(self.workspace.find_gap(context.working_dirs, undone))):
+        undone = (
+            self.session.permissions.paths_to_undo(needs, context) if is_unasked and not tool.is_safe(input) else []
+        )
+        if undone and (gap := await signal.run(self.session.workspace.find_gap(context.working_dirs, undone))):
             decision = Decision("ask", f"Needs approval: {gap}", cause=gap)
         await attempt.emit(
             ev.PermissionDecided(
@@ -286,13 +280,13 @@ class ToolRunner:
 
     def title(self, name: str, input: Json) -> str:
         """One line about a call, for the user."""
-        tool = self.registry().get(name)
+        tool = self.session.registry.get(name)
         return tool.title(input) if tool is not None else name
 
     def _find(self, call: ToolUseBlock) -> Tool:
-        tool = self.registry().get(call.name)
+        tool = self.session.registry.get(call.name)
         if tool is None:
-            hint = self.registry().hint(call.name)
+            hint = self.session.registry.hint(call.name)
             raise _Refused(f"There is no tool called {call.name[:100]!r}. {hint}".rstrip(), "unknown tool")
         if call.invalid_json is not None:
             shown = call.invalid_json.encode("utf-8", "replace")[:INVALID_JSON_SHOWN].decode("utf-8", "replace")
@@ -316,7 +310,7 @@ class ToolRunner:
     def _decide(
         self, tool: Tool, input: Json, needs: tuple[Need, ...], context: ToolContext, verdict: PreToolVerdict
     ) -> Decision:
-        decision = self.permissions.decide(tool.name, input, needs, context)
+        decision = self.session.permissions.decide(tool.name, input, needs, context)
         if verdict.decision == "ask" and decision.behavior == "allow":
             return Decision("ask", verdict.reason or "A hook requires approval for this call.", source="hook")
         # A hook cannot allow a question to the user without answering it.
@@ -337,11 +331,11 @@ class ToolRunner:
         if not self.questions.interactive and _is_question(needs):
             raise await self._denied(attempt, input, getattr(tool, "unanswered", "This session is non-interactive."))
         if not self.questions.interactive:
-            rules = self.permissions.suggest_prefix(tool.name, input, needs, context)
+            rules = self.session.permissions.suggest_prefix(tool.name, input, needs, context)
             raise await self._denied(attempt, input, unattended_refusal(title, input, decision, rules), title, rules)
-        choices = self.permissions.rule_choices(tool.name, input, needs, context)
+        choices = self.session.permissions.rule_choices(tool.name, input, needs, context)
         question = ev.PermissionRequested(
-            request_id=self.ids.new(),
+            request_id=self.session.ids.new(),
             tool_use_id=call.id,
             name=tool.name,
             input=input,
@@ -354,7 +348,7 @@ class ToolRunner:
         answer = await self._answer_to(attempt, question)
         if answer.behavior == "deny":
             if answer.interrupt:
-                self.on_interrupting_denial()
+                self.session.abort()
             await self._decline(attempt, tool, input, answer.message)
         if answer.updated_input is not None and answer.updated_input != input:
             return self._parse(tool, answer.updated_input, context, answered=True), answer
@@ -365,12 +359,12 @@ class ToolRunner:
     ) -> Json | None:
         """Let hooks answer in place of the user. Returns the input to run with if they allow it, None if the user must
         be asked; raises `_Refused` if they deny it. Ask and deny rules also apply to an input that a hook changed."""
-        context, hooks = attempt.context, self.hooks.reporting_to(attempt.emit)
+        context, hooks = attempt.context, self.session.hooks.reporting_to(attempt.emit)
         observed = observed_input(tool, input, context)
         verdict = await attempt.signal.run(hooks.before_question(attempt.call, observed))
         if verdict.decision == "deny":
             if verdict.interrupt:
-                self.on_interrupting_denial()
+                self.session.abort()
             raise await self._denied(attempt, input, verdict.message or "A hook denied this call.", by="a hook")
         changed = verdict.updated_input and without_derived(verdict.updated_input, input, observed)
         if verdict.decision != "allow" or decision.needs_user or (changed is None and _is_question(needs)):
@@ -378,7 +372,7 @@ class ToolRunner:
         if changed is None or changed == input:
             return input
         parsed = self._parse(tool, changed, context, answered=True)
-        again = self.permissions.decide(tool.name, parsed, tool.needs(parsed, context), context)
+        again = self.session.permissions.decide(tool.name, parsed, tool.needs(parsed, context), context)
         if again.behavior == "deny":
             raise await self._denied(attempt, parsed, denial_sentence(again.reason), by=again.denied_by)
         return None if again.behavior == "ask" and again.needs_user else parsed
@@ -390,7 +384,7 @@ class ToolRunner:
         ended = partial(ev.PermissionResolved, request_id=question.request_id, tool_use_id=question.tool_use_id)
         try:
             await emit(question)
-            self.hooks.attention_needed("permission_prompt", f"agentcli needs your approval: {question.title}")
+            self.session.hooks.attention_needed("permission_prompt", f"agentcli needs your approval: {question.title}")
             answer = await attempt.signal.run(future)
         except Aborted:
             await emit(ended(behavior="withdrawn"))
@@ -399,11 +393,11 @@ class ToolRunner:
             self.questions.withdraw(question.request_id)
         await emit(ended(behavior=answer.behavior))
         if answer.behavior == "allow" and answer.rules:
-            where = self.permissions.learn(answer.rules, answer.save_to)
+            where = self.session.permissions.learn(answer.rules, answer.save_to)
             await emit(ev.RulesLearned(rules=list(answer.rules), where=where, tool_use_id=question.tool_use_id))
         if answer.behavior == "allow" and answer.mode is not None:
-            self.permissions.set_mode(answer.mode)
-            await emit(self.permissions.mode_changed("your answer"))
+            self.session.permissions.set_mode(answer.mode)
+            await emit(self.session.permissions.mode_changed("your answer"))
         return answer
 
     async def _with_network(self, attempt: _Attempt, approved: _Approved, output: Output) -> NetworkResult:
@@ -419,22 +413,22 @@ class ToolRunner:
                 break
             if not self.questions.interactive:
                 return NetworkResult(unattended_network(output, hosts))
-            asked = self.clock.monotonic()
+            asked = self.session.clock.monotonic()
             try:
                 answer = await self._network_answer(attempt, approved, hosts)
             except Aborted:
                 # The command ran, and its output is the result.
                 break
             finally:
-                waited += self.clock.monotonic() - asked
+                waited += self.session.clock.monotonic() - asked
             words = user_words(about, answer.message, approved=answer.behavior == "allow")
             said += words
             if answer.behavior == "deny":
                 if answer.interrupt:
-                    self.on_interrupting_denial()
+                    self.session.abort()
                 return NetworkResult(declined_network(output, bool(words)), waited, said, is_declined=True)
             allowed += hosts
-            grant = self.permissions.grant(approved.needs, context, approved=approved.by)
+            grant = self.session.permissions.grant(approved.needs, context, approved=approved.by)
             wider = replace(grant, network="hosts" if hosts else "all", hosts=(*grant.hosts, *allowed))
             again = replace(attempt, context=replace(context, grant=wider))
             output = await self._output(again, approved) or output
@@ -442,9 +436,9 @@ class ToolRunner:
 
     async def _network_answer(self, attempt: _Attempt, approved: _Approved, hosts: tuple[str, ...]) -> Answer:
         context = attempt.context
-        choices = network_choices(hosts, self.permissions.credential_rules(approved.needs, context))
+        choices = network_choices(hosts, self.session.permissions.credential_rules(approved.needs, context))
         question = ev.PermissionRequested(
-            request_id=self.ids.new(),
+            request_id=self.session.ids.new(),
             tool_use_id=attempt.call.id,
             name=approved.tool.name,
             input=approved.input,
@@ -459,14 +453,14 @@ class ToolRunner:
     async def _apply(self, output: Output, emit: EmitEvent) -> None:
         """Apply the changes of mode, todos and rights that a call made, before the next call is decided about."""
         if output.mode == "plan":
-            self.permissions.set_mode(PermissionMode.PLAN)
-            await emit(self.permissions.mode_changed("the model began to plan"))
+            self.session.permissions.set_mode(PermissionMode.PLAN)
+            await emit(self.session.permissions.mode_changed("the model began to plan"))
         elif output.mode == "previous":
-            self.permissions.leave_plan()
-            await emit(self.permissions.mode_changed("the plan was approved"))
+            self.session.permissions.leave_plan()
+            await emit(self.session.permissions.mode_changed("the plan was approved"))
         if output.todos is not None:
             await emit(ev.TodosChanged(todos=output.todos))
-        for problem in self.permissions.lend(output.allows, output.allows_from):
+        for problem in self.session.permissions.lend(output.allows, output.allows_from):
             text = f"{output.allows_from}: {problem}"
             await emit(ev.NoticeRaised(text=text, level="warning", code="definitions"))
         for text in output.notices:
@@ -501,8 +495,10 @@ class ToolRunner:
         return _Refused(reason, f"denied by {by}" if by else "denied", "denied", denied_by=by)
 
     async def _after_refusal(self, attempt: _Attempt, text: str) -> PostToolVerdict:
-        call, hooks = attempt.call, self.hooks.reporting_to(attempt.emit)
-        observed = replace(call, input=observed_input(self.registry().get(call.name), call.input, attempt.context))
+        call, hooks = attempt.call, self.session.hooks.reporting_to(attempt.emit)
+        observed = replace(
+            call, input=observed_input(self.session.registry.get(call.name), call.input, attempt.context)
+        )
         return await self._run_post_hook(attempt, hooks.after_refused_tool(observed, text))
 
     async def _run_post_hook(self, attempt: _Attempt, hook: Coroutine[Any, Any, PostToolVerdict]) -> PostToolVerdict:
@@ -532,11 +528,10 @@ class ToolRunner:
     async def _run_tool(self, attempt: _Attempt, approved: _Approved) -> CallResult:
         """Run an approved call, offer network if it needs it, then run the hooks after it."""
         call, context, signal, emit = attempt.call, attempt.context, attempt.signal, attempt.emit
-        grant = self.permissions.grant(approved.needs, context, approved=approved.by)
+        grant = self.session.permissions.grant(approved.needs, context, approved=approved.by)
         if approved.relies_on_undo:
-            grant = replace(grant, uncovered=self.workspace.uncovered())
-        small_model = context.small_model if self.small_model is None else self.small_model(emit)
-        context = replace(context, needs=approved.needs, grant=grant, small_model=small_model)
+            grant = replace(grant, uncovered=self.session.workspace.uncovered())
+        context = replace(context, needs=approved.needs, grant=grant, small_model=SideQuestions(self.session, emit))
         for need in approved.needs:
             if need.kind == "write":
                 context.launcher.permit(need.target)
@@ -546,8 +541,8 @@ class ToolRunner:
             return failed(call, f"{call.name} ended without a result.")
         network = await self._with_network(attempt, approved, output)
         output = network.output
-        if self.render is not None:
-            output = await self.render(approved.tool.name, approved.input, output)
+        if self.session.plugins is not None:
+            output = await PluginRenderers(self.session.plugins).render(approved.tool.name, approved.input, output)
         block = result_block(call, output)
         answer = approved.answer
         if answer is not None and answer.accepted_hunks and answer.message:
@@ -555,7 +550,7 @@ class ToolRunner:
             block = replace(block, content=(*block.content, note))
         await self._apply(output, emit)
         aborted = signal.aborted
-        post, hooks = PostToolVerdict(), self.hooks.reporting_to(emit)
+        post, hooks = PostToolVerdict(), self.session.hooks.reporting_to(emit)
         if hooks.watches_tools:
             observed = observed_input(approved.tool, approved.input, context)
             post = await self._run_post_hook(attempt, hooks.after_tool(call, observed, block))
