@@ -14,7 +14,7 @@ from dataclasses import field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from agentcli.context.edits import ContextEdit
 from agentcli.context.steps import ContextState, ContextStep, StepPlan
@@ -24,8 +24,6 @@ from agentcli.core.frozen import frozen
 from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json, Message, TextBlock
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.hooks.rules import HookRule
-from agentcli.hooks.runner import HookPlace, HookRunner
 from agentcli.plugins.collection import LoadedPlugin, PluginCollection
 from agentcli.plugins.loader import PluginError, PluginProblem, PluginSource, TracebackLog, call_bounded, problem_of
 from agentcli.plugins.plugin import (
@@ -43,6 +41,10 @@ from agentcli.plugins.plugin import (
 )
 from agentcli.tools.base import Output, Tool
 from agentcli.tools.registry import is_tool_name
+
+if TYPE_CHECKING:
+    from agentcli.hooks.rules import HookRule
+    from agentcli.hooks.runner import HookRunner
 
 T = TypeVar("T")
 _TOOL_METHODS = ("title", "is_safe", "needs", "check", "run")
@@ -251,6 +253,8 @@ class SessionPlugins:
 
 def plugin_runner(root: Path, ids: Ids, clock: Clock) -> HookRunner:
     """A runner without rules yet. Its place is never used: functions run in this process."""
+    from agentcli.hooks.runner import HookPlace, HookRunner
+
     return HookRunner((), HookPlace(root, {}), ids, clock)
 
 
@@ -259,6 +263,8 @@ def hook_rules(parts: Sequence[Owned], log: TracebackLog) -> tuple[HookRule, ...
 
 
 def _rules(parts: Sequence[Owned], log: TracebackLog) -> Iterator[HookRule]:
+    from agentcli.hooks.rules import HookRule
+
     for owned in parts:
         part = owned.part
         yield HookRule(part.event, part.matcher, _located(owned, log), part.timeout, owned.source.label)
