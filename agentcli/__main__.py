@@ -50,7 +50,7 @@ def instant_prompt(argv: Sequence[str]) -> Instant | None:
     if may_choose_plain(argv, os.environ):
         return None
     if any(_may_continue(word) for word in argv):
-        from agentcli.cli.busy_session import will_be_refused
+        from agentcli.cli.front_ends import will_be_refused
 
         if will_be_refused(argv, os.environ):
             return None

@@ -28,7 +28,7 @@ ALLOWED = {
     "tui/terminal/instant.py": "the first paint imports nothing; reads one bounded piece of our own state file",
     "plain/terminal.py": "the user's ~/.inputrc, a bounded piece",
     "plain/front_end_choice.py": "the user's own settings, before anything is imported",
-    "cli/flags/invocation.py": "a file that the user names on the command line, which may be a pipe",
+    "cli/invocation.py": "a file that the user names on the command line, which may be a pipe",
     "providers/script.py": "a file that the user names in AGENTCLI_SCRIPT",
     "permissions/sandbox/filtered_files.py": "opens without following links, regular files only, with its own limit",
     "permissions/sandbox/limits.py": "/proc of our own children, and the machine's memory",

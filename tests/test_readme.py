@@ -62,7 +62,7 @@ def test_the_papers_are_short_and_the_readme_links_all_pages() -> None:
 
 def test_every_flag_that_is_named_exists() -> None:
     from agentcli.cli.app import command_tree
-    from agentcli.cli.flags.table import BY_NAME
+    from agentcli.cli.flags import BY_NAME
 
     commands = list(command_tree().commands.values())
     commands += [inner for command in commands for inner in getattr(command, "commands", {}).values()]

@@ -1,7 +1,7 @@
 """The command line: parses arguments, builds `Options`, imports exactly one front end.
 
-main      from the arguments to the exit code        app   the typer sub-commands
-flags/    the flags, their parser and help           mcp   `agentcli mcp`
+`main` leads from the arguments to the exit code. `flags` has the table of flags and its parser; `help`, `complete` and
+`reference` show that table. `front_ends` starts the app, plain mode or a headless run; `app` the typer sub-commands.
 """
 
 COMMANDS = {

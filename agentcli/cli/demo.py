@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentcli.cli.crash import ReportingHandler
-from agentcli.cli.flags.early_prompt import terminal_restored
+from agentcli.cli.front_ends import terminal_restored
 from agentcli.cli.output import write_bytes
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from agentcli.cli import COMMANDS
-from agentcli.cli.flags.table import MCP_SCOPES, MCP_TRANSPORTS
+from agentcli.cli.flags import MCP_SCOPES, MCP_TRANSPORTS
 from agentcli.cli.output import echo, echo_json, notice
 from agentcli.cli.permissions import AddDir, Allowed, Disallowed, Mode, Sandbox, SettingsText, Trust, flag_words
 from agentcli.core.errors import AgentError, UsageError
@@ -105,13 +105,13 @@ def serve(
     settings: SettingsText = None,
 ) -> None:
     from agentcli.assemble import build_engine
-    from agentcli.cli.flags.invocation import build_invocation
-    from agentcli.cli.flags.parse import parse
+    from agentcli.cli.flags import parse
+    from agentcli.cli.invocation import build_options
 
     words = flag_words(mode, trust, sandbox, allowed, disallowed, add_dir, settings)
     if tools is not None:
         words.append(f"--tools={tools}")
-    options = build_invocation(parse(words), Path.cwd()).options
+    options = build_options(parse(words), Path.cwd())
     # Its own MCP servers are never started: this one may be among them.
     options = replace(options, interactive=False, persist=False, key_needed=False, strict_mcp_config=True)
 

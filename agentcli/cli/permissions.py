@@ -1,42 +1,47 @@
-"""`agentcli permissions`: the decision for a command and its reason, and the active rules. Uses no model."""
+"""`agentcli permissions`, `trust` and `quarantine`: what may run, whom the user trusts, what the sandbox moved away."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from agentcli.assemble import Rights, rights_for
-from agentcli.cli.output import echo, echo_json, notice
+from agentcli.cli.flags import BY_NAME, parse
+from agentcli.cli.help import flag_row
+from agentcli.cli.output import confirm, echo, echo_json, notice
+from agentcli.commands import quarantine
+from agentcli.config.trust import UNREADABLE, TrustedContent, TrustState, TrustStore
+from agentcli.config.trust_effects import effects_of
+from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need
+from agentcli.core.processes.shell import shown_command, shown_name
 from agentcli.core.text.plaintext import plain_line, terminal_line
 from agentcli.core.text.plural import plural
 
 EXIT_CODES = {"allow": 0, "ask": 3, "deny": 4}
 
 
-Mode = Annotated[
-    str | None, typer.Option("--permission-mode", "--mode", metavar="MODE", help="Use this permission mode.")
-]
-Trust = Annotated[bool, typer.Option("--trust", help="Treat this folder as trusted.")]
-Sandbox = Annotated[str | None, typer.Option("--sandbox", metavar="MODE", help="As with agentcli --sandbox.")]
-Allowed = Annotated[
-    list[str] | None, typer.Option("--allowedTools", "--allowed-tools", metavar="RULES", help="Additional allow rules.")
-]
-Disallowed = Annotated[
-    list[str] | None,
-    typer.Option("--disallowedTools", "--disallowed-tools", metavar="RULES", help="Additional deny rules."),
-]
-AddDir = Annotated[
-    list[str] | None, typer.Option("--add-dir", metavar="FOLDER", help="An additional working directory.")
-]
-SettingsText = Annotated[
-    str | None, typer.Option("--settings", metavar="JSON|FILE", help="Settings that override the files.")
-]
-_AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+def table_option(name: str, *aliases: str) -> Any:
+    """The typer option for a flag of the table."""
+    flag = BY_NAME[name]
+    text = flag_row(flag)[1]
+    return typer.Option(*flag.names, *aliases, metavar=flag.metavar or None, help=text, show_default=False)
+
+
+Mode = Annotated[str | None, table_option("--permission-mode", "--mode")]
+Trust = Annotated[bool, table_option("--trust")]
+Sandbox = Annotated[str | None, table_option("--sandbox")]
+Allowed = Annotated[list[str] | None, table_option("--allowed-tools")]
+Disallowed = Annotated[list[str] | None, table_option("--disallowed-tools")]
+AddDir = Annotated[list[str] | None, table_option("--add-dir")]
+SettingsText = Annotated[str | None, table_option("--settings")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def try_rules(
@@ -49,8 +54,10 @@ def try_rules(
     disallowed: Disallowed = None,
     add_dir: AddDir = None,
     settings: SettingsText = None,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
+    """Show the decision for each part of COMMAND, with the rule and file behind it. Nothing is run. Exit codes: 0
+    allowed, 3 needs approval, 4 denied."""
     rights = _rights(flag_words(mode, trust, sandbox, allowed, disallowed, add_dir, settings))
     decision, rules, name = decided(rights, tool, subject)
     if as_json:
@@ -69,8 +76,9 @@ def list_rules(
     disallowed: Disallowed = None,
     add_dir: AddDir = None,
     settings: SettingsText = None,
-    as_json: _AsJson = False,
+    as_json: AsJson = False,
 ) -> None:
+    """List the active rules and their sources."""
     rights = _rights(flag_words(mode, trust, sandbox, allowed, disallowed, add_dir, settings))
     policy = rights.policy
     rows: list[Json] = [
@@ -102,10 +110,9 @@ def decided(rights: Rights, tool: str, subject: str) -> tuple[Decision, list[str
 
 
 def rights_with(flags: list[str]) -> Rights:
-    from agentcli.cli.flags.invocation import build_invocation
-    from agentcli.cli.flags.parse import parse
+    from agentcli.cli.invocation import build_options
 
-    return rights_for(build_invocation(parse(flags), Path.cwd()).options)
+    return rights_for(build_options(parse(flags), Path.cwd()))
 
 
 def flag_words(
@@ -162,3 +169,96 @@ def _record(decision: Decision, rules: list[str], tool: str, rights: Rights) -> 
         "mode": rights.policy.mode.value,
         "cwd": str(rights.context.cwd),
     }
+
+
+# ------------------------------------------------------------------------------------------------------------- trust
+
+
+def trust(
+    folder: Annotated[Path | None, typer.Argument(help="Default: this folder.", show_default=False)] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove trust from the folder.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List trusted folders.")] = False,
+) -> None:
+    store, where = TrustStore.of(os.environ), folder or Path.cwd()
+    if list_:
+        for root in store.roots():
+            echo(shown_name(str(root)))
+    elif remove:
+        root = store.state(where).root
+        known = store.distrust(root)
+        echo(f"{shown_name(str(root))} is no longer trusted." if known else "It was not trusted.")
+    else:
+        _trust_folder(store, where, yes)
+
+
+def _trust_folder(trust: TrustStore, folder: Path, yes: bool) -> None:
+    """Show everything that a folder could make agentcli run or allow, and record the answer.
+
+    The recorded state is exactly the shown state: files are read once, and content that cannot be shown is not trusted.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{terminal_line(str(folder))} is not a folder.")
+    state = trust.state_for_review(folder)
+    root = shown_name(str(state.root))
+    if state.trusted:
+        echo(f"{root} is trusted, and nothing in it has changed since.")
+        return
+    echo(describe_content(state))
+    if not state.unshowable and not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("No terminal to ask for confirmation. Read the list above, then use --yes.")
+        if not confirm("Trust this folder with exactly this content?"):
+            echo("Nothing was changed.")
+            return
+    trust.trust(state)
+    echo(f"{root} is trusted. agentcli asks again if these files change.")
+
+
+def describe_content(state: TrustState) -> str:
+    """All content that would take effect, in full, with invisible characters spelled out."""
+    lines = [f"Folder: {shown_name(str(state.root))}"]
+    if not state.parts:
+        lines.append("It has no settings, servers, hooks, skills or commands.")
+    for part in state.parts:
+        mark = "changed or new" if part.name in state.changed else "as trusted before"
+        lines += ["", f"{shown_name(part.name)} ({mark}):", *_content(part)]
+    for title, rows in effects_of(state).titled():
+        lines += ["", title] if rows else []
+        lines += [f"  | {shown_name(text)}  (from {shown_name(name)})" for text, name in rows]
+    return "\n".join(lines)
+
+
+def _content(part: TrustedContent) -> list[str]:
+    if part.digest == UNREADABLE:
+        return ["    Cannot be shown: not a regular file inside the folder, or too large. It is never trusted."]
+    rows = part.text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    # With a prefix: a line that the terminal wraps has none, so a long line cannot imitate the next heading.
+    return [f"  | {shown_command(row)}" for row in rows] if part.text else ["    (empty)"]
+
+
+# -------------------------------------------------------------------------------------------------------- quarantine
+
+_ID = typer.Argument(metavar="ID", help="From `agentcli quarantine list`.")
+_FIELDS = ("id", "path", "kind", "command", "when", "digest", "reason")
+
+
+def list_items(as_json: AsJson = False) -> None:
+    """List quarantined items, oldest first."""
+    store = quarantine.store(os.environ)
+    if as_json:
+        echo_json([{name: getattr(item, name) for name in _FIELDS} for item in store.items()])
+        return
+    for line in quarantine.listing(store):
+        echo(line)
+
+
+def restore_item(item_id: Annotated[str, _ID]) -> None:
+    """Restore an item to its original place."""
+    echo(quarantine.restore(quarantine.store(os.environ), item_id))
+
+
+def remove_items(item_ids: Annotated[list[str], _ID]) -> None:
+    """Delete items from quarantine."""
+    for line in quarantine.remove(quarantine.store(os.environ), item_ids):
+        echo(line)

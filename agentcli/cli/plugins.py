@@ -10,11 +10,9 @@ from typing import Annotated
 import typer
 
 from agentcli.cli.output import echo, echo_json
+from agentcli.cli.permissions import AsJson, Trust
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.processes.shell import shown_name
-
-NEW_HELP = "Write a working example plugin and its test, and print where they are."
-LIST_HELP = "Load all plugins of this folder and list what they add, their load time and their problems."
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _PLUGIN = '''"""NAME: a plugin for agentcli. It is loaded again when you save it."""
@@ -47,9 +45,10 @@ def test_words_are_counted():
 
 
 def list_plugins(
-    trust: Annotated[bool, typer.Option("--trust", help="Treat this folder as trusted.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    trust: Trust = False,
+    as_json: AsJson = False,
 ) -> None:
+    """Load all plugins of this folder and list what they add, their load time and their problems."""
     from agentcli.agent.plugins import combine
     from agentcli.assemble import Options
     from agentcli.assemble.environment import Environment
@@ -88,6 +87,7 @@ def new_plugin(
     project: Annotated[bool, typer.Option("--project", help="In .agentcli/plugins of this repository.")] = False,
     user: Annotated[bool, typer.Option("--user", help="In your own plugin folder; the default.")] = False,
 ) -> None:
+    """Write a working example plugin and its test, and print where they are."""
     from agentcli.config.paths import PROJECT_FOLDER, Paths
     from agentcli.config.trust import TrustStore, content_digest, trust_root
     from agentcli.plugins.collection import FOLDER

@@ -12,11 +12,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from agentcli.cli import COMMANDS
-from agentcli.cli.app import command_tree, manual_of
-from agentcli.cli.exits import EXIT_CODES
-from agentcli.cli.flags.examples import GENERAL, OF_COMMANDS
-from agentcli.cli.flags.helptext import flag_row
-from agentcli.cli.flags.table import FLAGS, GROUPS
+from agentcli.cli.app import find_command, flag_rows, usage_line
+from agentcli.cli.flags import GROUPS
+from agentcli.cli.help import COMMAND_EXAMPLES, EXIT_CODES, GENERAL_EXAMPLES, HelpRow, flag_row
 from agentcli.cli.output import echo
 from agentcli.commands.registry import COMMANDS as SLASH_COMMANDS
 from agentcli.config.environment import FILES, SET_FOR_COMMANDS, VARIABLES, ReferenceEntry
@@ -47,29 +45,28 @@ def reference() -> str:
 
 
 def _flags() -> str:
-    examples = "\n".join(f"{one.line:<70} # {one.text}" for one in GENERAL)
-    tables = [f"```sh\n{examples}\n```"]
-    for group in GROUPS:
-        rows = [flag_row(flag) for flag in FLAGS if flag.group == group]
-        tables.append(f"**{group}**\n\n{_table(('flag', ''), ((_code(term), text) for term, text in rows))}")
-    return "\n\n".join(tables)
+    tables = [
+        f"**{group}**\n\n{_table(('flag', ''), ((_code(term), text) for term, text in map(flag_row, flags)))}"
+        for group, flags in GROUPS.items()
+    ]
+    return "\n\n".join([_examples(GENERAL_EXAMPLES), *tables])
 
 
 def _commands() -> str:
-    tree = command_tree()
-    rows: list[tuple[str, str]] = []
+    rows: list[HelpRow] = []
     for name, summary in COMMANDS.items():
-        group = getattr(tree.commands[name], "commands", None) or {}
-        paths = [[name, inner] for inner in group] or [[name]]
-        for path in paths:
-            manual = manual_of(path, tree)
-            flags = next(section.rows for section in manual.sections if section.heading == "Flags")
-            own = [_code(term) for term, _text in flags if "--help" not in term]
-            about = summary if len(path) == 1 else manual.about
-            first = about.split("\n\n")[0].replace("\n", " ")
-            rows.append((_code(manual.usage.replace(" [FLAGS]", "")), f"{first} {', '.join(own)}".rstrip()))
-    examples = "\n".join(f"{one.line:<70} # {one.text}" for name in COMMANDS for one in OF_COMMANDS.get(name, ()))
-    return f"{_table(('command', ''), rows)}\n\n```sh\n{examples}\n```"
+        inner = getattr(find_command([name]), "commands", None) or {}
+        for path in [[name, word] for word in inner] or [[name]]:
+            command = find_command(path)
+            about = summary if len(path) == 1 else (command.help or "").split("\n\n")[0]
+            own = ", ".join(_code(term) for term, _text in flag_rows(command))
+            rows.append((_code(usage_line(path).replace(" [FLAGS]", "")), f"{about} {own}".rstrip()))
+    return f"{_table(('command', ''), rows)}\n\n{_examples(COMMAND_EXAMPLES)}"
+
+
+def _examples(examples: Sequence[HelpRow]) -> str:
+    lines = "\n".join(f"{line:<70} # {text}" for line, text in examples)
+    return f"```sh\n{lines}\n```"
 
 
 def _slash_commands() -> str:

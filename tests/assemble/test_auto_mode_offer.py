@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agentcli.assemble import OFFER
-from agentcli.cli.flags.invocation import build_invocation
-from agentcli.cli.flags.parse import parse
+from agentcli.cli.flags import parse
+from agentcli.cli.invocation import build_options
 from agentcli.core.permission import PermissionMode
 from tests.support.contained import Project
 
@@ -46,5 +46,5 @@ async def test_the_offer_is_not_shown_after_a_mode_was_chosen_or_in_non_interact
 
 
 def test_the_command_line_shows_the_offer_in_interactive_sessions_only(contained: Project) -> None:
-    assert build_invocation(parse([]), contained.path).options.offer_auto_mode
-    assert not build_invocation(parse(["-p", "go"]), contained.path).options.offer_auto_mode
+    assert build_options(parse([]), contained.path).offer_auto_mode
+    assert not build_options(parse(["-p", "go"]), contained.path).offer_auto_mode

@@ -11,8 +11,8 @@ import pytest
 
 from agentcli.agent.engine import Engine
 from agentcli.assemble import build_engine
-from agentcli.cli.flags.invocation import build_invocation
-from agentcli.cli.flags.parse import parse
+from agentcli.cli.flags import parse
+from agentcli.cli.invocation import build_options
 from agentcli.cli.main import main
 from agentcli.cli.permissions import decided, rights_with
 from agentcli.core.errors import UsageError
@@ -49,7 +49,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def program(flags: list[str]) -> Engine:
-    options = build_invocation(parse(["-p", "go", "--no-session-persistence", *flags]), Path.cwd()).options
+    options = build_options(parse(["-p", "go", "--no-session-persistence", *flags]), Path.cwd())
     return build_engine(options)
 
 

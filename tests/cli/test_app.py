@@ -5,16 +5,13 @@ import json
 import logging
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agentcli.cli import COMMANDS
-from agentcli.cli.app import command_tree
+from agentcli.cli.app import session_lines
 from agentcli.cli.crash import ReportingHandler
-from agentcli.cli.flags.parse import parse
-from agentcli.cli.flags.table import BY_NAME, FLAGS
-from agentcli.cli.listing import session_lines
+from agentcli.cli.flags import BY_NAME
 from agentcli.cli.main import main
 from agentcli.session.find import SessionInfo
 
@@ -37,28 +34,6 @@ def test_help_lists_every_flag_and_command(capfd: pytest.CaptureFixture[str], pl
     for name in [*BY_NAME, *COMMANDS]:
         assert name in shown
     assert "\x1b" not in shown
-
-
-def test_typer_and_the_fast_parser_know_the_same_flags(place: Path) -> None:
-    root: Any = command_tree()
-    declared = {name for param in root.params for name in param.opts} | {"-h", "--help"}
-    assert declared == set(BY_NAME)
-    assert set(root.commands) == set(COMMANDS)
-
-
-@pytest.mark.parametrize("flag", [flag for flag in FLAGS if flag.key != "help"], ids=lambda flag: flag.key)
-def test_typer_and_the_fast_parser_agree_on_the_form_of_a_flag(flag: Any) -> None:
-    """typer takes the value of every flag that is no switch; the fast parser may also do without one for two kinds."""
-    value = flag.choices[0] if flag.choices else "7"
-    argument = [] if flag.kind == "switch" else [value]
-    root: Any = command_tree()
-    for name in flag.names:
-        context = root.make_context("agentcli", [name, *argument], resilient_parsing=True)
-        by_typer = context.params[f"{flag.key}_flag"]
-        form = [f"{name}={value}"] if flag.kind == "equals" else [name, *argument]
-        by_parser = parse(form).get(flag.key)
-        same = list(by_parser) if isinstance(by_parser, tuple) else by_parser
-        assert (float(by_typer) if isinstance(same, int | float) and same is not True else by_typer) == same
 
 
 def test_config_shows_each_value_with_where_it_came_from(

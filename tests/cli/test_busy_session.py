@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.cli.busy_session import will_be_refused
+from agentcli.cli.front_ends import will_be_refused
 from agentcli.session import find
 from agentcli.session.journal import FileLock
 from agentcli.session.paths import session_path

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from agentcli.cli import COMMANDS
-from agentcli.cli.flags.complete import WANTS_FILES, FileNamesWanted, offers
-from agentcli.cli.flags.table import FLAGS, SHELLS
+from agentcli.cli.complete import WANTS_FILES, FileNamesWanted, offers
+from agentcli.cli.flags import FLAGS, SHELLS
 from agentcli.cli.main import main
 from agentcli.session.paths import session_path
 from tests.support.fork_server import forking_command

@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 
 from agentcli.cli import COMMANDS
-from agentcli.cli.app import command_tree, manual_of
-from agentcli.cli.flags.examples import GENERAL, OF_COMMANDS, Example
-from agentcli.cli.flags.helptext import LEAST_WIDTH, command_help, flag_row, root_help
-from agentcli.cli.flags.parse import parse
-from agentcli.cli.flags.table import BY_NAME, FLAGS, GROUPS
+from agentcli.cli.app import command_help, command_tree
+from agentcli.cli.flags import BY_NAME, FLAGS, GROUPS, parse
+from agentcli.cli.help import COMMAND_EXAMPLES, GENERAL_EXAMPLES, MIN_WIDTH, examples_of, flag_row, root_help
 from agentcli.cli.main import main
 
-EXAMPLES = [*GENERAL, *(example for examples in OF_COMMANDS.values() for example in examples)]
+EXAMPLES = [line for line, _text in (*GENERAL_EXAMPLES, *COMMAND_EXAMPLES)]
 
 
 def paths() -> list[list[str]]:
@@ -51,9 +49,9 @@ def test_the_table_of_commands_has_exactly_those_that_typer_has() -> None:
     assert set(COMMANDS) == set(command_tree().commands)
 
 
-@pytest.mark.parametrize("width", [LEAST_WIDTH, 40, 80, 100, 300])
+@pytest.mark.parametrize("width", [MIN_WIDTH, 40, 80, 100, 300])
 def test_help_fits_the_terminal(width: int) -> None:
-    for text in (root_help(width), *(command_help(manual_of(path, command_tree()), width) for path in paths())):
+    for text in (root_help(width), *(command_help(path, width) for path in paths())):
         for line in text.splitlines():
             # A single word may be longer than a very narrow terminal, and is not torn.
             assert len(line) <= width or " " not in line.strip(), line
@@ -65,9 +63,9 @@ def test_headings_are_bold_only_in_styled_help() -> None:
     assert "\x1b[1mExamples:\x1b[0m" in root_help(80, styled=True)
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.line)
-def test_every_example_is_understood(example: Example) -> None:
-    command = example.line.partition(" | ")[2] or example.line
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_is_understood(example: str) -> None:
+    command = example.partition(" | ")[2] or example
     words = [os.path.expandvars(word) for word in shlex.split(re.split(" [<>]", command)[0])]
     assert words[0] == "agentcli"
     parsed = parse(words[1:])
@@ -81,10 +79,8 @@ def test_every_example_is_understood(example: Example) -> None:
 
 
 def test_every_command_has_examples_and_all_examples_a_command() -> None:
-    assert set(OF_COMMANDS) == set(COMMANDS)
-    for name, examples in OF_COMMANDS.items():
-        assert examples
-        assert all(f"agentcli {name}" in example.line for example in examples)
+    assert [row for name in COMMANDS for row in examples_of([name])] == list(COMMAND_EXAMPLES)
+    assert all(examples_of([name]) for name in COMMANDS)
 
 
 @pytest.mark.parametrize("path", paths(), ids=" ".join)

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.cli.flags.invocation import build_invocation
-from agentcli.cli.flags.parse import parse
-from agentcli.cli.flags.table import FLAGS
+from agentcli.cli.flags import FLAGS, parse
+from agentcli.cli.invocation import build_options, headless_settings
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
 
@@ -28,8 +27,7 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
         *["Bash(rm *)", "--permission-mode", "plan", "--trust", "--add-dir", "extra", "--settings", "{}"],
         *["--setting-sources", "user", "--debug=api", "--debug-file", "log"],
     ]
-    invocation = build_invocation(parse(argv), tmp_path)
-    options, headless = invocation.options, invocation.headless
+    options, headless = build_options(parse(argv), tmp_path), headless_settings(parse(argv), tmp_path)
     assert (options.model, options.fallback_models, options.effort) == ("m", ("a", "b"), "low")
     assert (options.thinking, options.max_thinking_tokens, options.max_turns) == ("enabled", 2000, 3)
     assert (options.max_budget_usd, options.token_budget, options.task_budget) == (0.5, 10, 20)
@@ -46,22 +44,22 @@ def test_every_flag_reaches_its_option(tmp_path: Path) -> None:
 
 
 def test_without_flags_the_settings_apply(tmp_path: Path) -> None:
-    options = build_invocation(parse(["-p", "hi"]), tmp_path).options
+    options = build_options(parse(["-p", "hi"]), tmp_path)
     assert (options.model, options.tools, options.permission_mode, options.setting_sources) == (None, None, None, None)
     assert (options.system_prompt, options.persist, options.trust) == (None, True, False)
 
 
 def test_an_empty_system_prompt_is_not_the_default_one(tmp_path: Path) -> None:
-    assert build_invocation(parse(["-p", "--system-prompt", ""]), tmp_path).options.system_prompt == ""
+    assert build_options(parse(["-p", "--system-prompt", ""]), tmp_path).system_prompt == ""
 
 
 @pytest.mark.parametrize(("value", "tools"), [("", ()), ("default", None), ("Read", ("Read",))])
 def test_the_tools_flag_knows_none_all_and_some(tmp_path: Path, value: str, tools: tuple[str, ...] | None) -> None:
-    assert build_invocation(parse(["-p", "x", "--tools", value]), tmp_path).options.tools == tools
+    assert build_options(parse(["-p", "x", "--tools", value]), tmp_path).tools == tools
 
 
 def test_skipping_permissions_is_the_bypass_mode(tmp_path: Path) -> None:
-    options = build_invocation(parse(["-p", "x", "--dangerously-skip-permissions"]), tmp_path).options
+    options = build_options(parse(["-p", "x", "--dangerously-skip-permissions"]), tmp_path)
     assert options.permission_mode is PermissionMode.BYPASS
 
 
@@ -72,7 +70,7 @@ def test_json_lines_both_ways_mean_headless_without_print() -> None:
 
 def test_a_schema_may_be_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text(json.dumps({"type": "object", "properties": {}}), encoding="utf-8")
-    assert build_invocation(parse(["-p", "--json-schema", "s.json"]), tmp_path).options.json_schema is not None
+    assert build_options(parse(["-p", "--json-schema", "s.json"]), tmp_path).json_schema is not None
 
 
 @pytest.mark.parametrize(
@@ -101,13 +99,13 @@ def test_a_schema_may_be_in_a_file(tmp_path: Path) -> None:
 )
 def test_conflicting_flags_are_refused(tmp_path: Path, argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        build_invocation(parse(["-p", *argv]), tmp_path)
+        build_options(parse(["-p", *argv]), tmp_path)
 
 
 def test_every_flag_of_the_table_is_used() -> None:
     """A flag that nothing reads would be in the help and do nothing."""
     folder = Path(__file__).parents[2] / "agentcli" / "cli"
-    readers = ("flags/invocation.py", "flags/parse.py", "main.py")
+    readers = ("invocation.py", "flags.py", "main.py", "front_ends.py")
     source = "".join((folder / name).read_text(encoding="utf-8") for name in readers)
     unused = [flag.key for flag in FLAGS if f'"{flag.key.removesuffix("_file")}"' not in source]
     assert unused == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.cli.app import run_app
-from agentcli.cli.flags.complete import FileNamesWanted, offers
+from agentcli.cli.complete import FileNamesWanted, offers
 from agentcli.config.trust import TrustStore
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.mcp.configuration import ServerConfig, shown_fields, shown_target

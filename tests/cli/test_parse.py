@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.cli.flags.parse import parse, split_list
-from agentcli.cli.flags.table import FLAGS, GROUPS
+from agentcli.cli.flags import FLAGS, parse, split_list
 from agentcli.core.errors import UsageError
 
 
@@ -117,5 +116,4 @@ def test_the_table_is_consistent() -> None:
     names = [name for flag in FLAGS for name in flag.names]
     assert len(names) == len(set(names))
     assert len({flag.key for flag in FLAGS}) == len(FLAGS)
-    assert {flag.group for flag in FLAGS} == set(GROUPS)
     assert all(flag.help.endswith(".") for flag in FLAGS)

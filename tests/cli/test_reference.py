@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from agentcli.cli import COMMANDS
-from agentcli.cli.flags.complete import SCRIPTS
-from agentcli.cli.flags.table import BY_NAME, COMPLETE_VARIABLE
+from agentcli.cli.complete import SCRIPTS
+from agentcli.cli.flags import BY_NAME, COMPLETE_VARIABLE
 from agentcli.cli.reference import FILE, reference
 from agentcli.commands.registry import COMMANDS as SLASH_COMMANDS
 from agentcli.config.environment import FILES, SET_FOR_COMMANDS, VARIABLES

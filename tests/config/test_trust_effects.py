@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from agentcli.cli.trust import shown
+from agentcli.cli.permissions import describe_content
 from agentcli.config.trust import TrustedContent, TrustState
 from agentcli.config.trust_effects import TrustEffects, effects_of
 from agentcli.interactive.questions.kinds import ask_for_trust
@@ -36,7 +36,7 @@ def test_every_front_end_lists_them() -> None:
     asyncio.run(answer_question(question, paper))
     body = QuestionDialog(question).body(200)
     app = "\n".join(line.strip.text for line in body)
-    for text in (shown(state()), paper.text, app):
+    for text in (describe_content(state()), paper.text, app):
         assert "npx -y ${TOOL:-db}" in text
         assert "./token" in text
         assert text.index("would contact:") < text.rindex("https://h/${PLACE}")

@@ -39,9 +39,7 @@ def test_the_package_itself_costs_nothing() -> None:
 
 
 def test_parsing_flags_is_standard_library_only() -> None:
-    assert (
-        outside(modules_after("from agentcli.cli.flags.parse import parse; parse(['-p', 'x', '--model=m'])")) == set()
-    )
+    assert outside(modules_after("from agentcli.cli.flags import parse; parse(['-p', 'x', '--model=m'])")) == set()
 
 
 def test_the_table_of_slash_commands_imports_no_command() -> None:

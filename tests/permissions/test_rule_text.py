@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentcli.agent.toolcalls.refusals import allow_flag
-from agentcli.cli.flags.parse import parse, split_list
+from agentcli.cli.flags import parse, split_list
 from agentcli.core.permission import Need
 from agentcli.core.text.plaintext import terminal_line
 from agentcli.permissions.policy import Policy

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.cli.flags.parse import parse
-from agentcli.cli.main import _environment_of_programs
+from agentcli.cli.flags import parse
+from agentcli.cli.front_ends import _environment_of_programs
 from agentcli.core.errors import AgentError
 from agentcli.core.terminal import Terminal
 from agentcli.interactive.clipboard import copy

@@ -11,9 +11,8 @@ import re
 from pathlib import Path
 
 from agentcli.assemble import Options
-from agentcli.cli.flags.parse import Parsed
+from agentcli.cli.flags import Parsed
 from agentcli.core.errors import UsageError
-from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
 from agentcli.core.text.lazy_pattern import lazy_pattern
@@ -22,74 +21,67 @@ from agentcli.headless.settings import HeadlessSettings
 _UUID = lazy_pattern(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
-@frozen
-class Invocation:
-    options: Options
-    headless: HeadlessSettings
+_PASSED_ON = (
+    *("effort", "fast", "thinking", "max_thinking_tokens", "max_turns", "max_budget_usd", "token_budget"),
+    *("task_budget", "allowed_tools", "disallowed_tools", "trust", "sandbox", "agents", "mcp_config"),
+    *("strict_mcp_config", "settings", "setting_sources", "fork_session"),
+)
+"""Flags whose value is the option of the same name."""
+
+_HEADLESS = (
+    "output_format",
+    "input_format",
+    "verbose",
+    "replay_user_messages",
+    "include_hook_events",
+    "wait_background",
+)
+"""The same for the settings of a headless run."""
+
+_NEEDED_STREAMS = {
+    "include_partial_messages": "output_format",
+    "include_hook_events": "output_format",
+    "replay_user_messages": "input_format",
+}
+"""Flags that need stream-json."""
 
 
-def build_invocation(parsed: Parsed, cwd: Path) -> Invocation:
+def build_options(parsed: Parsed, cwd: Path) -> Options:
     """Check the flags and convert them. Raises `UsageError`."""
     _check_session_flags(parsed)
     _check_formats(parsed)
-    return Invocation(_options(parsed, cwd), _headless_settings(parsed, cwd))
-
-
-def _options(parsed: Parsed, cwd: Path) -> Options:
     return Options(
         cwd=cwd,
         interactive=not parsed.headless,
         offer_auto_mode=not parsed.headless,
         key_needed=parsed.headless,
-        model=_not_empty(parsed, "model", "--model"),
+        model=_not_empty(parsed, "model"),
         fallback_models=parsed.get("fallback_model", ()),
-        effort=parsed.get("effort"),
-        fast=parsed.get("fast"),
-        thinking=parsed.get("thinking"),
-        max_thinking_tokens=parsed.get("max_thinking_tokens"),
-        advisor=_not_empty(parsed, "advisor", "--advisor"),
-        max_turns=parsed.get("max_turns"),
-        max_budget_usd=parsed.get("max_budget_usd"),
-        token_budget=parsed.get("token_budget"),
-        task_budget=parsed.get("task_budget"),
+        advisor=_not_empty(parsed, "advisor"),
         system_prompt=_text_or_file(parsed, "system_prompt", cwd),
         append_system_prompt=_text_or_file(parsed, "append_system_prompt", cwd),
         json_schema=_json_schema(parsed.get("json_schema"), cwd),
-        tools=_tools(parsed.get("tools")),
-        allowed_tools=parsed.get("allowed_tools", ()),
-        disallowed_tools=parsed.get("disallowed_tools", ()),
+        tools=None if "default" in parsed.get("tools", ()) else parsed.get("tools"),
         permission_mode=_permission_mode(parsed),
-        trust=parsed.get("trust", False),
-        sandbox=parsed.get("sandbox"),
         add_dirs=tuple(_folder(text, cwd) for text in parsed.get("add_dir", ())),
-        agents=parsed.get("agents"),
-        agent=_not_empty(parsed, "agent", "--agent"),
-        mcp_config=parsed.get("mcp_config", ()),
-        strict_mcp_config=parsed.get("strict_mcp_config", False),
-        settings=parsed.get("settings"),
-        setting_sources=parsed.get("setting_sources"),
+        agent=_not_empty(parsed, "agent"),
         continue_latest=parsed.get("continue", False),
         resume=parsed.get("resume") or None,
-        fork_session=parsed.get("fork_session", False),
         session_id=_session_id(parsed.get("session_id")),
-        name=_not_empty(parsed, "name", "--name"),
+        name=_not_empty(parsed, "name"),
         persist=not parsed.get("no_session_persistence", False),
         raw_events=parsed.get("include_partial_messages", False),
+        **{key: parsed.values[key] for key in _PASSED_ON if key in parsed.values},
     )
 
 
-def _headless_settings(parsed: Parsed, cwd: Path) -> HeadlessSettings:
-    debug_file = _not_empty(parsed, "debug_file", "--debug-file")
+def headless_settings(parsed: Parsed, cwd: Path) -> HeadlessSettings:
+    debug_file = _not_empty(parsed, "debug_file")
     return HeadlessSettings(
         prompt=parsed.prompt,
-        output_format=parsed.get("output_format", "text"),
-        input_format=parsed.get("input_format", "text"),
-        verbose=parsed.get("verbose", False),
-        replay_user_messages=parsed.get("replay_user_messages", False),
-        include_hook_events=parsed.get("include_hook_events", False),
-        wait_background=parsed.get("wait_background", False),
         debug_filter=parsed.get("debug"),
         debug_file=cwd / debug_file if debug_file else None,
+        **{key: parsed.values[key] for key in _HEADLESS if key in parsed.values},
     )
 
 
@@ -112,23 +104,24 @@ def _check_formats(parsed: Parsed) -> None:
         raise UsageError("--input-format stream-json needs --output-format stream-json too.")
     if streams_in and parsed.prompt is not None:
         raise UsageError("With --input-format stream-json prompts come from standard input. Omit the prompt argument.")
-    if parsed.get("include_partial_messages") and not streams_out:
-        raise UsageError("--include-partial-messages needs --output-format stream-json.")
-    if parsed.get("include_hook_events") and not streams_out:
-        raise UsageError("--include-hook-events needs --output-format stream-json.")
-    if parsed.get("replay_user_messages") and not streams_in:
-        raise UsageError("--replay-user-messages needs --input-format stream-json.")
+    for key, needed in _NEEDED_STREAMS.items():
+        if parsed.get(key) and parsed.get(needed) != "stream-json":
+            raise UsageError(f"{_flag(key)} needs {_flag(needed)} stream-json.")
 
 
-def _not_empty(parsed: Parsed, key: str, name: str) -> str | None:
+def _flag(key: str) -> str:
+    return "--" + key.replace("_", "-")
+
+
+def _not_empty(parsed: Parsed, key: str) -> str | None:
     value: str | None = parsed.get(key)
     if value is not None and not value.strip():
-        raise UsageError(f"{name} is empty. Add a value or omit it.")
+        raise UsageError(f"{_flag(key)} is empty. Add a value or omit it.")
     return value
 
 
 def _text_or_file(parsed: Parsed, key: str, cwd: Path) -> str | None:
-    flag = "--" + key.replace("_", "-")
+    flag = _flag(key)
     text: str | None = parsed.get(key)
     file: str | None = parsed.get(f"{key}_file")
     if text is not None and file is not None:
@@ -161,10 +154,6 @@ def _json_schema(given: str | None, cwd: Path) -> Json | None:
     if problem is not None:
         raise UsageError(f"{flag}: {problem}")
     return schema
-
-
-def _tools(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    return None if names is None or "default" in names else names
 
 
 def _permission_mode(parsed: Parsed) -> PermissionMode | None:

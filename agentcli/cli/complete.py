@@ -6,24 +6,21 @@ Candidates come from tables and from the user's files; names that a shell would 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentcli.cli import COMMANDS
-from agentcli.cli.flags.table import BY_NAME, FLAGS, MCP_SCOPES, MCP_TRANSPORTS, MODES, SANDBOX_MODES, SHELLS, Flag
+from agentcli.cli.flags import BY_NAME, FLAGS, MCP_SCOPES, MCP_TRANSPORTS, MODES, SHELLS, Flag
 from agentcli.cli.output import write_bytes
 from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import plain_line, spell_hidden
-
-if TYPE_CHECKING:
-    from typer.core import TyperGroup
 
 WANTS_FILES = 3
 """The exit code for file name completion by the shell."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/+-]*")
-_MOST_SESSIONS = 50
+_MAX_SESSIONS = 50
 
 
 @frozen
@@ -38,7 +35,7 @@ class FileNamesWanted(Exception):
 
 def answer(shell: str, words: Sequence[str], environ: Mapping[str, str]) -> int:
     """Print the candidates in the shell's format. `words` ends with the word being typed, which may be empty."""
-    joined, is_split = _joined(words) if shell == "bash" else (list(words), False)
+    joined, is_split = _join_split_words(words) if shell == "bash" else (list(words), False)
     try:
         found = list(offers(joined, environ, Path.cwd()))
     except FileNamesWanted:
@@ -118,7 +115,7 @@ class FlagValues:
         from agentcli.session.find import list_sessions
 
         state = Paths.from_environ(self._environ).state_dir
-        for session in list_sessions(state, self._cwd)[:_MOST_SESSIONS] if state else ():
+        for session in list_sessions(state, self._cwd)[:_MAX_SESSIONS] if state else ():
             label = plain_line(session.label, 60)
             yield ShellCompletion(session.session_id, label)
             if _PLAIN.fullmatch(session.title):
@@ -157,49 +154,50 @@ class FlagValues:
 def _of_command(before: Sequence[str], current: str, source: FlagValues) -> Iterator[ShellCompletion]:
     from agentcli.cli.app import command_tree
 
-    command: Any = command_tree()
-    rest = list(before)
-    while rest and isinstance(getattr(command, "commands", None), dict) and rest[0] in command.commands:
-        command = command.commands[rest.pop(0)]
     path = [word for word in before if not word.startswith("-")]
+    command = _deepest(command_tree(), path)
     if current.startswith("-"):
         rows = [(name, param.help) for param in command.params for name in (*param.opts, *param.secondary_opts)]
         flags = [ShellCompletion(name, text or "") for name, text in rows if name.startswith("-")]
         yield from fitting([*flags, ShellCompletion("--help", "Show the help of this command.")], current)
-    elif before[-1] in _VALUES_OF_OPTIONS:
-        yield from fitting(_VALUES_OF_OPTIONS[before[-1]](source), current)
-    elif subcommands := getattr(command, "commands", None):
-        yield from fitting((ShellCompletion(name, one.help or "") for name, one in subcommands.items()), current)
+    elif before[-1] in _OWN_VALUES:
+        yield from fitting(map(ShellCompletion, _OWN_VALUES[before[-1]]), current)
+    elif before[-1] == "--tool":
+        yield from fitting(source.tools(), current)
+    elif (flag := BY_NAME.get(before[-1])) is not None and flag.kind != "switch":
+        yield from fitting(source.of_flag(flag), current)
     elif path[0] == "help":
-        yield from fitting(_command_names(path[1:], command_tree()), current)
+        yield from fitting(_subcommands(_deepest(command_tree(), path[1:])), current)
+    elif getattr(command, "commands", None):
+        yield from fitting(_subcommands(command), current)
     elif path == ["completion"]:
-        yield from fitting((ShellCompletion(shell) for shell in SHELLS), current)
+        yield from fitting(map(ShellCompletion, SHELLS), current)
     elif path[0] == "mcp" and path[1:] in (["get"], ["test"], ["remove"], ["login"], ["logout"]):
         yield from fitting(source.servers(), current)
-    elif path == ["trust"] or before[-1] == "--mcp-config" or (path[:2] == ["mcp", "add"] and "--" in before):
+    elif path == ["trust"] or (path[:2] == ["mcp", "add"] and "--" in before):
         raise FileNamesWanted
 
 
-_VALUES_OF_OPTIONS: Mapping[str, Callable[[FlagValues], Iterator[ShellCompletion]]] = {
-    "--sandbox": lambda _source: (ShellCompletion(mode) for mode in SANDBOX_MODES),
-    "--mode": lambda _source: (ShellCompletion(mode) for mode in MODES),
-    "--permission-mode": lambda _source: (ShellCompletion(mode) for mode in MODES),
-    "--scope": lambda _source: (ShellCompletion(scope) for scope in MCP_SCOPES),
-    "--transport": lambda _source: (ShellCompletion(kind) for kind in MCP_TRANSPORTS),
-    "--tool": lambda source: source.tools(),
-    "--theme": lambda source: source.themes(),
-}
+_OWN_VALUES = {"--mode": MODES, "--scope": MCP_SCOPES, "--transport": MCP_TRANSPORTS}
+"""Values of flags that only sub-commands have."""
 
 
-def _command_names(path: Sequence[str], tree: TyperGroup) -> Iterator[ShellCompletion]:
-    command: Any = tree
-    for word in path:
-        command = getattr(command, "commands", {}).get(word)
+def _deepest(command: Any, words: Sequence[str]) -> Any:
+    """The sub-command that the first words name."""
+    for word in words:
+        inner = getattr(command, "commands", None) or {}
+        if word not in inner:
+            break
+        command = inner[word]
+    return command
+
+
+def _subcommands(command: Any) -> Iterator[ShellCompletion]:
     for name, one in (getattr(command, "commands", None) or {}).items():
         yield ShellCompletion(name, one.help or "")
 
 
-def _joined(words: Sequence[str]) -> tuple[list[str], bool]:
+def _join_split_words(words: Sequence[str]) -> tuple[list[str], bool]:
     """bash splits `--effort=low` at the `=`; also returns whether the last word is such a part."""
     joined: list[str] = []
     is_split = False

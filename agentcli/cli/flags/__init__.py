@@ -1,1 +1,0 @@
-"""Flags: their table, parser, help and shell completion."""

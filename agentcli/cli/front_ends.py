@@ -1,0 +1,285 @@
+"""Start one front end with the parsed flags: the app, plain mode or a headless run. Imports only that one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.cli.flags import Parsed, parse
+from agentcli.cli.output import complain, write_bytes
+from agentcli.core.errors import AgentError, UsageError
+from agentcli.plain.front_end_choice import is_dumb_terminal, may_choose_plain
+
+if TYPE_CHECKING:
+    from agentcli.assemble import Options
+    from agentcli.config.settings import Settings
+    from agentcli.tui.terminal.instant import Instant
+
+
+def run_front_end(
+    parsed: Parsed, argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool, early: Instant | None
+) -> int:
+    """Run the front end that the flags choose; returns the exit code. Raises `AgentError`."""
+    if "worktree" in parsed.values:
+        with _in_worktree(parsed, _current_folder(), environ):
+            return _run_here(parsed, argv, environ, stdin_open, early)
+    return _run_here(parsed, argv, environ, stdin_open, early)
+
+
+def _run_here(
+    parsed: Parsed, argv: Sequence[str], environ: Mapping[str, str], stdin_open: bool, early: Instant | None
+) -> int:
+    if not parsed.headless:
+        _check_output_format(parsed)
+        if may_choose_plain(argv, environ) and _wants_plain(parsed, environ):
+            _report_unused_theme(parsed, "in plain mode")
+            return _plain(parsed, environ, early)
+        return _app(parsed, environ, early)
+    _report_unused_theme(parsed, "with -p")
+    return _headless(parsed, environ, stdin_open)
+
+
+def _report_unused_theme(parsed: Parsed, where: str) -> None:
+    if parsed.get("theme") is not None:
+        complain(f"--theme has no effect {where}: themes are for the app.")
+
+
+def _check_output_format(parsed: Parsed) -> None:
+    """Require -p for --output-format if there is no terminal. Raises `UsageError`."""
+    wanted = parsed.get("output_format")
+    if wanted is not None and not (os.isatty(0) and os.isatty(1)):
+        raise UsageError(f"--output-format needs -p. Use: agentcli -p 'PROMPT' --output-format {wanted}")
+
+
+def _app(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> int:
+    cwd = _current_folder()
+    if early is None:  # otherwise this was checked before the prompt was drawn
+        _refuse_busy_session(parsed, environ, cwd)
+    from agentcli.tui.start import DEMO_WANTED, Start, run
+
+    _keep_tracebacks_in_files(environ)
+    code = run(
+        Start(
+            make_options=partial(_options, parsed, cwd),
+            cwd=cwd,
+            environ=_environment_of_programs(parsed, environ, cwd),
+            settings=parsed.get("settings"),
+            theme=parsed.get("theme"),
+            prompt=parsed.prompt or "",
+            pick_session="resume" in parsed.values and not parsed.get("resume"),
+            resume=parsed.get("resume") or "",
+            continue_latest=bool(parsed.get("continue", False)),
+            has_demo=True,
+        ),
+        early,
+    )
+    return _become_demo(early) if code == DEMO_WANTED else code
+
+
+def _options(parsed: Parsed, cwd: Path) -> Options:
+    from agentcli.cli.invocation import build_options
+
+    return build_options(parsed, cwd)
+
+
+def _become_demo(early: Instant | None) -> int:
+    """Replace the process by the tour, so that nothing of this session remains."""
+    restore_terminal(early)
+    from agentcli.core.processes.installation import library_folders, package_root
+    from agentcli.core.processes.own_programs import become
+
+    libraries = dict.fromkeys((*library_folders(), str(package_root())))
+    become("from agentcli.__main__ import main; main()", "demo", libraries=list(libraries))
+
+
+def _environment_of_programs(
+    parsed: Parsed, environ: Mapping[str, str], cwd: Path, further: Sequence[str] = ()
+) -> Mapping[str, str]:
+    """The environment for a front end and its programs (editor, clipboard, status line), not for the engine."""
+    from agentcli.core.processes.own_programs import user_environment
+    from agentcli.core.processes.programs import folders_named
+
+    home = environ.get("HOME")
+    named = folders_named((*parsed.get("add_dir", ()), *further), cwd, Path(home) if home else None)
+    return user_environment(environ, (cwd, *named))
+
+
+def _writable_folders(parsed: Parsed, environ: Mapping[str, str], cwd: Path) -> tuple[str, ...]:
+    settings = _settings(parsed, environ, cwd)
+    return (*settings.texts("permissions.additionalDirectories"), *settings.texts("sandbox.allowWrite"))
+
+
+def _wants_plain(parsed: Parsed, environ: Mapping[str, str]) -> bool:
+    """Whether plain mode is chosen, by flag, by setting or by a dumb terminal."""
+    if parsed.get("plain") or is_dumb_terminal(environ):
+        return True
+    return _settings(parsed, environ, _current_folder()).boolean("plain")
+
+
+def _settings(parsed: Parsed, environ: Mapping[str, str], cwd: Path) -> Settings:
+    from agentcli.config.paths import Paths
+    from agentcli.config.settings import SettingsRequest, load_settings
+
+    paths = Paths.from_environ(environ)
+    return load_settings(SettingsRequest(paths=paths, cwd=cwd, environ=environ, flag_text=parsed.get("settings")))
+
+
+def _plain(parsed: Parsed, environ: Mapping[str, str], early: Instant | None) -> int:
+    restore_terminal(early)
+    from agentcli.plain.start import PlainStart, run
+
+    cwd = _current_folder()
+
+    _keep_tracebacks_in_files(environ)
+    return run(
+        PlainStart(
+            make_options=partial(_options, parsed, cwd),
+            cwd=cwd,
+            environ=_environment_of_programs(parsed, environ, cwd, _writable_folders(parsed, environ, cwd)),
+            prompt=parsed.prompt or "",
+            pick_session="resume" in parsed.values and not parsed.get("resume"),
+            goes_on=bool(parsed.get("resume") or parsed.get("continue")),
+            trust=bool(parsed.get("trust", False)),
+            verbose=bool(parsed.get("verbose", False)),
+        )
+    )
+
+
+def _headless(parsed: Parsed, environ: Mapping[str, str], stdin_open: bool) -> int:
+    from agentcli.cli.invocation import build_options, headless_settings
+
+    cwd = _current_folder()
+    try:
+        options, settings = build_options(parsed, cwd), headless_settings(parsed, cwd)
+    except UsageError as error:
+        _report_as_json(str(error), parsed)
+        raise
+    from agentcli.headless.run import run
+    from agentcli.headless.streams import Streams
+
+    _keep_tracebacks_in_files(environ, complain)
+    return run(options, settings, Streams(stdin=0 if stdin_open else None))
+
+
+def _report_as_json(message: str, parsed: Parsed) -> None:
+    """Print a JSON result for clients that asked for JSON, even if nothing could be started."""
+    if parsed.get("output_format", "text") == "text":
+        return
+    from agentcli.core.ids import RandomIds
+    from agentcli.headless.encode import encode_whole
+    from agentcli.headless.result_frame import failure_frame
+
+    write_bytes(encode_whole(failure_frame(message, "", RandomIds().new())))
+
+
+def _keep_tracebacks_in_files(environ: Mapping[str, str], tell: Callable[[str], object] = lambda _text: None) -> None:
+    """Write logged tracebacks to files and pass a message about each to `tell`. By default nothing is shown: in a
+    session only the front end may write to the screen."""
+    import logging
+
+    from agentcli.cli.crash import ReportingHandler
+
+    logging.getLogger().addHandler(ReportingHandler(environ, tell))
+
+
+def _current_folder() -> Path:
+    try:
+        return Path.cwd()
+    except OSError:
+        raise UsageError("The current folder no longer exists. Change to another one.") from None
+
+
+@contextmanager
+def _in_worktree(parsed: Parsed, cwd: Path, environ: Mapping[str, str]) -> Iterator[None]:
+    """Make the worktree the current folder, then remove it unless it has changes. Raises `AgentError`."""
+    from agentcli.assemble import Options
+    from agentcli.assemble.environment import Environment
+    from agentcli.assemble.worktrees import ProjectWorktrees
+
+    options = Options(cwd=cwd, environ=environ, settings=parsed.get("settings"), trust=bool(parsed.get("trust")))
+    worktrees = ProjectWorktrees(Environment(options))
+    worktree = worktrees.open(parsed.get("worktree") or "")
+    try:
+        os.chdir(worktree.inside(Path(os.path.realpath(cwd))))
+        yield
+    finally:
+        os.chdir(cwd)
+        try:
+            if worktrees.close(worktree):
+                from agentcli.core.processes.shell import shown_name
+
+                where = shown_name(str(worktree.path))
+                complain(
+                    f"The worktree {worktree.name} has changes and is kept: {where}, branch {worktree.branch}. "
+                    f"To continue in it: agentcli --worktree={worktree.name}"
+                )
+        except AgentError as error:
+            complain(f"The worktree {worktree.name} is kept: {error}")
+
+
+def _refuse_busy_session(parsed: Parsed, environ: Mapping[str, str], cwd: Path) -> None:
+    """Raise `SessionBusy` if the session of `-c` or `-r` is in use. A search by name reads all sessions, which takes
+    too long before the first frame, so it is done only if one of the project's sessions is open."""
+    resume = parsed.get("resume") or ""
+    copies = parsed.get("fork_session") or parsed.get("no_session_persistence")
+    if parsed.headless or copies or not (resume or parsed.get("continue")):
+        return
+    from agentcli.config.paths import Paths
+    from agentcli.session.find import find, latest
+    from agentcli.session.journal import refuse_if_in_use
+    from agentcli.session.paths import is_session_id, project_dir
+
+    state_dir = Paths.from_environ(environ).state_dir
+    if state_dir is None:
+        return
+    is_id = is_session_id(resume.strip())
+    if not resume:
+        found = [session] if (session := latest(state_dir, cwd)) is not None else []
+    elif is_id or _is_any_open(project_dir(state_dir, cwd)):
+        found = find(state_dir, cwd, resume)
+    else:
+        return
+    # An ambiguous name is refused later, for that reason.
+    if found and (is_id or len(found) == 1):
+        refuse_if_in_use(found[0].path)
+
+
+def _is_any_open(folder: Path) -> bool:
+    from agentcli.session.journal import refuse_if_in_use
+
+    try:
+        for lock in folder.glob("*.lock"):
+            refuse_if_in_use(lock)
+    except AgentError:
+        return True
+    return False
+
+
+def will_be_refused(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Whether the session of these arguments is in use, so that a message is printed instead of opening the app."""
+    with suppress(OSError):
+        try:
+            _refuse_busy_session(parse(argv), environ, Path.cwd())
+        except AgentError:
+            return True
+    return False
+
+
+def restore_terminal(early: Instant | None) -> None:
+    """Restore the terminal before printing. Does nothing if it was restored already."""
+    if early is not None:
+        early.finish()
+        early.restore.restore_terminal()
+
+
+@contextmanager
+def terminal_restored(early: Instant | None) -> Iterator[None]:
+    """Restore the terminal at the end in any case."""
+    try:
+        yield
+    finally:
+        restore_terminal(early)
