@@ -136,7 +136,7 @@ def pytest_collection_finish() -> None:
         skipped_frames.install()
         strip_cache.install()
         stylesheet_cache.install()
-    if "agentcli.permissions.sandbox.linux.probe" in sys.modules:
+    if "agentcli.sandbox.linux.probe" in sys.modules:
         from tests.support import sandbox_probe
 
         sandbox_probe.install()

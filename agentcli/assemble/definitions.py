@@ -13,7 +13,7 @@ from agentcli.config.trust import trust_root
 from agentcli.core.files.real_path import real_path
 from agentcli.core.messages import Message
 from agentcli.definitions.library import DefinitionPlaces, Library
-from agentcli.permissions.sandbox.secrets import EMPTY, closed_at_home
+from agentcli.sandbox.secrets import EMPTY, closed_at_home
 from agentcli.tools.skill import NAME as SKILL
 
 

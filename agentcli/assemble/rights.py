@@ -28,7 +28,7 @@ from agentcli.core.processes.launch import Launcher
 from agentcli.permissions.command_grant import USER_ONLY, USER_ONLY_ADVICE, known_credentials
 from agentcli.permissions.late_policy import LatePolicy
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, RuleScope, parse_rule, parse_rules
-from agentcli.permissions.sandbox.secrets import EMPTY, closed_at_home
+from agentcli.sandbox.secrets import EMPTY, closed_at_home
 from agentcli.tools.base import ToolContext
 from agentcli.tools.registry import BUILTIN_NAMES, Registry, builtin_tools
 from agentcli.tools.shell.environment import PassedVariables, child_environment
@@ -37,9 +37,9 @@ from agentcli.tools.skill import Skill
 from agentcli.workspace.worktrees import Worktree
 
 if TYPE_CHECKING:
-    from agentcli.permissions.denied_files import DeniedFiles
-    from agentcli.permissions.sandbox.limits import ResourceLimits
-    from agentcli.permissions.sandbox.plan import SandboxRules
+    from agentcli.sandbox.limits import ResourceLimits
+    from agentcli.sandbox.plan import SandboxRules
+    from agentcli.shell.denied_files import DeniedFiles
 
 STRUCTURED_OUTPUT = "StructuredOutput"
 _OF_SERVERS = frozenset({"ToolSearch", "ListMcpResourcesTool", "ReadMcpResourceTool"})
@@ -255,11 +255,11 @@ class RightsBuilder:
     def _launcher(self, rules: SandboxRules) -> Launcher:
         """The launcher of commands. Warns if the settings require a sandbox and none works."""
         mode = self._sandbox_mode()
-        from agentcli.permissions.sandbox.unsandboxed import UnsandboxedLauncher
+        from agentcli.sandbox.unsandboxed import UnsandboxedLauncher
 
         if mode == "off":
             return UnsandboxedLauncher(self._temp_root())
-        from agentcli.permissions.choose_sandbox import SandboxEnvironment, choose
+        from agentcli.sandbox.choose import SandboxEnvironment, choose
 
         cache_dir = self._env.paths.cache_dir
         around = SandboxEnvironment(
@@ -285,7 +285,7 @@ class RightsBuilder:
 
     def _denied_files(self, policy: LatePolicy) -> DeniedFiles | None:
         """The files that the sandbox hides from commands; None if there is neither a rule nor a key file."""
-        from agentcli.permissions.denied_files import DeniedFiles
+        from agentcli.shell.denied_files import DeniedFiles
 
         if not policy.hides_anything and not policy.private:
             return None
@@ -301,8 +301,8 @@ class RightsBuilder:
     ) -> SandboxRules:
         """The sandbox's rules. `readable`: folders with tool output, which commands may read although they are in
         agentcli's own folders."""
-        from agentcli.permissions.sandbox.network.upstream import Upstream
-        from agentcli.permissions.sandbox.plan import SandboxRules
+        from agentcli.sandbox.network.upstream import Upstream
+        from agentcli.sandbox.plan import SandboxRules
 
         home = Path(real_path(policy.home)) if policy.home else None
 
@@ -325,7 +325,7 @@ class RightsBuilder:
         )
 
     def _limits(self) -> ResourceLimits:
-        from agentcli.permissions.sandbox.limits import ResourceLimits, default_memory
+        from agentcli.sandbox.limits import ResourceLimits, default_memory
 
         settings = self._env.settings
         memory = settings.integer("sandbox.maxMemoryMb")
@@ -389,7 +389,7 @@ def command_environment(env: Environment) -> tuple[PassedVariables, Mapping[str,
 
 
 def _runs_beside_others(command: str) -> bool:
-    from agentcli.permissions.commands.command_parts import runs_beside_others  # not before the first request
+    from agentcli.shell.commands.command_parts import runs_beside_others  # not before the first request
 
     return runs_beside_others(command)
 
@@ -410,7 +410,7 @@ def _contains(launcher: Launcher, command: str) -> bool:
 
 
 def _commands_can_read(rules: SandboxRules, real: str) -> bool:
-    from agentcli.permissions.sandbox.readable import commands_can_read
+    from agentcli.sandbox.readable import commands_can_read
 
     return commands_can_read(rules, real)
 

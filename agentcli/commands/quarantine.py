@@ -12,7 +12,7 @@ from agentcli.commands.base import Manual
 from agentcli.config.paths import Paths
 from agentcli.core.errors import UsageError
 from agentcli.core.text.plaintext import plain_line, terminal_line
-from agentcli.permissions.sandbox.planted.quarantine import Quarantine, QuarantinedItem
+from agentcli.sandbox.quarantine.store import Quarantine, QuarantinedItem
 
 MANUAL = Manual(
     "Files that a sandboxed command created and that other programs would run or obey, such as .envrc or a git hook, "

@@ -22,11 +22,11 @@ from agentcli.core.frozen import frozen
 from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.processes.launch import Launch, Launcher
 from agentcli.core.processes.own_programs import isolated_python, run_program
-from agentcli.permissions.sandbox.limits import ResourceLimits
-from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
-from agentcli.permissions.sandbox.plan import TrialFolders
-from agentcli.permissions.sandbox.planted.quarantine import Quarantine
-from agentcli.permissions.sandbox.seatbelt import SeatbeltLauncher
+from agentcli.sandbox.limits import ResourceLimits
+from agentcli.sandbox.linux.bubblewrap import BubblewrapLauncher
+from agentcli.sandbox.plan import TrialFolders
+from agentcli.sandbox.quarantine.store import Quarantine
+from agentcli.sandbox.seatbelt import SeatbeltLauncher
 from agentcli.tools.shell.environment import child_environment
 
 Outcome = Literal["holds", "broken", "untried"]

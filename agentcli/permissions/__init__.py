@@ -1,5 +1,5 @@
-"""Layer 2: permission decisions. Nothing here runs a command or asks the user.
+"""Permission decisions: rules, modes and the policy. Nothing here runs a command or asks the user.
 
-`rules/` parses and matches rules, `shell/` and `commands/` analyse commands, `policy` decides, `sandbox/` contains
-commands.
+`rules/` parses and matches rules, `policy` decides. `agentcli.shell` analyses commands, `agentcli.sandbox` contains
+them.
 """

@@ -18,12 +18,12 @@ from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import git_folder, repository_root
 from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.permissions.commands.rebuildable import Rebuildable, finds_only_caches
-from agentcli.permissions.git.subcommand import subcommand_index
-from agentcli.permissions.paths import expanded_pattern
-from agentcli.permissions.protected_names import needs_asking
-from agentcli.permissions.shell.loose_parser import loose_segments
-from agentcli.permissions.shell.syntax_tree import shortened
+from agentcli.shell.commands.rebuildable import Rebuildable, finds_only_caches
+from agentcli.shell.git.subcommand import subcommand_index
+from agentcli.shell.parser.loose_parser import loose_segments
+from agentcli.shell.parser.syntax_tree import shortened
+from agentcli.shell.paths import expanded_pattern
+from agentcli.shell.protected_names import needs_asking
 
 MOST_REMOVED = 10
 """Files that one command may remove without approval."""

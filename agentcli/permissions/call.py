@@ -15,11 +15,11 @@ from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need, PartFinding
 from agentcli.core.processes.shell import shown_command
-from agentcli.permissions.commands.command_parts import CommandPart
-from agentcli.permissions.git.obeyed_files import hooks_folders, obeyed_by_git
-from agentcli.permissions.paths import LONGEST_PATH, Resolved, expanded_pattern, is_protected
 from agentcli.permissions.rules.rule import Rule
-from agentcli.permissions.shell.loose_parser import loose_segments, loose_words
+from agentcli.shell.commands.command_parts import CommandPart
+from agentcli.shell.git.obeyed_files import hooks_folders, obeyed_by_git
+from agentcli.shell.parser.loose_parser import loose_segments, loose_words
+from agentcli.shell.paths import LONGEST_PATH, Resolved, expanded_pattern, is_protected
 
 _MOST_BASES = 4
 

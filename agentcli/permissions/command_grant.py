@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from agentcli.core.grant import Grant, NetworkAccess
 from agentcli.core.permission import PermissionMode
 from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.permissions.git.subcommand import subcommand_index
 from agentcli.permissions.rules.rule import Rule
+from agentcli.shell.git.subcommand import subcommand_index
 
 if TYPE_CHECKING:
-    from agentcli.permissions.commands.command_parts import CommandPart
+    from agentcli.shell.commands.command_parts import CommandPart
 
 NETWORK = "Network"
 """Tool name of host rules. `Network(registry.npmjs.org)`: sandboxed commands without network may reach this host."""

@@ -13,16 +13,16 @@ from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
 from agentcli.core.permission import Need
 from agentcli.permissions.call import PartVerdict, PermissionCall, is_wild, origin
-from agentcli.permissions.command_context import CommandContext
-from agentcli.permissions.commands.command_parts import CommandPart, analyse
-from agentcli.permissions.commands.earlier_effects import EarlierEffects
-from agentcli.permissions.commands.file_commands import CommandChanges, is_plain_removal, part_changes
-from agentcli.permissions.commands.read_only import ASSIGNMENT
-from agentcli.permissions.file_exposure import FileExposure, Restriction
-from agentcli.permissions.paths import is_inside, paths_below
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule
-from agentcli.permissions.shell.interpreters import runs_input
-from agentcli.permissions.shell.strict_parser import NotPlain
+from agentcli.shell.command_context import CommandContext
+from agentcli.shell.commands.command_parts import CommandPart, analyse
+from agentcli.shell.commands.earlier_effects import EarlierEffects
+from agentcli.shell.commands.file_commands import CommandChanges, is_plain_removal, part_changes
+from agentcli.shell.commands.read_only import ASSIGNMENT
+from agentcli.shell.file_exposure import FileExposure, Restriction
+from agentcli.shell.parser.interpreters import runs_input
+from agentcli.shell.parser.strict_parser import NotPlain
+from agentcli.shell.paths import is_inside, paths_below
 
 if TYPE_CHECKING:
     from agentcli.permissions.policy import Policy

@@ -16,9 +16,9 @@ from agentcli.core.frozen import frozen
 from agentcli.core.grant import Approval, Grant
 from agentcli.core.messages import Json
 from agentcli.core.permission import Decision, Need, PermissionMode
-from agentcli.permissions.denied_files import RestrictedFiles
-from agentcli.permissions.git.tracked_files import TrackedFiles
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, parse_rules
+from agentcli.shell.denied_files import RestrictedFiles
+from agentcli.shell.git.tracked_files import TrackedFiles
 
 if TYPE_CHECKING:
     from agentcli.permissions.policy import Policy

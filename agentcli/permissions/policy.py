@@ -30,15 +30,15 @@ from agentcli.permissions.command_grant import (
     written_paths,
 )
 from agentcli.permissions.command_verdicts import ACCEPTED, SCRATCH, CommandJudge
-from agentcli.permissions.commands.inert_words import counted_text
-from agentcli.permissions.commands.rebuildable import Rebuildable
-from agentcli.permissions.commands.removal import removed_essential
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.late_policy import LatePolicy
-from agentcli.permissions.paths import has_other_names, is_inside, real_path
 from agentcli.permissions.rules.rule import READING_TOOLS, Rule, rule_text
-from agentcli.permissions.shell.loose_parser import loose_words, unclear_program
-from agentcli.permissions.shell.syntax_tree import too_long
+from agentcli.shell.commands.inert_words import counted_text
+from agentcli.shell.commands.rebuildable import Rebuildable
+from agentcli.shell.commands.removal import removed_essential
+from agentcli.shell.parser.loose_parser import loose_words, unclear_program
+from agentcli.shell.parser.syntax_tree import too_long
+from agentcli.shell.paths import has_other_names, is_inside, real_path
 
 if TYPE_CHECKING:
     from agentcli.permissions.rules.suggest import Suggestions

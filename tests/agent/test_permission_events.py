@@ -6,7 +6,7 @@ import pytest
 
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.permissions.commands.command_parts import runs_beside_others
+from agentcli.shell.commands.command_parts import runs_beside_others
 from agentcli.tools.shell.bash import Bash
 from tests.support.fakes import bench, only
 from tests.support.scripts import call, reply

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from agentcli.assemble import sessions
-from tests.permissions.sandbox.box import ability_or_skip
+from tests.sandbox.box import ability_or_skip
 from tests.support.contained import Project
 from tests.support.outside_temp import folder_outside_temp
 

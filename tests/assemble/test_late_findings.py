@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.permissions.sandbox.planted import inventory
-from tests.permissions.sandbox.test_decoys import DECOYS, PLACE, plant
+from agentcli.sandbox.quarantine import inventory
+from tests.sandbox.test_decoys import DECOYS, PLACE, plant
 from tests.support.contained import Project
 
 pytestmark = pytest.mark.anyio

@@ -17,9 +17,9 @@ from agentcli.cli.main import main
 from agentcli.cli.permissions import decided, rights_with
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import Decision, Need, PermissionMode
-from agentcli.permissions.git import tracked_files
-from tests.permissions.sandbox.box import ability_or_skip
-from tests.permissions.shell_lines import NOT_PROVEN, READ_ONLY
+from agentcli.shell.git import tracked_files
+from tests.sandbox.box import ability_or_skip
+from tests.shell.shell_lines import NOT_PROVEN, READ_ONLY
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 from agentcli.core.permission import Need
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
-from agentcli.permissions.shell import loose_parser
-from agentcli.permissions.shell import strict_parser as shell
-from agentcli.permissions.shell.syntax_tree import parse
+from agentcli.shell.parser import loose_parser
+from agentcli.shell.parser import strict_parser as shell
+from agentcli.shell.parser.syntax_tree import parse
 from tests.bench.measure import Measure, Report
 
 COMMANDS = (

@@ -13,9 +13,9 @@ from pathlib import Path
 from agentcli.core.abort import AbortController
 from agentcli.core.grant import ORDINARY, Grant
 from agentcli.core.processes.launch import Launcher
-from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
-from agentcli.permissions.sandbox.linux.probe import probe
-from agentcli.permissions.sandbox.plan import SandboxRules
+from agentcli.sandbox.linux.bubblewrap import BubblewrapLauncher
+from agentcli.sandbox.linux.probe import probe
+from agentcli.sandbox.plan import SandboxRules
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.shell.bash import Bash
 from tests.bench.measure import Measure, Report

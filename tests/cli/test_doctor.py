@@ -19,7 +19,7 @@ from agentcli.doctor.check_context import CheckContext, OutputScreen
 from agentcli.doctor.checks import CHECKS, run_checks
 from agentcli.doctor.finding import Finding, finding_lines, summary
 from agentcli.doctor.terminal import QUESTION, ask_for_keyboard_protocol, understood
-from agentcli.permissions.sandbox.linux.probe import probe
+from agentcli.sandbox.linux.probe import probe
 from tests.support.terminal import TerminalProgram
 
 KEY = "sk-doctor-never-shows-this"

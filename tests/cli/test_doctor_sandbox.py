@@ -12,13 +12,13 @@ import pytest
 
 from agentcli.cli.main import main
 from agentcli.doctor import sandbox, sandbox_trial
-from agentcli.permissions.sandbox.limits import LimitWatch
-from agentcli.permissions.sandbox.linux.bubblewrap import BubblewrapLauncher
-from agentcli.permissions.sandbox.linux.mounts import Mounts
-from agentcli.permissions.sandbox.linux.probe import Ability, probe
-from agentcli.permissions.sandbox.network import host_proxy
-from agentcli.permissions.sandbox.planted.guard import Guard
-from agentcli.permissions.sandbox.session_folder import SessionFolder
+from agentcli.sandbox.limits import LimitWatch
+from agentcli.sandbox.linux.bubblewrap import BubblewrapLauncher
+from agentcli.sandbox.linux.mounts import Mounts
+from agentcli.sandbox.linux.probe import Ability, probe
+from agentcli.sandbox.network import host_proxy
+from agentcli.sandbox.quarantine.guard import Guard
+from agentcli.sandbox.session_folder import SessionFolder
 
 Checks = dict[str, list[dict[str, str]]]
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -193,9 +193,7 @@ def test_a_broken_promise_fails(
 def test_a_feature_missing_on_this_machine_is_named_and_not_counted_as_proven(
     ability: Ability, place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(
-        "agentcli.permissions.choose_sandbox.probe", lambda *_: Ability(ability.program, ability.privileges)
-    )
+    monkeypatch.setattr("agentcli.sandbox.choose.probe", lambda *_: Ability(ability.program, ability.privileges))
     only(monkeypatch, "isolation", "network")
     code, found = checks(capfd)
     assert code == 0

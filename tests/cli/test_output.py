@@ -18,7 +18,7 @@ from agentcli.cli.app import command_tree
 from agentcli.cli.main import main
 from agentcli.cli.output import echo, echo_json, echo_styled
 from agentcli.config.paths import Paths
-from agentcli.permissions.sandbox.planted.quarantine import Quarantine
+from agentcli.sandbox.quarantine.store import Quarantine
 from agentcli.session.find import list_sessions
 from agentcli.session.paths import project_dir
 from tests.support.fork_server import forking_command

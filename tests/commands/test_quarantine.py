@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.cli.main import main
-from agentcli.permissions.sandbox.planted.quarantine import Quarantine, QuarantinedItem
+from agentcli.sandbox.quarantine.store import Quarantine, QuarantinedItem
 from tests.commands.test_commands import engine_on, refused, said
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from agentcli.permissions.sandbox.linux.probe import probe
+from agentcli.sandbox.linux.probe import probe
 from tests.e2e.program import Ended, Program
 from tests.support.scripts import call, reply
 from tests.support.server import LoopbackServer

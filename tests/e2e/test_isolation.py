@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.sandbox.linux.probe import probe
+from agentcli.sandbox.linux.probe import probe
 from tests.support.scripts import call, reply
 from tests.support.terminal import app_with
 

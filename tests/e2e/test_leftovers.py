@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.permissions.sandbox.linux.probe import probe
+from agentcli.sandbox.linux.probe import probe
 from tests.e2e.program import Program, Running
 from tests.support.scripts import call, reply, say
 from tests.support.server import LoopbackServer

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agentcli.permissions.sandbox.linux.probe import probe
+from agentcli.sandbox.linux.probe import probe
 from agentcli.tools.search.ripgrep import NOT_FOUND
 from tests.e2e.program import REPOSITORY, Program, Running
 from tests.support.scripts import call, reply

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from agentcli.permissions.sandbox.linux.probe import probe
+from agentcli.sandbox.linux.probe import probe
 from tests.e2e.program import Program
 from tests.support.scripts import call, reply, say
 from tests.support.server import LoopbackServer

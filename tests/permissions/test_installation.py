@@ -9,9 +9,9 @@ import pytest
 from agentcli.core.permission import Decision, Need, PermissionMode
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
-from agentcli.permissions.sandbox.plan import SandboxRules
-from agentcli.permissions.sandbox.planted.protected import protection
-from agentcli.permissions.sandbox.seatbelt import profile
+from agentcli.sandbox.plan import SandboxRules
+from agentcli.sandbox.quarantine.protected import protection
+from agentcli.sandbox.seatbelt import profile
 from tests.support.tables import each_row
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from agentcli.core.permission import PermissionMode
 from tests.bench.questions import GOALS, asked
-from tests.permissions.sandbox.box import ability_or_skip
+from tests.sandbox.box import ability_or_skip
 
 
 @pytest.mark.parametrize("mode", GOALS)

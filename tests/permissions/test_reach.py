@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.permission import Decision, Need, PermissionMode
-from agentcli.permissions import denied_files as denied
-from agentcli.permissions.git import tracked_files
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
+from agentcli.shell import denied_files as denied
+from agentcli.shell.git import tracked_files
 from tests.support.tables import each_row
 
 

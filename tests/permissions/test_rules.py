@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.errors import UsageError
-from agentcli.permissions.paths import PathPattern, is_protected
 from agentcli.permissions.rules.rule import parse_rule
-from agentcli.permissions.shell.values import MOST_VALUES
+from agentcli.shell.parser.values import MOST_VALUES
+from agentcli.shell.paths import PathPattern, is_protected
 from tests.support.tables import each_row
 
 

@@ -9,7 +9,7 @@ import pytest
 from agentcli.core.permission import Need
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
-from agentcli.permissions.shell.interpreters import runs_input
+from agentcli.shell.parser.interpreters import runs_input
 from tests.support.tables import each_row
 
 

@@ -490,7 +490,7 @@ def _shorten_pause() -> None:
 
 
 def _try_sandbox_once() -> None:
-    from agentcli.permissions.sandbox.linux.probe import probe
+    from agentcli.sandbox.linux.probe import probe
     from tests.support import sandbox_probe
 
     sandbox_probe.install()

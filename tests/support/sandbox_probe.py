@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import shutil
 
-from agentcli.permissions.sandbox.linux import probe
+from agentcli.sandbox.linux import probe
 
 _try_out = probe.try_out
 _try_once = functools.cache(_try_out)

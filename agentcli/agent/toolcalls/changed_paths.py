@@ -15,7 +15,7 @@ from agentcli.core.permission import Need
 from agentcli.tools.base import ToolContext
 
 if TYPE_CHECKING:
-    from agentcli.permissions.commands.command_parts import CommandPart
+    from agentcli.shell.commands.command_parts import CommandPart
 
 
 async def changed_paths(input: Json, needs: Sequence[Need], context: ToolContext) -> tuple[str, ...] | None:
@@ -36,9 +36,9 @@ async def changed_paths(input: Json, needs: Sequence[Need], context: ToolContext
 
 def paths_of_command(command: str, context: ToolContext) -> tuple[str, ...] | None:
     """Like `changed_paths`, for a command line. Blocking: patterns may match many files."""
-    from agentcli.permissions.command_context import CommandContext
-    from agentcli.permissions.commands.command_parts import analyse
-    from agentcli.permissions.shell.strict_parser import NotPlain
+    from agentcli.shell.command_context import CommandContext
+    from agentcli.shell.commands.command_parts import analyse
+    from agentcli.shell.parser.strict_parser import NotPlain
 
     parts = analyse(command, CommandContext.of(context.cwd, context.working_dirs))
     if isinstance(parts, NotPlain):
@@ -53,7 +53,7 @@ def paths_of_command(command: str, context: ToolContext) -> tuple[str, ...] | No
 
 
 def _by_part(part: CommandPart) -> list[str] | None:
-    from agentcli.permissions.commands.file_commands import part_changes
+    from agentcli.shell.commands.file_commands import part_changes
 
     written = [one.target for one in part.command.redirections if one.kind == "write"]
     if part.unresolved or part.extended or not part.folders or part.command.expanded is not None:

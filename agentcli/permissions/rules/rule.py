@@ -19,8 +19,8 @@ from agentcli.core.frozen import frozen
 from agentcli.core.permission import TOOL_VERSION, Need
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import spell_hidden
-from agentcli.permissions.paths import PathPattern
-from agentcli.permissions.shell.loose_parser import loose_segments
+from agentcli.shell.parser.loose_parser import loose_segments
+from agentcli.shell.paths import PathPattern
 
 _QUOTED = lazy_pattern(r"<U\+([0-9A-Fa-f]{4,6})>")
 _CONTROL = lazy_pattern(r"[\x00-\x1f\x7f-\x9f]")

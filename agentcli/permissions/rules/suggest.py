@@ -21,12 +21,12 @@ from agentcli.core.text.globs import escape_glob
 from agentcli.permissions.call import PermissionCall
 from agentcli.permissions.command_grant import written_paths
 from agentcli.permissions.command_verdicts import CommandJudge
-from agentcli.permissions.commands.command_parts import CommandPart
 from agentcli.permissions.hosts import host_of, is_private_host
 from agentcli.permissions.rules.rule import rule_text
 from agentcli.permissions.rules.text import covered_by
-from agentcli.permissions.sandbox.secrets import holds_credentials
-from agentcli.permissions.shell.interpreters import RUN_OTHERS, is_interpreter, runs_input
+from agentcli.sandbox.secrets import holds_credentials
+from agentcli.shell.commands.command_parts import CommandPart
+from agentcli.shell.parser.interpreters import RUN_OTHERS, is_interpreter, runs_input
 
 if TYPE_CHECKING:
     from agentcli.permissions.policy import Policy

@@ -1,0 +1,511 @@
+"""The Linux sandbox: runs every command in its own namespaces with bubblewrap.
+
+Starts commands, watches what they create and cleans up after them; `mounts` decides what they see and may write.
+
+Limits of the protection: with a shared network, commands reach sockets without a file (the abstract ones of X11) and
+servers on this machine; protected names in sub-folders, and links in place of protected paths, are left to the
+permission pipeline; disk space is not limited; another program may obey a protected name after a command created it and
+before it is quarantined.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentcli.core.files.file_notices import NoticePool
+from agentcli.core.git.run import git_program
+from agentcli.core.grant import ORDINARY, Grant
+from agentcli.core.processes.launch import Launch, Launcher, SandboxFinding, SpareLaunch
+from agentcli.sandbox import temp_folder
+from agentcli.sandbox.caches import CacheFolders
+from agentcli.sandbox.limits import CPU_SIGNAL, LimitWatch, ResourceLimits, with_kernel_limits
+from agentcli.sandbox.linux.mounts import CommandTraits, Mounts, SessionFiles
+from agentcli.sandbox.linux.probe import Ability
+from agentcli.sandbox.linux.processes import SandboxProcesses
+from agentcli.sandbox.linux.seccomp import seccomp_filter
+from agentcli.sandbox.linux.spare_sandbox import SpareSandbox
+from agentcli.sandbox.plan import SandboxRules, TrialFolders, find_masks, learn_names
+from agentcli.sandbox.quarantine.guard import MOST_FINDINGS, Guard, Watched, inner_folders
+from agentcli.sandbox.quarantine.inventory import Inventory, TakesLonger, change_time
+from agentcli.sandbox.quarantine.late_search import MOST_SECONDS, LateSearch
+from agentcli.sandbox.quarantine.protected import Protection, protection, uses_git
+from agentcli.sandbox.secrets import VARIABLES
+from agentcli.sandbox.session_folder import SessionFolder
+from agentcli.shell.git.config import read_regular
+from agentcli.shell.paths import Resolved
+
+if TYPE_CHECKING:
+    from agentcli.sandbox.grant_effects import ProxyConnection, WritablePaths
+
+_SOCKET_REFUSED = re.compile(r"Address family not supported|EAFNOSUPPORT|\[Errno 97\]|os error 97\b")
+_CLOSE_SECONDS = 5.0
+"""Time that `close` waits for an unfinished search."""
+_PLAIN_COMMAND = re.compile(r"[^;&|<>$`(){}\n\r\\]*")
+
+
+class BubblewrapLauncher(Launcher):
+    """Starts the commands of a session in bubblewrap. Its files are removed on `close` or when agentcli ends."""
+
+    name = "bubblewrap"
+
+    def __init__(self, rules: SandboxRules, ability: Ability, temp_root: Path, quarantine: Path | None = None) -> None:
+        """`temp_root` is the parent of the session's private folder. Planted files are moved to `quarantine`, by
+        default a folder that is deleted with the session."""
+        super().__init__(f"{self.name}, {rules.level}")
+        self.rules = rules
+        self.ability = ability
+        self._temp_root = temp_root
+        self._quarantine = quarantine
+        self._folder: SessionFolder | None = None
+        excluded = (*rules.own_folders, *((quarantine,) if quarantine else ()))
+        self._inventory = Inventory(rules.working_dirs, excluded)
+        self._notices = NoticePool()
+        self._inventory_thread: threading.Thread | None = None
+        self._guards: list[Guard] = []
+        self._late_search = LateSearch(self._inventory, self._guards)
+        self._files: SessionFiles | None = None
+        self._limits = LimitWatch(rules.limits)
+        self._lock = threading.Lock()
+        self._running: list[Protection] = []
+        """Protection of each running command."""
+        self._launches = 0
+        """Number of launches so far."""
+
+    def for_trial(self, folders: TrialFolders, limits: ResourceLimits | None = None) -> BubblewrapLauncher:
+        """A copy of this sandbox for scratch folders, with other `limits`."""
+        rules = self.rules.for_trial(folders, limits)
+        return BubblewrapLauncher(rules, self.ability, self._temp_root, folders.quarantine)
+
+    def close(self) -> None:
+        """Remove the session's private folder now, not when the program ends. Nothing may run in it any more.
+
+        Blocks for up to `_CLOSE_SECONDS` while a search for planted repositories is unfinished."""
+        self._late_search.close(_CLOSE_SECONDS)
+        with self._lock:
+            if self._folder is not None:
+                self._folder.remove()
+            self._files = self._folder = None
+
+    def launch(
+        self, arguments: Sequence[str], cwd: Path, environ: Mapping[str, str], grant: Grant = ORDINARY
+    ) -> Launch:
+        """See `Launcher.launch`. Raises OSError if the session's private folder cannot be created.
+
+        The caller must start it in a new session without a terminal, on which a command could type. Doing that in here
+        would cost 1.5 ms.
+        """
+        from agentcli.sandbox.grant_effects import ProxyConnection, WritablePaths
+
+        if self._is_excluded(arguments):
+            return Launch(tuple(arguments), environ)
+        files = self._session_files()
+        session = files.folder
+        rules = self.rules
+        began = change_time()
+        protected = self._protection(arguments, grant)
+        guard = self._guard(protected, session, arguments, began, grant)
+        processes = SandboxProcesses()
+        filter = -1
+        connection = ProxyConnection()
+        # New files in /tmp go to the session's own folder.
+        written = (path for path in grant.write if self.outside(str(path)) == str(path))
+        resolved = Resolved()
+        masks, caches = find_masks(rules, resolved), CacheFolders.find(rules, resolved)
+        never_opened = (*rules.working_dirs, *rules.own_folders, *rules.installation, *masks.all)
+        granted = WritablePaths(written, never_opened, rules.home)
+        try:
+            if self._offers_hosts(grant):
+                connection = ProxyConnection.through_proxy(grant.hosts, session, rules.upstream)
+            protected = replace(protected, writable=self._not_replaceable(protected.writable))
+            network = self.shares_network(grant)
+            mounts = Mounts(rules, masks, files, caches, _traits(arguments, environ, grant, network))
+            variables = connection.variables(self._variables(files.temp, environ, caches))
+            filter = self._system_call_filter(network)
+            setup = (
+                self.ability.program,
+                *self._namespaces(network),
+                *mounts.dropped_capabilities(),
+                *mounts.arguments(protected, granted.paths, resolved),
+                *connection.mounts,
+                *("--chdir", str(cwd)),
+            )
+            inner = connection.command(with_kernel_limits(tuple(arguments), rules.limits))
+            command = (*setup, *_descriptor_options(filter, processes), "--", *inner)
+        except BaseException:
+            processes.close()
+            guard.close()
+            connection.close()
+            granted.close()
+            if filter >= 0:
+                os.close(filter)
+            raise
+        cleanup = _Cleanup(self, processes, guard, protected, (filter, connection, granted))
+        self._start_inventory(began)
+        with self._lock:
+            self._launches += 1
+            number = self._launches
+        # A sandbox with what a grant opened is for this command alone, and takes longer to clean up.
+        repeatable = not (rules.strict or granted.paths or connection.mounts)
+        return Launch(
+            command,
+            variables,
+            cleanup.close,
+            close_at_once=lambda: repeatable and cleanup.close_at_once(),
+            pass_descriptors=(processes.descriptor, *((filter,) if filter >= 0 else ())),
+            watch_limits=lambda: self._limits.add(cleanup, cleanup.first_process),
+            stopped_for=cleanup.stopped_for,
+            terminate=cleanup.terminate,
+            watch=guard.descriptor,
+            look=lambda: guard.look() > (0 if rules.strict else MOST_FINDINGS),
+            refused_hosts=connection.refused_hosts,
+            private_hosts=connection.private_hosts,
+            spare=lambda words: self._spare(setup, network, variables, words) if repeatable else None,
+            adopt=lambda spare: repeatable and self._adopt(spare.state, setup, number, cleanup),
+        )
+
+    def _protection(self, arguments: Sequence[str], grant: Grant) -> Protection:
+        """What a command must not change, without the names that its grant opens."""
+        rules = self.rules
+        named = () if grant.keeps_repository else arguments
+        protected = protection(rules.working_dirs, rules.home, named, rules.installation)
+        protected = protected.opened_for(grant.opened_names)
+        if not grant.guards_obeyed_names:
+            return protected
+        return protected.with_obeyed_names(rules.working_dirs, grant.uncovered)
+
+    def _spare(
+        self, setup: tuple[str, ...], network: bool, variables: Mapping[str, str], words: Sequence[str]
+    ) -> SpareLaunch | None:
+        """See `Launch.spare`. `setup`: bubblewrap's arguments; `words`: the program that waits. None while a command
+        runs, which could replace a mounted folder."""
+        with self._lock:
+            if self._running:
+                return None
+            spare = SpareSandbox(setup, self._launches, self._system_call_filter(network))
+        learn_names(self.rules)
+        inner = with_kernel_limits(tuple(words), self.rules.limits)
+        arguments = (*setup, *_descriptor_options(spare.filter, spare.inside), "--", *inner)
+        passed = (spare.inside.descriptor, *((spare.filter,) if spare.filter >= 0 else ()))
+        return SpareLaunch(arguments, variables, passed, spare, spare.close)
+
+    def _adopt(self, spare: object, setup: tuple[str, ...], number: int, cleanup: _Cleanup) -> bool:
+        """See `Launch.adopt`. `number`: that of the launch that wants the spare."""
+        with self._lock:
+            is_alone = len(self._running) == 1
+        if not (is_alone and isinstance(spare, SpareSandbox) and spare.fits(setup, number)):
+            return False
+        cleanup.adopt(spare)
+        return True
+
+    def _guard(self, protected: Protection, session: Path, arguments: Sequence[str], began: int, grant: Grant) -> Guard:
+        from agentcli.sandbox.quarantine.store import Quarantine
+
+        contents = {path: data for path in protected.contents if (data := read_regular(path)) is not None}
+        watched = Watched(
+            missing=protected.missing,
+            contents=contents,
+            own=protected.repositories,
+            read_only=protected.read_only,
+            makes_repository=protected.makes_repository,
+            inside=(*self.rules.working_dirs, session / "tmp", Path("/tmp")),  # noqa: S108 - its name in the sandbox
+            program=git_program(tuple(map(str, self.rules.working_dirs))),
+            began=began,
+            inner=inner_folders(protected.repositories),
+            settings_approved=grant.git_settings,
+            steps_approved=not grant.guards_obeyed_names,
+        )
+        quarantine = Quarantine(self._quarantine or session / "quarantine")
+        command = arguments[-1] if arguments else ""
+        return Guard(watched, quarantine, self._inventory, self._notices, command)
+
+    def _start_inventory(self, began: int) -> None:
+        """Start the inventory of repositories beside the first command; it skips changes since `began`."""
+        with self._lock:
+            if self._inventory_thread is None:
+                self._inventory_thread = threading.Thread(target=self._begin_inventory, args=(began,), daemon=True)
+                self._inventory_thread.start()
+
+    def _begin_inventory(self, began: int) -> None:
+        self._inventory.begin(began)
+        if not self._inventory.complete:
+            self._late_search.begin(began)
+
+    @property
+    def uncontained(self) -> str:
+        return "" if self.ability.network else "bubblewrap cannot block the network here."
+
+    def shares_network(self, grant: Grant) -> bool:
+        if self.rules.strict:
+            return False
+        if grant.reads_only and not self.ability.network:
+            return True
+        return grant.network == "all" or (grant.network == "default" and self.rules.network)
+
+    def _offers_hosts(self, grant: Grant) -> bool:
+        """Whether hosts can be allowed: not in strict mode, which blocks the Unix socket of the proxy."""
+        asked = grant.network == "hosts" or (grant.network == "default" and grant.hosts and not self.rules.network)
+        return bool(asked) and not self.rules.strict
+
+    def lacked_network(self, code: int, output: str, grant: Grant) -> bool:
+        from agentcli.sandbox.explain import names_missing_network
+
+        return code != 0 and not self.shares_network(grant) and names_missing_network(output)
+
+    def explain(self, code: int, output: str, grant: Grant = ORDINARY) -> str | None:
+        from agentcli.sandbox.explain import (
+            Refusals,
+            explain,
+            explain_missing,
+            names_missing_file,
+            worth_explaining,
+        )
+
+        rules = self.rules
+        if rules.limits.cpu_seconds is not None and code == 128 + CPU_SIGNAL:
+            return (
+                f"Sandbox: a process used more than its limit of {rules.limits.cpu_seconds:,} s of processor time and "
+                "was stopped. The setting sandbox.maxCpuSeconds raises the limit."
+            )
+        is_clear = worth_explaining(code, output)
+        if not is_clear and not names_missing_file(output):
+            return None
+        if is_clear and rules.strict and _SOCKET_REFUSED.search(output[-20_000:]):
+            return (
+                "Sandbox: commands cannot use Unix sockets in strict mode: services behind them act outside of the "
+                "sandbox. Start with --sandbox on to allow them."
+            )
+        temporary = None if self._files is None else self._files.temp
+        masked, network = find_masks(rules).all, self.shares_network(grant)
+        refusals = Refusals(rules, masked, network, temporary, grant.keeps_repository, grant.uncovered)
+        return (explain if is_clear else explain_missing)(output, refusals)
+
+    @property
+    def temp_folder(self) -> Path | None:
+        return self._session_files().temp
+
+    def outside(self, path: str) -> str:
+        if not path.startswith(temp_folder.SYSTEM_TEMP):
+            return path
+        try:
+            return temp_folder.outside(path, self._session_files().temp, self._visible_folders(path))
+        except OSError:
+            return path
+
+    def _visible_folders(self, path: str) -> Iterator[Path]:
+        """Folders that commands see as they are and that may hold `path`. Neighbours last: they are read from the disk,
+        and the temp folder itself is in none of them."""
+        yield from self.rules.working_dirs
+        yield from self.rules.allow_write
+        yield from self.rules.readable
+        home = self.rules.home
+        if home is not None and str(home).startswith(f"{temp_folder.SYSTEM_TEMP}/"):
+            yield home
+        if path != temp_folder.SYSTEM_TEMP:
+            yield from temp_folder.neighbours(self.rules.working_dirs, path)
+
+    def inside(self, path: str) -> str:
+        return path if self._files is None else temp_folder.inside(path, self._files.temp)
+
+    def permit(self, path: str) -> None:
+        with self._lock:
+            guards = list(self._guards)
+        for guard in guards:
+            guard.permit(Path(os.path.realpath(path)))
+
+    def _not_replaceable(self, folders: Iterable[Path]) -> tuple[Path, ...]:
+        """The folders that no running command could replace by a link before they are mounted writable."""
+        with self._lock:
+            return tuple(
+                folder
+                for folder in folders
+                if all(running.fixes(folder) for running in self._running)
+                or not any(folder.is_relative_to(root) for root in self.rules.working_dirs)
+            )
+
+    def started(self, protected: Protection, guard: Guard) -> None:
+        """Register a launched command; called by `_Cleanup`."""
+        with self._lock:
+            self._running.append(protected)
+            self._guards.append(guard)
+
+    def ended(self, protected: Protection, guard: Guard) -> tuple[SandboxFinding, ...]:
+        """Check what an ended command left behind; called by `_Cleanup`. Blocking."""
+        if self._inventory_thread is not None:
+            self._inventory_thread.join()
+        try:
+            self._widen(guard)
+            findings = guard.finish()
+            if guard.is_cut:
+                self._late_search.add(guard)
+                if self.rules.strict:
+                    self._late_search.wait(MOST_SECONDS)
+                    findings += tuple(iter(self._late_search.take_finding, None))
+            return findings
+        finally:
+            self._forget(protected, guard)
+
+    def ended_at_once(self, protected: Protection, guard: Guard) -> tuple[SandboxFinding, ...]:
+        """As `ended`, on the event loop. Raises `TakesLonger` before anything is done."""
+        if self._inventory_thread is None or self._inventory_thread.is_alive():
+            raise TakesLonger
+        self._widen(guard)
+        findings = guard.finish(at_once=True)
+        self._forget(protected, guard)
+        return findings
+
+    def _widen(self, guard: Guard) -> None:
+        with self._lock:
+            # Otherwise a file that a parallel command planted would count as existing before.
+            guard.widen(min(other.began for other in self._guards))
+
+    def _forget(self, protected: Protection, guard: Guard) -> None:
+        with self._lock:
+            self._running.remove(protected)
+            self._guards.remove(guard)
+
+    def take_notice(self) -> str | None:
+        finding = self._late_search.take_finding()
+        return None if finding is None else finding.text
+
+    def unwatch(self, cleanup: _Cleanup) -> str:
+        """Stop watching the limits of a command; returns the limit for which it was stopped, or ""."""
+        return self._limits.remove(cleanup)
+
+    def _system_call_filter(self, network: bool) -> int:
+        """A descriptor to read the seccomp filter from, -1 without seccomp. A new pipe, with its own offset."""
+        if not self.ability.seccomp:
+            return -1
+        reading, writing = os.pipe()
+        os.write(writing, seccomp_filter(network=network, strict=self.rules.strict))
+        os.close(writing)
+        return reading
+
+    # ------------------------------------------------------------------------------------------------- arguments
+
+    def _namespaces(self, network: bool) -> tuple[str, ...]:
+        rules, ability = self.rules, self.ability
+        return (
+            *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent"),
+            *ability.privileges,
+            *(() if network else ("--unshare-net",)),
+            *(ability.lockdown if rules.strict else ()),
+        )
+
+    def _variables(self, temp: Path, environ: Mapping[str, str], caches: CacheFolders) -> dict[str, str]:
+        kept = {name: value for name, value in environ.items() if name not in VARIABLES}
+        own = str(temp)
+        kept |= {"TMPDIR": own, "TMP": own, "TEMP": own, "AGENTCLI_SANDBOXED": self.name}
+        return kept | caches.environment(environ)
+
+    # --------------------------------------------------------------------------------------------------- folders
+
+    def _session_files(self) -> SessionFiles:
+        with self._lock:
+            if self._files is None:
+                self._folder = SessionFolder(self._temp_root)
+                weakref.finalize(self, self._folder.remove)
+                self._files = SessionFiles(self._folder.path)
+            return self._files
+
+    def runs_bare(self, command: str) -> bool:
+        return self._is_excluded([command])
+
+    def _is_excluded(self, arguments: Sequence[str]) -> bool:
+        """Whether a command runs without a sandbox: only a plain one, as operators could run other programs."""
+        text = arguments[-1].strip() if arguments else ""
+        if not self.rules.excluded_commands or not _PLAIN_COMMAND.fullmatch(text):
+            return False
+        words = text.split()
+        beginnings = (beginning.removesuffix("*").split() for beginning in self.rules.excluded_commands)
+        return any(beginning and words[: len(beginning)] == beginning for beginning in beginnings)
+
+
+def _traits(arguments: Sequence[str], environ: Mapping[str, str], grant: Grant, network: bool) -> CommandTraits:
+    return CommandTraits(
+        text="".join(arguments[-1:]),
+        search_path=environ.get("PATH", ""),
+        network=network,
+        is_git=uses_git(arguments),
+        reads_only=grant.reads_only,
+    )
+
+
+def _descriptor_options(filter: int, processes: SandboxProcesses) -> tuple[str, ...]:
+    return (*(("--seccomp", str(filter)) if filter >= 0 else ()), "--info-fd", str(processes.descriptor))
+
+
+class _Cleanup:
+    """Cleans up once after a command has ended, and checks what it left behind."""
+
+    def __init__(
+        self,
+        launcher: BubblewrapLauncher,
+        processes: SandboxProcesses,
+        guard: Guard,
+        protected: Protection,
+        held: tuple[int, ProxyConnection, WritablePaths],
+    ) -> None:
+        """`held`: the descriptor of the system call filter, and what the grant opened."""
+        self._launcher = launcher
+        """Also keeps the session's folder, which is deleted with the launcher."""
+        self._processes = processes
+        self._guard = guard
+        self._protected = protected
+        self._filter, self._connection, self._granted = held
+        self._stopped_for = ""
+        self._findings: tuple[SandboxFinding, ...] | None = None
+        launcher.started(protected, guard)
+
+    def adopt(self, spare: SpareSandbox) -> None:
+        """Use a sandbox that was started ahead instead of starting one."""
+        unused, self._processes = self._processes, spare.inside
+        unused.close()
+        if self._filter >= 0:
+            os.close(self._filter)
+        self._filter, spare.is_adopted = spare.filter, True
+        spare.let_go()
+
+    def first_process(self) -> int | None:
+        return self._processes.first_process()
+
+    def terminate(self) -> bool:
+        return self._processes.terminate()
+
+    def close(self) -> tuple[SandboxFinding, ...]:
+        if self._findings is None:
+            self._findings = ()
+            self._unwatch()
+            self._processes.wait_until_gone()
+            self._release()
+            self._findings = self._launcher.ended(self._protected, self._guard)
+        return self._findings
+
+    def close_at_once(self) -> bool:
+        self._unwatch()
+        if self._findings is None and self._processes.is_gone():
+            with contextlib.suppress(TakesLonger, OSError):
+                self._findings = self._launcher.ended_at_once(self._protected, self._guard)
+                self._release()
+        return self._findings is not None
+
+    def _unwatch(self) -> None:
+        """Stop watching limits; call it before the first process is gone and its number may be reused."""
+        self._stopped_for = self._launcher.unwatch(self) or self._stopped_for
+
+    def _release(self) -> None:
+        self._processes.close()
+        if self._filter >= 0:
+            os.close(self._filter)
+        self._connection.close()
+        self._granted.close()
+
+    def stopped_for(self) -> str:
+        return self._stopped_for

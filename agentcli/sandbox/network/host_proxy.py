@@ -1,0 +1,252 @@
+"""An HTTP proxy on a Unix socket that connects sandboxed commands to allowed hosts only.
+
+A command without network reaches it through `forwarder`, which listens inside the sandbox. Names are resolved here and
+connected to by address, so that the checked address is the one that is reached; private and loopback addresses are
+refused unless the host itself was named as such. It sees host names, not content: TLS is passed through unopened, so a
+server of many names (a CDN) counts as one host. Runs in its own threads, so that the event loop and downloads do not
+slow each other down.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from agentcli.core.addresses import is_private_address, is_private_host, parse_web_address
+from agentcli.sandbox.network.upstream import Upstream
+
+_MOST_CONNECTIONS = 64
+_MOST_HEAD = 32 * 1024
+_MOST_REFUSED = 50
+_CONNECT_SECONDS = 20.0
+_IDLE_SECONDS = 300.0
+_CHUNK = 64 * 1024
+_JOIN_SECONDS = 2.0
+_HOP_BY_HOP = ("proxy-", "connection:", "keep-alive:")
+
+
+def host_matches(host: str, patterns: Iterable[str]) -> bool:
+    """Match exact names, and `*.example.org` for every name below it. A pattern after `!` excludes what it matches."""
+    name = host.lower().rstrip(".")
+    matching = [text for text in patterns if _matches(name, text.removeprefix("!").lower().rstrip("."))]
+    return bool(matching) and not any(text.startswith("!") for text in matching)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return name == pattern or (pattern.startswith("*.") and name.endswith(pattern[1:]) and len(name) >= len(pattern))
+
+
+class HostProxy:
+    """Serves until `close`. `refused` lists the requested hosts that were not allowed, in order."""
+
+    def __init__(
+        self,
+        path: Path,
+        hosts: Iterable[str],
+        upstream: Upstream | None = None,
+        resolve: Callable[[str, int], list[str]] | None = None,
+    ) -> None:
+        """`path`: of the socket to create, in a folder that only this user can enter. Raises OSError."""
+        self._hosts = tuple(hosts)
+        self._upstream = upstream
+        self._resolve = resolve or _addresses
+        self._refused: dict[str, None] = {}
+        self._private: dict[str, None] = {}
+        self._closed = threading.Event()
+        self._slots = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self.path = path
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            _bind(self._listener, path)
+            self._listener.listen(_MOST_CONNECTIONS)
+        except OSError:
+            self._listener.close()
+            raise
+        self._threads: dict[threading.Thread, socket.socket] = {}
+        self._accepting = threading.Thread(target=self._accept, name="sandbox proxy", daemon=True)
+        self._accepting.start()
+
+    @property
+    def private(self) -> tuple[str, ...]:
+        """Allowed hosts that were refused because they have only private addresses."""
+        return tuple(self._private)
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        return tuple(self._refused)
+
+    def close(self) -> None:
+        """End every connection. Safe to call twice."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+        deadline = time.monotonic() + _JOIN_SECONDS
+        self._accepting.join(_JOIN_SECONDS)
+        for client in self._threads.values():
+            # Wakes the thread, which then closes its side too.
+            with contextlib.suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _accept(self) -> None:
+        while not self._closed.is_set():
+            try:
+                client, _address = self._listener.accept()
+            except OSError:
+                return
+            if not self._slots.acquire(blocking=False):
+                _answer(client, "503 Too many connections")
+                client.close()
+                continue
+            thread = threading.Thread(target=self._serve, args=(client,), name="sandbox proxy", daemon=True)
+            self._threads = {known: other for known, other in self._threads.items() if known.is_alive()}
+            self._threads[thread] = client
+            thread.start()
+
+    def _serve(self, client: socket.socket) -> None:
+        try:
+            with client:
+                client.settimeout(_CONNECT_SECONDS)
+                with contextlib.suppress(OSError, ValueError):
+                    self._handle(client)
+        finally:
+            self._slots.release()
+
+    def _handle(self, client: socket.socket) -> None:
+        head, rest = _read_head(client)
+        line, *fields = head.split("\r\n")
+        method, target, _version = line.split(" ", 2)
+        host, port, path = _destination(method, target)
+        if not host:
+            _answer(client, "400 Only absolute addresses are proxied")
+            return
+        if not host_matches(host, self._hosts):
+            if len(self._refused) < _MOST_REFUSED:
+                self._refused[host] = None
+            _answer(client, f"403 {host} is not an allowed host of this sandbox")
+            return
+        server = self._connect(client, host, port)
+        if server is None:
+            return
+        with server:
+            if method == "CONNECT":
+                if rest == b"":
+                    client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                    self._pump(client, server)
+                return
+            kept = [text for text in fields if text and not text.lower().startswith(_HOP_BY_HOP)]
+            lines = [f"{method} {path} HTTP/1.1", *kept, "Connection: close", "", ""]
+            server.sendall("\r\n".join(lines).encode("latin-1") + rest)
+            self._pump(client, server)
+
+    def _connect(self, client: socket.socket, host: str, port: int) -> socket.socket | None:
+        try:
+            if self._upstream is not None:
+                return _through(self._upstream, host, port)
+            addresses = self._resolve(host, port)
+        except OSError as error:
+            _answer(client, f"502 {host}: {error.strerror or error}")
+            return None
+        if not is_private_host(host):
+            # A public name that resolves into a private network is an attempt to get there.
+            addresses = [text for text in addresses if not is_private_address(ipaddress.ip_address(text))]
+            if not addresses and len(self._private) < _MOST_REFUSED:
+                self._private[host] = None
+        for address in addresses:
+            with contextlib.suppress(OSError):
+                return socket.create_connection((address, port), timeout=_CONNECT_SECONDS)
+        _answer(client, f"502 {host} cannot be reached" if addresses else f"403 {host} leads to a private address")
+        return None
+
+    def _pump(self, client: socket.socket, server: socket.socket) -> None:
+        """Copy data both ways until both sides have ended, one fails, or the connection is idle too long."""
+        client.settimeout(_IDLE_SECONDS)
+        server.settimeout(_IDLE_SECONDS)
+        other = {client: server, server: client}
+        while other and not self._closed.is_set():
+            ready, _, _ = select.select(list(other), [], [], _IDLE_SECONDS)
+            if not ready:
+                return
+            for source in ready:
+                data = source.recv(_CHUNK)
+                if data:
+                    other[source].sendall(data)
+                else:
+                    with contextlib.suppress(OSError):
+                        other[source].shutdown(socket.SHUT_WR)
+                    del other[source]
+
+
+def _bind(listener: socket.socket, path: Path) -> None:
+    """Bind through the folder's descriptor, because a socket's path has at most 107 bytes."""
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        listener.bind(f"/proc/self/fd/{descriptor}/{path.name}")
+    finally:
+        os.close(descriptor)
+
+
+def _read_head(client: socket.socket) -> tuple[str, bytes]:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        if len(data) > _MOST_HEAD:
+            raise ValueError("the head is too long")
+        piece = client.recv(_CHUNK)
+        if not piece:
+            raise ValueError("the connection ended early")
+        data += piece
+    head, _, rest = data.partition(b"\r\n\r\n")
+    return head.decode("latin-1"), rest
+
+
+def _destination(method: str, target: str) -> tuple[str, int, str]:
+    """Host, port and path of a request; an empty host if it is not a proxy request."""
+    address = parse_web_address(f"https://{target}/" if method == "CONNECT" else target)
+    if isinstance(address, str) or (method == "CONNECT" and address.target != "/"):
+        return "", 0, ""
+    if method != "CONNECT" and address.scheme != "http":
+        return "", 0, ""
+    return address.host, address.port, address.target
+
+
+def _addresses(host: str, port: int) -> list[str]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found))
+
+
+def _through(upstream: Upstream, host: str, port: int) -> socket.socket:
+    """Open a tunnel through the machine's own proxy. Raises OSError."""
+    server = socket.create_connection((upstream.host, upstream.port), timeout=_CONNECT_SECONDS)
+    try:
+        name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        lines = [f"CONNECT {name} HTTP/1.1", f"Host: {name}"]
+        if upstream.authorization:
+            lines.append(f"Proxy-Authorization: {upstream.authorization}")
+        server.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        head, rest = _read_head(server)
+        if rest or head.split(" ", 2)[1:2] != ["200"]:
+            raise OSError(f"the proxy {upstream.host} refused the connection")
+    except (OSError, ValueError) as error:
+        server.close()
+        raise error if isinstance(error, OSError) else OSError(str(error)) from error
+    return server
+
+
+def _answer(client: socket.socket, status: str) -> None:
+    body = f"agentcli sandbox: {status[4:]}\n"
+    head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    with contextlib.suppress(OSError):
+        client.sendall((head + body).encode("ascii", "replace"))

@@ -1,0 +1,227 @@
+"""What a sandbox allows (folders, secrets, network), independent of the back end.
+
+`SandboxRules` holds the settings and flags; `Masks` holds those of the paths that exist on this machine right now.
+Reads the file system, never changes it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field, replace
+from pathlib import Path
+
+from agentcli.core.files.listed_names import ListedNames
+from agentcli.core.files.real_path import is_below
+from agentcli.core.frozen import frozen
+from agentcli.sandbox.filtered_files import FILTERS, Filter
+from agentcli.sandbox.limits import ResourceLimits
+from agentcli.sandbox.network.upstream import Upstream
+from agentcli.sandbox.secrets import EMPTY, FILTERED_ONLY, SYSTEM, closed_at_home
+from agentcli.shell.paths import Resolved
+
+_SYSTEM_FOLDERS = (
+    "/usr",
+    "/etc",
+    "/opt",
+    "/nix",
+    "/gnu",
+    "/var",
+    "/bin",
+    "/lib",
+    "/snap",
+    "/run",
+    "/dev",
+    "/proc",
+    "/sys",
+)
+home_names = ListedNames()
+"""Cached listings of the home folder and of folders in it."""
+PathFinder = Callable[[], Iterable[Path]]
+Existing = tuple[tuple[str, str], ...]
+"""Paths that exist, each with the path it resolves to."""
+
+
+def _nothing() -> Iterable[Path]:
+    return ()
+
+
+@frozen(kw_only=True)
+class SandboxRules:
+    """The settings of a sandbox. All paths are absolute."""
+
+    working_dirs: tuple[Path, ...]
+    home: Path | None = None
+    network: bool = True
+    strict: bool = False
+    """Also disable user namespaces inside: browsers and containers fail, but the kernel is less exposed."""
+    allow_write: tuple[Path, ...] = ()
+    allow_read: tuple[Path, ...] = ()
+    deny_read: tuple[Path, ...] = ()
+    own_folders: tuple[Path, ...] = ()
+    """agentcli's own configuration and state: keys, trust, other conversations."""
+    readable: tuple[Path, ...] = ()
+    """Readable exceptions in `own_folders`: the stored results of this session."""
+    denied_files: PathFinder = _nothing
+    """Returns the files hidden by deny rules; called at every launch, so it must be fast."""
+    excluded_commands: tuple[str, ...] = ()
+    """Prefixes of commands that run outside the sandbox."""
+    cache_dir: Path | None = None
+    """Folder for caches of package tools, since the user's own are read-only; None for no cache."""
+    installation: tuple[Path, ...] = ()
+    """Files that run agentcli (`core.processes.installation`) or that it runs for hooks and servers, resolved:
+    read-only even in a working directory."""
+    limits: ResourceLimits = ResourceLimits()
+    can_ask: bool = True
+    """Whether the session is interactive, so that the user can approve."""
+    upstream: Upstream | None = None
+    """The proxy that this machine must use, for connections to allowed hosts."""
+
+    def for_trial(self, folders: TrialFolders, limits: ResourceLimits | None = None) -> SandboxRules:
+        """The same rules applied to scratch folders."""
+        return replace(
+            self,
+            working_dirs=(folders.project,),
+            home=folders.home,
+            allow_write=(),
+            excluded_commands=(),
+            deny_read=(*self.deny_read, folders.secret),
+            readable=(),
+            denied_files=_nothing,
+            cache_dir=folders.state / "caches",
+            installation=(*self.installation, folders.installation),
+            limits=limits or self.limits,
+            upstream=None,
+        )
+
+    @property
+    def level(self) -> str:
+        return f"network {'on' if self.network else 'off'}{', strict' if self.strict else ''}"
+
+
+@frozen(kw_only=True)
+class TrialFolders:
+    """Scratch folders for trying out a sandbox. All exist, are absolute and contain no links."""
+
+    project: Path
+    installation: Path
+    """Inside the project, like agentcli in a project's `.venv`."""
+    home: Path
+    secret: Path
+    """A file that must not be readable."""
+    state: Path
+    """For caches and the quarantine, which commands must not reach."""
+
+    @property
+    def quarantine(self) -> Path:
+        return self.state / "quarantine"
+
+
+@frozen
+class Masks:
+    """Existing paths to mask, resolved; none of them is or contains a working directory."""
+
+    refused: tuple[Path, ...]
+    emptied: tuple[Path, ...]
+    reopened: tuple[Path, ...]
+    """Paths inside masked ones that stay readable."""
+    filters: Mapping[Path, Filter] = field(default_factory=dict)
+    """Filters for those paths of `emptied` that only lose their secrets."""
+    settings: frozenset[Path] = frozenset()
+    """Those paths of `emptied` that are mainly settings."""
+
+    @property
+    def all(self) -> tuple[Path, ...]:
+        return (*self.refused, *self.emptied)
+
+
+def find_masks(rules: SandboxRules, resolved: Resolved | None = None) -> Masks:
+    """Find the paths to mask. `resolved`: cache of resolved paths for the same command."""
+    found = _find_existing(rules, Resolved() if resolved is None else resolved)
+    return _masks(found, rules.working_dirs, rules.deny_read, rules.home)
+
+
+@frozen
+class _Found:
+    """The existing paths that a sandbox masks or opens."""
+
+    refused: Existing
+    emptied: Existing
+    denied: Existing
+    readable: Existing
+    opened: Existing
+
+
+def _find_existing(rules: SandboxRules, resolved: Resolved) -> _Found:
+    def existing(paths: Iterable[Path | str]) -> Existing:
+        # Most paths do not exist, and checking that is ten times faster than resolving links.
+        there = (str(path) for path in paths if os.path.exists(path))  # noqa: PTH110 - some dozens before a command
+        return tuple((text, resolved[text]) for text in there)
+
+    refused = existing((*rules.own_folders, *rules.deny_read, *(SYSTEM if os.geteuid() == 0 else ())))
+    emptied: Existing = ()
+    if rules.home is not None:
+        refused += tuple(_closed(str(rules.home), resolved))
+        emptied = existing(f"{rules.home}/{name}" for name in (*EMPTY, *FILTERED_ONLY))
+    own = [resolved[str(folder)] for folder in rules.own_folders]
+    # A link may lead to another masked path, which stays masked.
+    readable = tuple(one for one in existing(rules.readable) if is_below(one[1], own))
+    opened = existing((*rules.allow_read, *rules.installation))
+    return _Found(refused, emptied, existing(rules.denied_files()), readable, opened)
+
+
+def _closed(home: str, resolved: Resolved) -> Iterator[tuple[str, str]]:
+    for path in closed_at_home(home):
+        real = resolved[path] if os.path.islink(path) else path  # noqa: PTH114
+        if real != path:
+            # A link to what is judged by its own name, or to a part of the system, closes nothing.
+            inner = real.removeprefix(f"{resolved[home]}/")
+            if is_below(home, (real,)) or (inner[0] == "." if inner != real else is_below(real, _SYSTEM_FOLDERS)):
+                continue
+        yield path, real
+
+
+@functools.lru_cache(maxsize=8)
+def _masks(found: _Found, working_dirs: tuple[Path, ...], deny_read: tuple[Path, ...], home: Path | None) -> Masks:
+    """Compute the masks. Cached, because the input is the same for almost every command of a session."""
+    refused = _maskable(found.refused, working_dirs, set(map(str, deny_read)), found.opened)
+    refused = _outermost((*refused, *(Path(real) for _path, real in found.denied)))
+    readable = [Path(real) for _path, real in (*found.readable, *found.opened)]
+    reopened = [path for path in readable if is_below(str(path), map(str, refused))]
+    names = {Path(real): str(Path(path).relative_to(home)) for path, real in found.emptied if home}
+    return Masks(
+        refused,
+        _outermost(_maskable(found.emptied, working_dirs, set(), found.opened)),
+        tuple(dict.fromkeys(reopened)),
+        {path: FILTERS[name] for path, name in names.items() if name in FILTERS},
+        frozenset(path for path, name in names.items() if name in FILTERED_ONLY),
+    )
+
+
+def learn_names(rules: SandboxRules) -> None:
+    """List the folder that would contain most needed caches, so that fewer paths have to be checked before a command.
+    Blocking."""
+    if rules.home is not None:
+        home_names.learn([str(rules.home), str(rules.home / ".cache")])
+
+
+def _maskable(paths: Existing, working_dirs: Iterable[Path], always: set[str], opened: Existing) -> tuple[Path, ...]:
+    found: list[Path] = []
+    for path, real in paths:
+        # Masking would hide the working directory inside, where the user chose to work.
+        if any(is_below(str(folder), (real,)) for folder in working_dirs):
+            continue
+        if path not in always and is_below(real, (folder for _path, folder in opened)):
+            continue
+        found.append(Path(real))
+    return tuple(found)
+
+
+def _outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """The paths that are not inside another: a masked folder needs no masks inside."""
+    kept: list[Path] = []
+    for path in sorted(set(paths), key=lambda path: path.parts):
+        if not kept or not is_below(str(path), (str(kept[-1]),)):
+            kept.append(path)
+    return tuple(kept)

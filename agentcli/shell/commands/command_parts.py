@@ -1,0 +1,518 @@
+"""Split a command into parts: the folder each would run in, and whether it only reads allowed files.
+
+Reads the file system (links, pattern matches, kind of repository) and changes nothing. Rules and modes are applied
+later, by `policy`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+
+from agentcli.core.files.real_path import is_below
+from agentcli.core.frozen import frozen
+from agentcli.shell.command_context import CommandContext
+from agentcli.shell.commands.listings import are_harmless
+from agentcli.shell.commands.name_lists import exec_objection, find_exec, xargs_objection
+from agentcli.shell.commands.programs import folder_objection, own_program
+from agentcli.shell.commands.read_only import ASSIGNMENT, has_script, objection, unknown_objection
+from agentcli.shell.commands.read_only_table import ANY_FILES, SCRIPT_PROGRAMS, STEERED_BY
+from agentcli.shell.commands.word_values import NotResolved, depends_on_place, known_words, resolved
+from agentcli.shell.parser.listers import Words, is_lister, keeps_lines, only_filters
+from agentcli.shell.parser.strict_parser import (
+    CommandStep,
+    NotPlain,
+    Redirection,
+    Scope,
+    SimpleCommand,
+    Variant,
+    plain_commands,
+    plain_steps,
+)
+from agentcli.shell.parser.values import NAME, NOT_KNOWN, NUMBER
+from agentcli.shell.parser.wrappers import (
+    WRAPPERS,
+    Wrapped,
+    harmless_assignment,
+    runs_its_input,
+    runs_python_tests,
+    unwrapped,
+)
+from agentcli.shell.paths import expanded_pattern
+
+_MOST_WORDS = 400
+"""A command with more words needs approval, to avoid looking up every word on disk."""
+_MOST_FOLDERS = 12
+
+_CHANGES_FOLDER = frozenset(
+    "pushd popd eval source . exec alias shopt enable hash trap unalias unset declare typeset local readonly".split()  # noqa: SIM905
+)
+"""After one of these (which only a rule can allow) the folder of the following parts is unknown."""
+
+_IN_THE_SHELL = frozenset({"command", "builtin", "time", "-p"})
+"""Wrappers that start no process. Behind any other wrapper a `cd` has no effect."""
+
+_NAMES_NO_FILES = frozenset({"echo", "printf", "basename", "dirname", "true", "false", ":"})
+"""Programs that treat a path as plain text."""
+_ANY_FILES_GIT = frozenset({"diff", "log", "status", "ls-files", "show", "blame"})
+
+
+@frozen
+class CommandPart:
+    command: SimpleCommand
+    folders: tuple[str, ...]
+    """Folders it may run in: several if an earlier `cd` may fail, none if unknown."""
+    objection: str | None
+    """Reason why it needs approval; None if it is read-only. Redirections are not considered."""
+    inner: tuple[str, ...]
+    """The words after all wrappers."""
+    inner_text: str
+    extended: bool = False
+    """Whether unknown arguments are added to it (xargs)."""
+
+    input_allowed: bool = False
+    """Whether every file redirected to its input may be read without approval."""
+    unresolved: bool = False
+    """Whether the target of a redirection is unknown, so that no rule can cover it."""
+    known: tuple[str, ...] | None = None
+    """The words after all wrappers with `$PWD`, `$HOME` and `$TMPDIR` replaced; None if some stay unknown."""
+    listing: tuple[str, ...] | None = None
+    """The words of the listing command whose names it passes to the next part."""
+
+    @property
+    def only_reads(self) -> bool:
+        return self.objection is None and all(
+            redirection.kind in ("harmless", "text") or (redirection.kind == "read" and self.input_allowed)
+            for redirection in self.command.redirections
+        )
+
+    @property
+    def is_plain_source(self) -> bool:
+        """Whether its output follows from its words alone, so that the names it prints can be judged."""
+        return self.objection is None and not self.command.globs and self.command.expanded is None
+
+    @property
+    def rule_texts(self) -> tuple[tuple[str, bool], ...]:
+        """Texts that an allow rule may match, each with whether the rule must allow any further arguments."""
+        command = self.command
+        if self.unresolved:
+            return ()
+        fed = command.piped or command.concurrent or any(r.kind in ("text", "read") for r in command.redirections)
+        if fed and runs_its_input(self.inner):
+            return ((self.inner[0], True),)
+        if command.expanded is not None:
+            return tuple(
+                (text, True) for text in (" ".join(command.sources[: command.expanded]), self.inner_text) if text
+            )
+        return ((command.text, False), (self.inner_text, self.extended))
+
+
+def analyse(command: str, place: CommandContext) -> tuple[CommandPart, ...] | NotPlain:
+    steps = plain_steps(command)
+    return steps if isinstance(steps, NotPlain) else tuple(_CommandAnalysis(place).parts(steps))
+
+
+def runs_beside_others(command: str) -> bool:
+    """Whether a command is read-only and has no lasting effect on the shell, such as a `cd`."""
+    parts = plain_commands(command)
+    if isinstance(parts, NotPlain):
+        return False
+    for part in parts:
+        start = unwrapped(part.words).start
+        words = part.words[start:]
+        plain = not part.assignments and all(r.kind in ("harmless", "text") for r in part.redirections)
+        plain = plain and part.expanded is None and not part.others
+        fixed = all(re.match(r"[A-Za-z0-9_./]", part.words[index]) for index in part.globs) and _takes_patterns(
+            words, part.globs
+        )
+        if words[0] in ("cd", "export", "set", "read") or not plain or not fixed or objection(words) is not None:
+            return False
+    return True
+
+
+def _takes_patterns(words: tuple[str, ...], globs: frozenset[int]) -> bool:
+    if not globs:
+        return True
+    program, first = words[0], min(globs)
+    if program == "git":
+        return len(words) > 1 and words[1] in _ANY_FILES_GIT
+    if program in SCRIPT_PROGRAMS:
+        return has_script(words[:first])
+    # After their listing flags, the first name is the archive and all others are its members.
+    return program in ANY_FILES or program == "find" or (program in ("unzip", "tar") and first > 1)
+
+
+class _CommandAnalysis:
+    """Analyses a command part by part, tracking the folder across `cd`."""
+
+    def __init__(self, place: CommandContext) -> None:
+        self._place = place
+        self._certain: tuple[str, ...] = (place.cwd,)
+        """Current folders if everything joined by && succeeded."""
+        self._seen: tuple[str, ...] = (place.cwd,)
+        """All folders that any part may have entered."""
+        self._likely: tuple[str, ...] = (place.cwd,)
+        """Current folders if no `cd` to an existing folder failed."""
+        self._only_read = True
+        self._loops = 0
+        self._outer: list[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], int]] = []
+
+    def parts(self, steps: tuple[CommandStep, ...]) -> list[CommandPart]:
+        found: list[CommandPart] = []
+        before: CommandStep | None = None
+        for step in steps:
+            if isinstance(step, Scope):
+                self._scope(step)
+            else:
+                if step.joint not in ("&&", "|"):
+                    self._certain = self._seen
+                direct = step.piped and isinstance(before, SimpleCommand)
+                found.append(self._part(step, found[-1] if direct else None))
+                self._only_read = self._only_read and found[-1].only_reads
+            before = step
+        return found
+
+    def _scope(self, scope: Scope) -> None:
+        if scope.kind == "subshell":
+            if scope.begins:
+                self._outer.append((self._certain, self._seen, self._likely, self._loops))
+                self._loops = 0
+            else:
+                self._certain, self._seen, self._likely, self._loops = self._outer.pop()
+            return
+        if scope.kind == "loop":
+            self._loops += 1 if scope.begins else -1
+        self._certain = self._likely = self._seen
+
+    def _part(self, command: SimpleCommand, producer: CommandPart | None) -> CommandPart:
+        wrapped = unwrapped(command.words)
+        start, folders = wrapped.start, self._certain
+        inner = command.words[start:]
+        reason = self._assignment_objection(command, inner) or self._program_objection(command, start)
+        if inner[0] == "cd":
+            reason = self._move(command, inner, of_the_shell=set(command.words[:start]) <= _IN_THE_SHELL) or reason
+        elif inner[0] in _CHANGES_FOLDER or (inner[0] in ("export", "set", "read") and objection(inner) is not None):
+            # An activate script needs its own rule; it sets variables and does not change the folder.
+            if not (inner[0] in ("source", ".") and len(inner) == 2 and inner[1].endswith("/bin/activate")):
+                self._certain = self._seen = self._likely = ()
+            reason = reason or objection(inner)
+        else:
+            for variant in command.variants if reason is None else ():
+                reason = reason or self._variant_objection(variant, wrapped, producer, folders)
+        try:
+            command = replace(command, redirections=self._redirections(command, folders))
+        except NotResolved as unresolved:
+            return CommandPart(command, (), str(unresolved), inner, "", extended=True, unresolved=True)
+        last = len(command.sources) if command.expanded is None else command.expanded
+        text = " ".join(command.sources[start:last])
+        extended = wrapped.extended or command.expanded is not None
+        input_allowed = reason is None and not wrapped.extended and _input_allowed(command, folders, self._place)
+        part = CommandPart(command, folders, reason, inner, text, extended, input_allowed)
+        if not wrapped.extended and not command.others:
+            known = known_words(Variant(command.words, command.globs), folders, self._place)
+            part = replace(part, known=known[start:] if known is not None else None)
+        return replace(part, listing=_listing(part, producer)) if command.feeds else part
+
+    def _program_objection(self, command: SimpleCommand, start: int) -> str | None:
+        words = command.words
+        if command.expanded is not None and command.expanded <= start:
+            return "the name of its program cannot be checked"
+        programs = (word for word in (*words[:start], words[start]) if word in WRAPPERS or word == words[start])
+        found = (own_program(word, self._place) for word in dict.fromkeys(programs))
+        return next((clause for clause in found if clause is not None), None)
+
+    def _variant_objection(
+        self, variant: Variant, wrapped: Wrapped, producer: CommandPart | None, folders: tuple[str, ...]
+    ) -> str | None:
+        """Reason why one choice of variable values is not read-only in every folder where the part may run."""
+        start = wrapped.start
+        if len(variant.words) <= start or unwrapped(variant.words) != wrapped:
+            return "the values of its variables are unknown"
+        inner = Variant(variant.words[start:], frozenset(i - start for i in variant.globs if i >= start))
+        reason = None
+        if wrapped.extended and any(map(self._place.in_scratch, folders)):
+            return "the names in the temp folder are unknown"
+        if wrapped.extended and not self._takes_listed_names(inner, wrapped, producer, folders):
+            made = producer.inner if producer is not None and producer.is_plain_source else None
+            reason = xargs_objection(
+                inner.words,
+                made,
+                null_separated=wrapped.null_separated,
+                delimited=wrapped.delimited,
+                hidden=self._place.has_visible_restricted_files,
+                folders=folders,
+            )
+        if reason is not None or not depends_on_place(inner):
+            return reason or self._known_objection(inner, folders)
+        try:
+            for folder in folders:
+                for one in resolved(inner, folder, self._seen, self._place):
+                    reason = reason or self._known_objection(one, (folder,))
+        except NotResolved as unresolved:
+            return str(unresolved)
+        return reason
+
+    def _takes_listed_names(
+        self, inner: Variant, wrapped: Wrapped, producer: CommandPart | None, folders: tuple[str, ...]
+    ) -> bool:
+        """Whether xargs passes only names of readable files to a program."""
+        if producer is None or producer.listing is None or wrapped.null_separated or wrapped.delimited or not folders:
+            return False
+        words = tuple(NAME if word == "{}" else word for word in inner.words)
+        if any("{}" in word for word in words) or inner.globs:
+            return False
+        given = words if NAME in words else (*words, NAME)
+        if unknown_objection(given) is not None or objection(given) is not None:
+            return False
+        listing = producer.listing
+        return all(
+            are_harmless(listing, frozenset(), one, folder, self._place) for one in self._seen for folder in folders
+        )
+
+    def _known_objection(self, variant: Variant, folders: tuple[str, ...]) -> str | None:
+        words = variant.words
+        reason = unknown_objection(words)
+        if reason is not None:
+            return reason
+        if words[0] == "exit" and len(words) == 2:
+            return None if variant.words[1] == NUMBER else objection(words)
+        if words[0] in _NAMES_NO_FILES and not variant.globs:
+            return objection(words)
+        if words[0] == "find" and "-exec" in words:
+            return self._find_objection(variant, folders)
+        return objection_here(words, variant.globs, folders, self._place)
+
+    def _find_objection(self, variant: Variant, folders: tuple[str, ...]) -> str | None:
+        words = variant.words
+        # A file name matched by a pattern could be an action of find.
+        found = find_exec(words) if not variant.globs else None
+        if found is None:
+            return objection(words)
+        search, command = found
+        return (
+            own_program(command[0], self._place)
+            or (objection(words) if objection(command) is not None else None)
+            or self._exec_objection(search, command, folders)
+            or objection_here(search, frozenset(), folders, self._place)
+            or objection_here(command, frozenset(), folders, self._place)
+        )
+
+    def _exec_objection(self, search: Words, command: Words, folders: tuple[str, ...]) -> str | None:
+        reason = exec_objection(search, command, hidden=self._place.has_visible_restricted_files)
+        given = (*command, NAME)
+        if reason is None or not folders or unknown_objection(given) is not None or objection(given) is not None:
+            return reason
+        listed = all(are_harmless(search, frozenset(), folder, folder, self._place) for folder in folders)
+        return None if listed else reason
+
+    def _redirections(self, command: SimpleCommand, folders: tuple[str, ...]) -> tuple[Redirection, ...]:
+        """The redirections with `$PWD`, `$HOME` and `$TMPDIR` in file names replaced."""
+        found: list[Redirection] = []
+        for each in command.redirections:
+            target = each.target
+            if each.kind in ("read", "write") and depends_on_place(Variant((target,))):
+                names = {
+                    one.words[0] for folder in folders for one in resolved(Variant((target,)), folder, (), self._place)
+                }
+                if len(names) != 1:
+                    raise NotResolved(f"the redirection {each.text} cannot be checked")
+                target = names.pop()
+            found.append(replace(each, target=target) if target != each.target else each)
+        return tuple(found)
+
+    def _assignment_objection(self, command: SimpleCommand, inner: Words) -> str | None:
+        reason = None
+        for name, value in command.assignments:
+            if harmless_assignment(name, value):
+                continue
+            # Tests are the project's own code anyway, so a rule for them may include their import path.
+            if name != "PYTHONPATH" or not runs_python_tests(inner) or not self._holds_entries(value):
+                return f"{ASSIGNMENT}{name}={value} can change what programs do"
+            reason = f"{inner[0]} may change files or run code"
+        return reason
+
+    def _holds_entries(self, value: str) -> bool:
+        """Whether every folder of a search path is inside the working directories."""
+        paths = [os.path.join(folder, entry) for folder in self._certain for entry in value.split(":")]  # noqa: PTH118
+        return bool(paths) and "~" not in value and all(map(self._place.holds, paths))
+
+    def _move(self, command: SimpleCommand, words: tuple[str, ...], *, of_the_shell: bool) -> str | None:
+        moved: list[str] = []
+        likely: list[str] = []
+        reason = None
+        beside = command.piped or command.feeds or command.concurrent or self._loops > 0
+        names = None if beside or command.globs or not of_the_shell else self._move_targets(command, len(words))
+        if names is None:
+            reason = f"the target of `{' '.join(command.sources)}` is unknown"
+        for folder, name in names or ():
+            target = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 - pathlib would fold `..` late
+            inside = self._place.resolve(target) == target and is_below(target, self._place.working_dirs)
+            # Behind a link, the shell and the programs it starts disagree on `..`.
+            if not inside and not self._place.in_scratch(target):
+                # `cd tests; …; cd ..` leaves the project only if the first `cd` failed although the folder exists.
+                if name == ".." and folder not in self._likely and self._only_read and command.joint != "||":
+                    continue
+                reason = f"`cd {name}` leaves the working directories"
+            moved.append(target)
+            if folder in self._likely:
+                likely.append(target)
+        if reason is not None or not moved or len({*self._seen, *moved}) > _MOST_FOLDERS:
+            self._certain = self._seen = self._likely = ()
+            return reason or "the folder it would run in is unknown"
+        enterable = all(os.path.isdir(folder) and os.access(folder, os.X_OK) for folder in likely)  # noqa: PTH112
+        there = self._only_read and command.joint in ("", ";", "&&") and enterable and likely
+        self._certain = tuple(dict.fromkeys(moved))
+        self._seen = tuple(dict.fromkeys((*self._seen, *moved)))
+        self._likely = tuple(dict.fromkeys(likely)) if there else self._seen
+        return None
+
+    def _move_targets(self, command: SimpleCommand, length: int) -> list[tuple[str, str]] | None:
+        """Start and target folders of a `cd`; None if unknown."""
+        found: list[tuple[str, str]] = []
+        try:
+            for folder in self._certain if length == 2 else ():
+                for variant in command.variants:
+                    for one in resolved(variant, folder, self._seen, self._place):
+                        name = one.words[-1]
+                        if len(one.words) != len(command.words) or name[:1] == "-" or NOT_KNOWN.search(name):
+                            return None
+                        # `cd ""` stays where it is.
+                        found.append((folder, name or "."))
+        except NotResolved:
+            return None
+        return found or None
+
+
+def _listing(part: CommandPart, producer: CommandPart | None) -> tuple[str, ...] | None:
+    plain = part.is_plain_source and not part.command.others and len(part.inner) == len(part.command.words)
+    if not plain or any(each.kind != "harmless" for each in part.command.redirections):
+        return None
+    if not part.command.piped:
+        return part.inner if is_lister(part.inner) else None
+    return producer.listing if producer is not None and keeps_lines(part.inner) else None
+
+
+# --------------------------------------------------------------------------------------------- one part in its folders
+
+
+def objection_here(
+    words: tuple[str, ...], globs: frozenset[int], folders: tuple[str, ...], place: CommandContext
+) -> str | None:
+    """Reason why a part is not read-only or names a file that needs approval to read; None if neither."""
+    if not folders:
+        return None if only_filters(words) else "the folder it would run in is unknown"
+    if words[0] == "git" and words[1:2] == ("-C",) and len(words) > 3:
+        folders = tuple(os.path.join(folder, words[2]) for folder in folders)  # noqa: PTH118
+        if not all(place.holds(folder) for folder in folders):
+            return f"{words[2]} is outside the working directories"
+        words, globs = (words[0], *words[3:]), frozenset(index - 2 for index in globs)
+    reason = objection(words) or (None if len(words) <= _MOST_WORDS else "it has too many words to check")
+    if reason is not None:
+        return reason
+    # A search may show restricted files that its text does not name.
+    if place.exposure is not None:
+        found = (place.exposure.objection(words, globs, folder) for folder in folders)
+        reason = next((clause for clause in found if clause is not None), None)
+        if reason is not None:
+            return reason
+    if not _takes_patterns(words, globs):
+        return "the pattern can expand to any number of words"
+    return next((clause for folder in folders if (clause := _file_objection(words, globs, folder, place))), None)
+
+
+def _file_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, place: CommandContext) -> str | None:
+    """Reason why files named by a command in one folder need approval."""
+    if place.in_scratch(folder) and not place.holds(folder):
+        if words[0] == "git" or words[0] in STEERED_BY:
+            return f"files in the temp folder can decide what {words[0]} runs"
+        # In the sandbox the parent folder differs from the one outside.
+        if any(".." in word for word in words[1:]):
+            return "the folders above the temp folder are unknown"
+    folder, given = place.locate(folder), words
+    words = (words[0], *(_located(word, folder, place) for word in words[1:]))
+    reason = _named_objection(words, globs, folder, place)
+    for word, located in zip(given, words, strict=True):
+        if reason is not None and located != word:
+            reason = reason.replace(located, word)
+    return reason
+
+
+def _located(word: str, folder: str, place: CommandContext) -> str:
+    """A word that names a path in the sandbox's `/tmp`, as the path outside; other words unchanged."""
+    name, equals, value = word.partition("=") if word.startswith("-") else ("", "", word)
+    path = os.path.join(folder, value)  # noqa: PTH118
+    located = place.locate(path) if value else path
+    return word if located == path else f"{name}{equals}{located}"
+
+
+def _named_objection(words: tuple[str, ...], globs: frozenset[int], folder: str, place: CommandContext) -> str | None:
+    if words[0] == "diff" and (globs or any(_names_folder(word, folder) for word in words[1:])):
+        return "diff of folders follows links and shows files beyond the named ones"
+    reason = folder_objection(words, folder, place)
+    for index, word in enumerate(words[1:], 1):
+        reason = reason or (
+            _pattern_objection(words[0], word, folder, place)
+            if index in globs
+            else _word_objection(word, folder, place)
+        )
+    return reason
+
+
+def _input_allowed(command: SimpleCommand, folders: tuple[str, ...], place: CommandContext) -> bool:
+    for redirection in command.redirections:
+        for folder in folders if redirection.kind == "read" else ():
+            path = place.locate(os.path.join(folder, redirection.target))  # noqa: PTH118
+            # Opening a pipe would block, and a missing file could become anything.
+            if not os.path.isfile(path) or _word_objection(path, folder, place):  # noqa: PTH113
+                return False
+    return bool(folders)
+
+
+def _names_folder(word: str, folder: str) -> bool:
+    value = word.partition("=")[2] if word.startswith("-") else word
+    try:
+        return bool(value) and os.path.isdir(os.path.join(folder, value))  # noqa: PTH112, PTH118
+    except ValueError:
+        return False
+
+
+def _word_objection(word: str, folder: str, place: CommandContext) -> str | None:
+    value = word.partition("=")[2] if word.startswith("-") else word
+    # Joined, not normalised: `link/..` is the parent of the link's target, not of the link.
+    path = os.path.join(folder, value)  # noqa: PTH118
+    # A missing file cannot be read: a search pattern such as /api/v1 needs no approval.
+    if value in ("", "/dev/null") or not os.path.lexists(path):
+        return None
+    if place.hides is not None and place.hides(path):
+        return f"{value} matches a deny or ask rule"
+    return None if place.may_read(path) else f"{value} is outside the working directories"
+
+
+_MISREAD_NAMES = {
+    # Taken as a variable assignment, not a file.
+    **dict.fromkeys(("awk", "gawk", "mawk"), re.compile(r"[A-Za-z_]\w*=")),
+    # Taken as the name of a remote host.
+    "tar": re.compile(r"[^:]*:"),
+}
+"""Patterns of file names that these programs interpret as something else."""
+
+
+def _pattern_objection(program: str, pattern: str, folder: str, place: CommandContext) -> str | None:
+    matches = expanded_pattern(pattern, folder)
+    if pattern.startswith("-") and matches == []:
+        # --include=*.py: no file has such a name, so the shell passes the word unchanged.
+        return None
+    if matches is None:
+        return f"the pattern {pattern} matches too many files to check"
+    for match in matches:
+        if match.startswith("-"):
+            return f"the pattern {pattern} matches {match}, which would be read as an option"
+        if program in _MISREAD_NAMES and _MISREAD_NAMES[program].match(match):
+            return f"the pattern {pattern} matches {match}, which is not a file name to {program}"
+        path = os.path.join(folder, match)  # noqa: PTH118
+        if not place.may_read(path):
+            return f"the pattern {pattern} matches {match}, which leads outside the working directories"
+        if place.hides is not None and place.hides(path):
+            return f"the pattern {pattern} matches {match}, which matches a deny or ask rule"
+    return None

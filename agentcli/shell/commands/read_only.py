@@ -1,0 +1,498 @@
+"""Prove that a simple command is read-only, by its program and each of its flags.
+
+`objection` returns the reason why it is not proven, or None as the proof. `command_parts` checks which files are read.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Mapping
+
+from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.shell.commands.read_only_table import (
+    ANY_FILES,
+    EFFECTS,
+    GIT_COMMANDS,
+    PROGRAMS,
+    READS_STREAMS,
+    SCRIPT_PROGRAMS,
+    SUB_COMMANDS,
+    TELLS_ABOUT_ITSELF,
+    WHY,
+    Flags,
+)
+from agentcli.shell.commands.scripts import awk_only_prints, jq_only_computes, sed_only_prints
+from agentcli.shell.parser.values import INTEGER, NAME, NOT_KNOWN, REVISION, SOME, STREAM
+from agentcli.shell.parser.wrappers import harmless_assignment
+
+Words = tuple[str, ...]
+ASSIGNMENT = "the assignment "
+"""Prefix of every objection to an assignment; no allow rule covers those."""
+
+
+def objection(words: Words) -> str | None:
+    program, arguments = words[0], words[1:]
+    for argument in arguments:
+        if _names_kernel_file(argument):
+            return f"{argument} is not an ordinary file"
+    if arguments in (("--version",), ("--help",)) and program in TELLS_ABOUT_ITSELF:
+        return None
+    special = _SPECIAL.get(program)
+    if special is not None:
+        return special(arguments)
+    if program in SUB_COMMANDS:
+        return _by_sub_command(program, SUB_COMMANDS[program], arguments)
+    flags = PROGRAMS.get(program)
+    if flags is None:
+        with_sub_command = " ".join(words[:2])
+        return _effect(with_sub_command if with_sub_command in EFFECTS else program)
+    return _refused(program, flags, arguments)
+
+
+def _effect(command: str) -> str:
+    """The objection to a program, or to a program with its sub-command."""
+    return f"{command} {EFFECTS.get(command, 'may change files or run code')}"
+
+
+_ANY_ARGUMENTS = frozenset({"echo", "printf", "basename", "dirname", "true", "false", ":", "[["})
+"""Read-only with any arguments; for `printf`, with any but the format."""
+_UNARY = frozenset({"-n", "-z", "-f", "-d", "-e", "-s", "-r", "-w", "-x", "-L", "-h"})
+_BINARY = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+
+
+def unknown_objection(words: Words) -> str | None:
+    """Reason why words of unknown value may do harm; None if they cannot."""
+    unknown = [index for index, word in enumerate(words) if NOT_KNOWN.search(word)]
+    if not unknown:
+        return None
+    program, numbers = words[0], all(INTEGER.fullmatch(words[index]) for index in unknown)
+    clause = f"the arguments of {program} are unknown"
+    if program in _ANY_ARGUMENTS:
+        return clause if program == "printf" and unknown[0] == 1 else None
+    unknown = [index for index in unknown if not _takes_any(words, index)]
+    if not unknown:
+        return None
+    if any(re.search(f"[{SOME}{STREAM}]", words[index]) for index in unknown):
+        return clause
+    if program in ("test", "["):
+        return None if _is_plain_test(words[1:-1] if program == "[" else words[1:]) else clause
+    if any(NAME in words[index] for index in unknown):
+        return clause
+    before = {words[index - 1] for index in unknown}
+    if numbers and (program in ("exit", "seq") or (program in ("head", "tail") and before == {"-n"})):
+        return None
+    # A search pattern may be any text where it cannot be parsed as a flag.
+    pattern = before == {"-e"} or (before == {"--"} and "-e" not in words and len(unknown) == 1)
+    return None if program in ("grep", "rg", "egrep", "fgrep") and pattern else clause
+
+
+_TAKES_REVISIONS = frozenset(
+    "show log diff rev-list rev-parse ls-tree merge-base describe name-rev shortlog diff-tree cherry blame".split()  # noqa: SIM905
+)
+_AROUND_REVISION = lazy_pattern(rf"\^?[\w./@^~-]*{REVISION}[\w./@^~{REVISION}-]*")
+_LIMITED_BY_NAMES = frozenset({"log", "diff", "show", "status", "blame", "shortlog", "ls-files", "check-ignore"})
+
+
+def _takes_any(words: Words, index: int) -> bool:
+    """Whether any value of this word's known kind is harmless there, also if there are more words of that kind."""
+    word, program = words[index], words[0]
+    if word == STREAM:
+        return program in READS_STREAMS and (program not in SCRIPT_PROGRAMS or has_script(words[:index]))
+    if program == "git":
+        rest = words[1:index]
+        while rest and rest[0] in ("--no-pager", "-P", "--no-optional-locks", "-C"):
+            rest = rest[2 if rest[0] == "-C" else 1 :]
+        if word == NAME:
+            return rest[:1] != () and rest[0] in _LIMITED_BY_NAMES and "--" in rest
+        is_revision = _AROUND_REVISION.fullmatch(word) is not None and not word.startswith("-")
+        return is_revision and rest[:1] != () and rest[0] in _TAKES_REVISIONS and "--" not in rest
+    if word != NAME:
+        return False
+    # diff recurses into folders and follows links there.
+    return has_script(words[:index]) if program in SCRIPT_PROGRAMS else program in ANY_FILES - {"diff"}
+
+
+def _is_plain_test(arguments: Words) -> bool:
+    """Whether `test` evaluates no unknown operator, by the number of words, as the shell decides."""
+    if arguments[:1] == ("!",) and len(arguments) > 1:
+        arguments = arguments[1:]
+    match len(arguments):
+        case 1:
+            return True
+        case 2:
+            return arguments[0] in _UNARY
+        case 3:
+            return arguments[1] in _BINARY
+        case _:
+            return False
+
+
+def _names_kernel_file(argument: str) -> bool:
+    # /proc shows our own environment, with the API keys in it; reading a device may never end.
+    path = posixpath.normpath(argument.rpartition("=")[2]) if argument else ""
+    if path == "/dev/null":
+        return False
+    top = re.match(r"/+(proc|dev|sys|inet\d?)(?:/|$)", path)
+    return top is not None or (path.startswith("..") and re.search(r"/(proc|dev|sys)(?:/|$)", path) is not None)
+
+
+# ------------------------------------------------------------------------------------------------------- by flags
+
+
+def _refused(name: str, flags: Flags, arguments: Words) -> str | None:
+    if not arguments and not flags.bare:
+        return f"{name} may change files or run code"
+    positional: list[str] = []
+    options, is_value = True, False
+    for argument in arguments:
+        if options and argument == "--" and flags.words is None:
+            options = is_value = False
+        elif argument.startswith("-") and argument != "-" and not (positional and flags.most_positional is not None):
+            # Not every program ends its flags at `--` (find does not), so no flag may follow it.
+            if not options or not _flag_allowed(flags, argument):
+                return _flag_objection(name, argument)
+            is_value = _wants_value(flags, argument)
+        elif is_value:
+            is_value = False
+        else:
+            positional.append(argument)
+    if flags.most_positional is not None and len(positional) > flags.most_positional:
+        return f"{name} {positional[-1]} may change files or run code"
+    for word in positional:
+        if flags.positional is not None and not re.fullmatch(flags.positional, word):
+            return f"{name} {word} may change files or run code"
+    return None
+
+
+def _flag_allowed(flags: Flags, argument: str) -> bool:
+    if flags.words is not None:
+        return argument in flags.words
+    if argument.startswith("--"):
+        name, equals, _value = argument.partition("=")
+        # A value in the next word counts as positional here, so it can never be another flag.
+        return name + "=" in flags.long or (not equals and name in flags.long)
+    if flags.digits and re.fullmatch(r"-\d+", argument):
+        return True
+    for letter in argument[1:]:
+        if letter in flags.with_value:
+            return True
+        if letter not in flags.short:
+            return False
+    return True
+
+
+def _wants_value(flags: Flags, argument: str) -> bool:
+    """Whether a flag takes the next word as its value, so that it is not positional."""
+    if argument.startswith("--") or flags.words is not None:
+        return False
+    for index, letter in enumerate(argument[1:], 2):
+        if letter in flags.with_value:
+            return letter in flags.next_value and index == len(argument)
+    return False
+
+
+def _flag_objection(name: str, argument: str) -> str:
+    flag = argument.partition("=")[0]
+    known = WHY.get(f"{name} {flag}") or WHY.get(f"{name} {flag[:2]}" if not flag.startswith("--") else "")
+    if known is None and not flag.startswith("--"):
+        known = next((WHY[key] for letter in flag[1:] if (key := f"{name} -{letter}") in WHY), None)
+    return f"`{flag}` of {name} {known}" if known else f"`{flag}` of {name} may change files or run code"
+
+
+def _by_sub_command(program: str, table: Mapping[str, Flags], arguments: Words) -> str | None:
+    if not arguments or arguments[0] not in table:
+        return _effect(" ".join((program, *arguments[:1])))
+    return _refused(f"{program} {arguments[0]}", table[arguments[0]], arguments[1:])
+
+
+# ------------------------------------------------------------------------------------------------- program by program
+
+
+def _git(arguments: Words) -> str | None:
+    while arguments and arguments[0] in ("--no-pager", "-P", "--no-optional-locks"):
+        arguments = arguments[1:]
+    if not arguments:
+        return "git without a command may change files or run code"
+    if arguments == ("--version",):
+        return None
+    if arguments[0] in ("-c", "--config-env", "--exec-path", "--git-dir", "--work-tree") or arguments[0].startswith(
+        "--"
+    ):
+        return f"`{arguments[0].partition('=')[0]}` of git can make it run other programs"
+    # %G in a format verifies signatures, which runs a program named in the repository's settings.
+    if any("%G" in argument or "%(signature" in argument for argument in arguments):
+        return "the format runs another program to check signatures"
+    for name in (" ".join(arguments[:2]), arguments[0]):
+        flags = GIT_COMMANDS.get(name)
+        if flags is not None:
+            rest = arguments[len(name.split(" ")) :]
+            if flags.unless_listing:
+                rest = _with_values_attached(rest)
+                for position, word in enumerate(rest, 1):
+                    # The flag would consume the next word. If that is --list, the command creates a branch or tag
+                    # instead of listing.
+                    if (
+                        word + "=" in flags.long
+                        and (word not in flags.long or position < len(rest))
+                        and (word not in ("--color", "--column"))
+                    ):
+                        return f"`{word}` of git {name} needs its value after ="
+            needed, otherwise = _NEEDED_BY_GIT.get(name, (None, ""))
+            if needed is not None and not any(map(needed.fullmatch, rest)):
+                return f"git {name} {otherwise}"
+            listing = flags.unless_listing and ("--list" in rest or "-l" in rest)
+            return _refused(f"git {name}", flags.for_listing() if listing else flags, rest)
+    return _effect(f"git {arguments[0]}")
+
+
+def _with_values_attached(words: Words) -> Words:
+    """Rewrite `--merged main` as `--merged=main`."""
+    found: list[str] = []
+    for word in words:
+        if found and found[-1] in ("--merged", "--no-merged") and not word.startswith("-"):
+            found[-1] += f"={word}"
+        else:
+            found.append(word)
+    return tuple(found)
+
+
+_NEEDED_BY_GIT = {
+    "clean": (lazy_pattern(r"-[dxXqn]*n[dxXqn]*|--dry-run"), "removes files without -n"),
+    "apply": (lazy_pattern(r"--(?:check|stat|numstat|summary)"), "changes files without --check or --stat"),
+}
+"""Flags without which a git command is not read-only, and what it does without them."""
+
+
+def has_script(words: Words) -> bool:
+    """Whether the words of sed, awk or jq already contain the script, so that all further words are files."""
+    arguments = words[1:]
+    match words[0]:
+        case "sed":
+            return bool(_script_arguments(arguments, "nErsuz", "e", _SED_FLAGS)[0])
+        case "jq":
+            return bool(_script_arguments(arguments, "rcsneSRjCMa", "", _JQ_FLAGS)[0])
+        case _:
+            return _awk_program(arguments)[0] is not None
+
+
+_SED_FLAGS = ("--quiet", "--silent", "--regexp-extended", "--posix")
+
+
+def _sed(arguments: Words) -> str | None:
+    scripts, rest = _script_arguments(arguments, "nErsuz", "e", _SED_FLAGS)
+    if scripts is None:
+        return _flag_objection("sed", rest)
+    return None if scripts and all(map(sed_only_prints, scripts)) else "the sed script may do more than print"
+
+
+def _awk(arguments: Words) -> str | None:
+    program, position = _awk_program(arguments)
+    if program is None and position <= len(arguments) and position > 0 and arguments[position - 1].startswith("-"):
+        return _flag_objection("awk", arguments[position - 1])
+    if program is None or any(argument.startswith("-") for argument in arguments[position:]):
+        return "the awk program may do more than print"
+    return None if awk_only_prints(program) else "the awk program may do more than print"
+
+
+def _awk_program(arguments: Words) -> tuple[str | None, int]:
+    """The program and the index of the first file; for an unknown flag, None and the index after it."""
+    position = 0
+    while position < len(arguments):
+        argument = arguments[position]
+        position += 1
+        if argument in ("-F", "-v"):
+            position += 1
+        elif argument.startswith(("-F", "-v")):
+            continue
+        else:
+            return (None if argument.startswith("-") else argument), position
+    return None, len(arguments) + 1
+
+
+_JQ_FLAGS = (
+    *("--raw-output", "--compact-output", "--slurp", "--null-input", "--exit-status", "--sort-keys", "--raw-input"),
+    *("--join-output", "--color-output", "--monochrome-output", "--tab", "--ascii-output", "--arg", "--argjson"),
+)
+
+
+def _jq(arguments: Words) -> str | None:
+    programs, rest = _script_arguments(arguments, "rcsneSRjCMa", "", _JQ_FLAGS)
+    if programs is None:
+        return _flag_objection("jq", rest)
+    if not programs or not all(map(jq_only_computes, programs)):
+        return "the jq program may do more than compute"
+    return None
+
+
+def _script_arguments(arguments: Words, short: str, script: str, long: tuple[str, ...]) -> tuple[list[str] | None, str]:
+    """The scripts among the arguments of `program [flags] script file…`; for an unknown flag, None and the flag."""
+    scripts: list[str] = []
+    positional: list[str] = []
+    position = 0
+    while position < len(arguments):
+        argument = arguments[position]
+        position += 1
+        if script and argument == f"-{script}":
+            scripts += arguments[position : position + 1]
+            position += 1
+        elif argument in ("--arg", "--argjson") and argument in long:
+            position += 2
+        elif argument.startswith("--"):
+            if argument not in long:
+                return None, argument
+        elif argument.startswith("-") and argument != "-":
+            letters = argument[1:]
+            if script and letters.endswith(script):
+                letters = letters[:-1]
+                scripts += arguments[position : position + 1]
+                position += 1
+            if any(letter not in short for letter in letters):
+                return None, argument
+        else:
+            positional.append(argument)
+    return scripts or positional[:1], ""
+
+
+def _test(arguments: Words) -> str | None:
+    for argument in arguments:
+        # These operators evaluate subscripts, which may contain commands.
+        if argument in ("-v", "-R"):
+            return f"`{argument}` of test evaluates its operands"
+    return None
+
+
+def _double_test(arguments: Words) -> str | None:
+    for index, argument in enumerate(arguments):
+        if argument in ("-v", "-R", "-o", "-a"):
+            return f"`{argument}` of [[ evaluates its operands"
+        # Both sides are evaluated as arithmetic, where a subscript may contain commands.
+        if argument in ("-eq", "-ne", "-lt", "-le", "-gt", "-ge"):
+            sides = arguments[max(index - 1, 0) : index] + arguments[index + 1 : index + 2]
+            if len(sides) != 2 or not all(map(INTEGER.fullmatch, sides)):
+                return f"`{argument}` of [[ evaluates its operands"
+    return None
+
+
+def _set(arguments: Words) -> str | None:
+    if arguments and re.fullmatch(
+        r"(?:[-+][eux]+|[-+][eux]*o (?:pipefail|errexit|nounset|xtrace)| )+", " ".join(arguments)
+    ):
+        return None
+    return "set can change how the rest of the command is parsed"
+
+
+def _export(arguments: Words) -> str | None:
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if not equals or not harmless_assignment(name, value):
+            return f"{ASSIGNMENT}{argument} can change what programs do"
+    return None if arguments else "export shows the whole environment"
+
+
+def _read(arguments: Words) -> str | None:
+    known = all(
+        re.fullmatch(r"-r|[A-Za-z_]\w*", word) or arguments[i - 1 : i] == ("-d",) or word == "-d"
+        for i, word in enumerate(arguments)
+    )
+    return None if known else "read sets variables"
+
+
+_PS_COLUMN = r"(?:pid|ppid|user|cmd|comm|args|stat|etime|time|rss|vsz|%cpu|%mem|tty|start|nice)"
+_PS_VALUES = {"o": rf"{_PS_COLUMN}(?:,{_PS_COLUMN})*", "p": r"\d+(?:,\d+)*", "C": r"[\w.-]+", "u": r"\w+", "U": r"\w+"}
+_PS_WORD = lazy_pattern(r"aux|ax|axu|auxw{1,2}|\d+(?:,\d+)*|--no-headers|--forest|--(?:sort=[-+%\w,]+|p?pid=[\d,]+)")
+
+
+def _ps(arguments: Words) -> str | None:
+    """Reason for ps. Letters without a dash and unknown columns may show the environment of processes."""
+    position = 0
+    while position < len(arguments):
+        argument = arguments[position]
+        position += 1
+        if _PS_WORD.fullmatch(argument):
+            continue
+        found = re.fullmatch(r"-([eAfFlwjHT]*)([opCuU]?)(.*)", argument)
+        if found is None or len(argument) < 2 or (found[3] and not found[2]):
+            return f"ps {argument} may change files or run code"
+        if found[2]:
+            value = found[3] or "".join(arguments[position : position + 1])
+            position += not found[3]
+            if not re.fullmatch(_PS_VALUES[found[2]], value):
+                return f"ps -{found[2]} {value} may change files or run code"
+    return None
+
+
+def _printf(arguments: Words) -> str | None:
+    if arguments and arguments[0].startswith("-"):
+        return _flag_objection("printf", arguments[0])
+    # %n assigns a variable.
+    unsafe = arguments and re.search(r"%[-+ #0'*.\d]*[hlqjztL]*n", arguments[0].replace("%%", ""))
+    return "%n of printf sets a variable" if unsafe else None
+
+
+def _xxd(arguments: Words) -> str | None:
+    # Only the first letters of a flag count; no flags follow a name; a second name is written to.
+    if re.fullmatch(r"(?:(?:-[abeiup]|-[clsg] ?\d+) )*(?:[^- ][^ ]*)? ?", " ".join(arguments) + " "):
+        return None
+    return "xxd is read-only only with simple flags and one file name"
+
+
+def _tar(arguments: Words) -> str | None:
+    # A colon in a name makes tar connect to another host.
+    if not arguments or not re.fullmatch(r"-?[vzjJa]*t[vzjJa]*f?[vzjJa]*", arguments[0]):
+        return "tar is read-only only when it lists an archive (tar -tf)"
+    for argument in arguments[1:]:
+        if argument.startswith("-") or ":" in argument:
+            return f"tar {argument} may change files or run code"
+    return None
+
+
+def _unzip(arguments: Words) -> str | None:
+    if not arguments or arguments[0] not in ("-l", "-v", "-lv", "-Z1") or any(a.startswith("-") for a in arguments[1:]):
+        return "unzip is read-only only when it lists an archive (unzip -l)"
+    return None
+
+
+def _check_script(program: str, flags: tuple[str, ...], versions: tuple[str, ...]) -> Callable[[Words], str | None]:
+    """A check for an interpreter that only checks the syntax of one file."""
+
+    def judged(arguments: Words) -> str | None:
+        if len(arguments) == 1 and arguments[0] in versions:
+            return None
+        checks = len(arguments) == 2 and arguments[0] in flags and re.fullmatch(r"[\w./][\w./@+-]*", arguments[1])
+        return None if checks else _effect(program)
+
+    return judged
+
+
+def _command(arguments: Words) -> str | None:
+    if arguments and arguments[0] in ("-v", "-V") and not any(a.startswith("-") for a in arguments[1:]):
+        return None
+    return "command may change files or run code"
+
+
+_SPECIAL: Mapping[str, Callable[[Words], str | None]] = {
+    "git": _git,
+    "sed": _sed,
+    "awk": _awk,
+    "gawk": _awk,
+    "mawk": _awk,
+    "jq": _jq,
+    # echo only prints its arguments.
+    "echo": lambda _arguments: None,
+    "printf": _printf,
+    "ps": _ps,
+    "test": _test,
+    "[": _test,
+    "xxd": _xxd,
+    "tar": _tar,
+    "unzip": _unzip,
+    "command": _command,
+    "bash": _check_script("bash", ("-n",), ("--version",)),
+    "sh": _check_script("sh", ("-n",), ()),
+    "node": _check_script("node", ("--check", "-c"), ("--version", "-v")),
+    "[[": _double_test,
+    "set": _set,
+    "export": _export,
+    "read": _read,
+}

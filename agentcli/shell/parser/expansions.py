@@ -1,0 +1,234 @@
+"""Values of variables, substitutions and arithmetic in words, or the reason why they are unknown."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from agentcli.shell.parser.listers import printed_names
+from agentcli.shell.parser.strict_parser import Scope, SimpleCommand
+from agentcli.shell.parser.syntax_tree import MOST_VALUES, descendants, shortened, text_of
+from agentcli.shell.parser.values import (
+    INTEGER,
+    NAMED_REVISION,
+    NEW_TEMP_FILE,
+    NUMBER,
+    PWD,
+    TOPLEVEL,
+    UNKNOWN,
+    Variables,
+    printed_value,
+)
+from agentcli.shell.parser.words import Alternative, Refused, check_visible, read_expanded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tree_sitter import Node
+
+    from agentcli.shell.parser.cursor import Cursor
+
+_VARIABLE = re.compile(r"\$(?:\{(?P<braced>[A-Za-z_]\w*)\}|(?P<bare>[A-Za-z_]\w*))")
+_LENGTH = re.compile(r"\$\{#([A-Za-z_]\w*)\}")
+_TRIMMED = re.compile(r"\$\{([A-Za-z_]\w*)(?:%%?|##?)[\w.*?/:,@+-]*\}")
+_ARITHMETIC = re.compile(r"\$\(\((?P<inside>[A-Za-z0-9_ +\-*/%()<>=!&|?:^]*)\)\)")
+_SETTERS = frozenset(
+    "eval source . read mapfile readarray getopts declare typeset local let unset readonly export trap wait".split()  # noqa: SIM905
+)
+_OF_THE_SHELL = frozenset({"command", "builtin", "time", "exec", "!"})
+_EXPANSIONS = frozenset({"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion"})
+
+
+class Expansions:
+    def __init__(self, walk: Cursor) -> None:
+        self._walk = walk
+        self.variables = Variables()
+        self._sets_unseen: bool | None = None
+        self._overflowed = ""
+        """A variable with too many values in the word that is read."""
+
+    def assign(self, name: str, values: Iterable[str]) -> None:
+        self.variables.assign(name, values)
+
+    def read(self, node: Node, *, assigned: bool) -> list[Alternative]:
+        outermost = {each.start_byte + _blanks(each): each for each in _outermost(node)}
+        text = text_of(node)
+        self._overflowed = ""
+        try:
+            return read_expanded(text, node.start_byte, outermost, self._evaluate, assigned=assigned)
+        except Refused:
+            if self._overflowed:
+                raise Refused(f"${self._overflowed} has more than {MOST_VALUES} values") from None
+            raise
+
+    def _evaluate(self, node: Node) -> list[str]:
+        text = text_of(node).strip(" \t\n")
+        if node.type == "command_substitution":
+            return [self._substitution(node, text)]
+        if node.type == "arithmetic_expansion":
+            return [self._arithmetic(node, text)]
+        if text in ("$?", "$#", "$$"):
+            return [NUMBER]
+        length = _LENGTH.fullmatch(text)
+        if length is not None:
+            self._lookup(length[1], node)
+            return [NUMBER]
+        trimmed = _TRIMMED.fullmatch(text)
+        if trimmed is not None:
+            self._lookup(trimmed[1], node)
+            return [UNKNOWN]
+        found = _VARIABLE.fullmatch(text)
+        if found is None:
+            raise Refused(f"the value of {shortened(text)} is unknown")
+        return self._lookup(found["braced"] or found["bare"], node)
+
+    def _lookup(self, name: str, node: Node) -> list[str]:
+        if self._sets_unseen is None:
+            self._sets_unseen = any(map(_sets_variables, descendants(self._walk.root)))
+        values = self.variables.lookup(name)
+        self._overflowed = name if name in self.variables.overflowed else self._overflowed
+        if values is None or self._sets_unseen:
+            raise Refused(f"the value of {shortened(text_of(node).strip())} is unknown")
+        return [*values, *(value for value in self._assigned_later(name, node) if value not in values)]
+
+    def _assigned_later(self, name: str, use: Node) -> list[str]:
+        """Values assigned later in the same loop, which apply in its next iteration."""
+        loop = use.parent
+        outermost = None
+        while loop is not None:
+            if loop.type in ("for_statement", "while_statement"):
+                outermost = loop
+            loop = loop.parent
+        if outermost is None:
+            return []
+        found: list[str] = []
+        for node in descendants(outermost):
+            if node.end_byte < use.start_byte or not _assigns(node, name):
+                continue
+            # The loop header has already set the values used in its body.
+            if (
+                node.type == "for_statement"
+                and node.start_byte < use.start_byte
+                and node.children[-1].start_byte < use.start_byte
+            ):
+                continue
+            value = node.child_by_field_name("value")
+            counted = value is not None and value.type == "arithmetic_expansion" and node.type == "variable_assignment"
+            found.append(NUMBER if counted else UNKNOWN)
+        return list(dict.fromkeys(found))
+
+    def _arithmetic(self, node: Node, text: str) -> str:
+        found = _ARITHMETIC.fullmatch(text)
+        if found is None or re.search(r"(?<![=!<>])=(?!=)|\+\+|--", found["inside"]):
+            raise Refused("the arithmetic cannot be checked")
+        for name in re.findall(r"(?<![0-9A-Za-z_])[A-Za-z_]\w*", found["inside"]):
+            # Arithmetic evaluates the variable's value too, which may contain commands in a subscript.
+            if not all(map(INTEGER.fullmatch, self._lookup(name, node))):
+                raise Refused(f"{name} is used in arithmetic and may not be a number")
+        return NUMBER
+
+    def _substitution(self, node: Node, text: str) -> str:
+        opened, closed = node.children[0], node.children[-1]
+        backquoted = text_of(opened).strip() == "`"
+        if (text_of(opened).strip(), text_of(closed)) not in (("$(", ")"), ("`", "`")):
+            raise Refused(f"the command substitution {shortened(text)} cannot be checked")
+        if backquoted and re.search(r"[\\\"]|`", text[1:-1]):
+            raise Refused("the command substitution in backquotes cannot be checked")
+        walk = self._walk
+        outer, walk.position = walk.position, opened.end_byte
+        count = len(walk.steps)
+        concurrent, walk.concurrent = walk.concurrent, False
+        with walk.nested("subshell"):
+            walk.statements(node, node.children[1:-1])
+        walk.skip(closed.start_byte, wide=True)
+        walk.position, walk.concurrent = outer, concurrent
+        return self._printed(walk.steps[count:])
+
+    def stream(self, node: Node) -> None:
+        """Read `<(…)`. It runs concurrently with the command that reads it, so it must not write files."""
+        opened, closed = node.children[0], node.children[-1]
+        walk = self._walk
+        if text_of(opened) != "<(" or text_of(closed) != ")" or walk.position != node.start_byte:
+            raise Refused("the process substitution cannot be checked")
+        walk.position = opened.end_byte
+        count = len(walk.steps)
+        concurrent, walk.concurrent = walk.concurrent, True
+        with walk.nested("subshell"):
+            walk.statements(node, node.children[1:-1])
+        walk.skip(closed.start_byte, wide=True)
+        walk.position, walk.concurrent = closed.end_byte, concurrent
+        for step in walk.steps[count:]:
+            writes = isinstance(step, SimpleCommand) and (
+                "tee" in step.words or any(each.kind == "write" for each in step.redirections)
+            )
+            if writes:
+                raise Refused("the process substitution writes a file")
+
+    @staticmethod
+    def _printed(steps: list[SimpleCommand | Scope]) -> str:
+        inside = steps[1:-1]
+        parts = [step for step in inside if isinstance(step, SimpleCommand)]
+        if len(parts) != len(inside) or not parts or any(part.joint != "|" for part in parts[1:]):
+            return UNKNOWN
+        last = parts[-1]
+        listing = printed_names(parts)
+        if listing is not None:
+            return listing
+        if last.others or last.globs:
+            return UNKNOWN
+        redirections = [each for each in last.redirections if each.kind != "harmless"]
+        if len(parts) == 1 and last.words == ("cat",) and [each.kind for each in redirections] == ["text"]:
+            value = redirections[0].target.rstrip("\n")
+            if value != UNKNOWN:
+                check_visible(value)
+            return value
+        value = printed_value(last.words)
+        of_the_place = value in (PWD, TOPLEVEL, NAMED_REVISION, NEW_TEMP_FILE)
+        return UNKNOWN if of_the_place and len(parts) > 1 else value
+
+
+def _blanks(node: Node) -> int:
+    """Number of blanks before an expansion in a string, which the grammar includes in its node."""
+    text = node.text or b""
+    return len(text) - len(text.lstrip(b" \t\n"))
+
+
+def _outermost(node: Node) -> list[Node]:
+    found: list[Node] = []
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        if current.is_named and current.type in _EXPANSIONS:
+            found.append(current)
+        else:
+            waiting += current.children
+    return found
+
+
+def _assigns(node: Node, name: str) -> bool:
+    match node.type:
+        case "variable_assignment":
+            return text_of(node).partition("=")[0] == name
+        case "for_statement":
+            return text_of(node.children[1]) == name
+        case "command":
+            words = [text_of(child) for child in node.children]
+            return "read" in words and name in words
+        case _:
+            return False
+
+
+def _sets_variables(node: Node) -> bool:
+    """Whether a command may set variables in a way that is not tracked (`eval`, `builtin read x`, `printf -v`)."""
+    if node.type in ("declaration_command", "unset_command"):
+        return not text_of(node).startswith("export ")
+    if node.type != "command":
+        return False
+    words = [re.sub(r"['\"\\]", "", text_of(child)) for child in node.children if child.type != "variable_assignment"]
+    if words[:1] == ["printf"]:
+        return words[1:2] != [] and words[1].startswith("-")
+    if words[:1] == ["read"]:
+        return False
+    while words and words[0] in _OF_THE_SHELL | {"-p"}:
+        words = words[1:]
+    return bool(words) and (words[0] in _SETTERS or (words[0] == "printf" and words[1:2] == ["-v"]))

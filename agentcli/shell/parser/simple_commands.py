@@ -1,0 +1,282 @@
+"""Simple commands for the strict parser: words, assignments, `read`, `export` and tests."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from itertools import product
+from typing import TYPE_CHECKING
+
+from agentcli.shell.parser.cursor import Cursor, refusal
+from agentcli.shell.parser.strict_parser import Redirection, SimpleCommand, Variant
+from agentcli.shell.parser.syntax_tree import text_of
+from agentcli.shell.parser.values import MARKED, STREAM, UNKNOWN, is_own_name
+from agentcli.shell.parser.words import Alternative, Refused, Word, read_word
+from agentcli.shell.parser.wrappers import harmless_assignment
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_PROGRAM = re.compile(r"[A-Za-z0-9_\-./+]+|:")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MOST_VARIANTS = 32
+_BRACES = re.compile(
+    r"([A-Za-z0-9_\-./:=*?]*)\{([A-Za-z0-9_\-./*?]*(?:,[A-Za-z0-9_\-./*?]*)+)\}([A-Za-z0-9_\-./:=*?]*)"
+)
+"""One brace expansion without quotes, ranges or nested braces."""
+_LITERALS = frozenset(
+    {"word", "number", "raw_string", "string", "string_content", "concatenation", "command_name", "extglob_pattern"}
+)
+_EXPANSIONS = frozenset({"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion"})
+
+
+class SimpleCommands(Cursor):
+    def redirection(self, node: Node) -> Redirection:
+        """Read one redirection; see `redirections`."""
+        raise NotImplementedError
+
+    def word(self, node: Node, *, assigned: bool = False) -> list[Alternative]:
+        """All possible expansions of one source word."""
+        if node.type == "process_substitution" and not assigned:
+            self.expansions.stream(node)
+            return [(Word(STREAM),)]
+        braces = _BRACES.fullmatch(text_of(node)) if not assigned else None
+        if braces is not None and self._is_literal(node):
+            texts = (f"{braces[1]}{choice}{braces[3]}" for choice in braces[2].split(","))
+            return [tuple(Word(text, re.search(r"[*?]", text) is not None) for text in texts if text)]
+        if self._is_literal(node):
+            value, glob = read_word(text_of(node))
+            return [(Word(value, glob and not assigned),)]
+        return self.expansions.read(node, assigned=assigned)
+
+    def _is_literal(self, node: Node) -> bool:
+        """Whether a word consists only of literals; raises for anything but words, quoted literals and expansions."""
+        literal = True
+        waiting = [node]
+        while waiting:
+            current = waiting.pop()
+            if current.is_named and current.type in _EXPANSIONS:
+                literal = False
+                continue
+            if current.is_named and current.type not in _LITERALS:
+                raise refusal(current)
+            waiting += current.children
+        return literal
+
+    def _command(self, node: Node) -> SimpleCommand:
+        found: list[list[Alternative]] = []
+        sources: list[str] = []
+        assignments: list[tuple[str, str]] = []
+        redirections: list[Redirection] = []
+        joint = self.joint
+        for child in node.children:
+            if child.type in ("file_redirect", "herestring_redirect"):
+                redirections.append(self.redirection(child))
+                continue
+            self.skip(child.start_byte, blank=child.start_byte > node.start_byte)
+            text = text_of(child)
+            if child.type == "variable_assignment" and not found:
+                assignments.append(self._prefix(child))
+                self.position = child.end_byte
+                continue
+            if child.type == "command_name":
+                if not _PROGRAM.fullmatch(text) or "=" in text:
+                    raise Refused("the name of its program cannot be checked")
+            elif not child.is_named and text not in ("!", "=", "=="):
+                raise Refused("its syntax cannot be checked")
+            found.append(self.word(child))
+            sources.append(_shown(text, found[-1], child))
+            self.position = child.end_byte
+        if not found:
+            raise Refused("the assignment cannot be checked")
+        first, *others = _variants(found)
+        if first.words[0] == "read":
+            self._read(first, others, assignments)
+            assignments = []
+        return SimpleCommand(
+            first.words,
+            tuple(sources),
+            first.globs,
+            joint,
+            assignments=tuple(assignments),
+            redirections=tuple(redirections),
+            others=tuple(others),
+            concurrent=self.concurrent,
+            looped=self.looped,
+            expanded=next((index for index, each in enumerate(found) if _is_expanded(each)), None),
+        )
+
+    def _read(self, first: Variant, others: list[Variant], assignments: list[tuple[str, str]]) -> None:
+        """Handle `read`, which sets variables to unknown input. An `IFS` for this command alone has no other effect."""
+        words = list(first.words[1:])
+        while words and words[0] in ("-r", "-d"):
+            del words[: 2 if words[0] == "-d" else 1]
+        if (
+            others
+            or any(name != "IFS" for name, _value in assignments)
+            or not all(map(is_own_name, words))
+            or not words
+        ):
+            raise Refused("the arguments of read cannot be checked")
+        for name in words:
+            self.expansions.assign(name, [UNKNOWN])
+
+    def _prefix(self, node: Node) -> tuple[str, str]:
+        """An assignment for one command only."""
+        name, written = _assignment(node)
+        for child in node.children:
+            if child.is_named and child.type != "variable_name" and not self._is_literal(child):
+                raise refusal(node)
+        value, glob = read_word(written) if written else ("", False)
+        if glob:
+            raise refusal(node)
+        return name, value
+
+    def _assignments(self, node: Node) -> None:
+        """Assignments of shell variables, without a command."""
+        for each in [node] if node.type == "variable_assignment" else node.children:
+            name, written = _assignment(each)
+            self.skip(each.start_byte, blank=each.start_byte > node.start_byte)
+            value = each.child_by_field_name("value")
+            if written and (value is None or text_of(value) != written):
+                raise refusal(each)
+            self.position = each.start_byte + len(name) + 1
+            alternatives = self.word(value, assigned=True) if value is not None and written else [(Word(""),)]
+            values = [alternative[0].text for alternative in alternatives]
+            harmless = all(harmless_assignment(name, text) for text in values)
+            if not is_own_name(name) and not harmless:
+                raise refusal(each)
+            self.expansions.assign(name, values)
+            self.position = each.end_byte
+        self.joint, self.started = "", True
+
+    def _export(self, node: Node) -> SimpleCommand:
+        """Handle `export CI=1`, for harmless variables only."""
+        words, sources = ["export"], ["export"]
+        if text_of(node.children[0]) != "export" or len(node.children) < 2:
+            raise refusal(node)
+        joint = self.joint
+        self.token(node.children[0], "export")
+        for child in node.children[1:]:
+            if child.type != "variable_assignment":
+                raise refusal(node)
+            self.skip(child.start_byte, blank=True)
+            name, value = self._prefix(child)
+            if not harmless_assignment(name, value):
+                raise refusal(child)
+            self.expansions.assign(name, [value])
+            words.append(f"{name}={value}")
+            sources.append(text_of(child))
+            self.position = child.end_byte
+        return SimpleCommand(tuple(words), tuple(sources), joint=joint, concurrent=self.concurrent, looped=self.looped)
+
+    # ------------------------------------------------------------------------------------------------ tests
+
+    def _test(self, node: Node) -> SimpleCommand:
+        """Read `[ … ]`: an expression in the grammar, but ordinary words for the shell."""
+        found: list[list[Alternative]] = []
+        sources: list[str] = []
+        for leaf in _test_leaves(node):
+            if self.position != leaf.start_byte and not found:
+                raise Refused("its syntax cannot be checked")
+            self.skip(leaf.start_byte, blank=bool(found))
+            text = text_of(leaf)
+            if text in ("[", "]", "!", "=", "!=", "=="):
+                alternatives: list[Alternative] = [(Word(text),)]
+            elif leaf.is_named and leaf.type != "test_operator":
+                alternatives = self.word(leaf)
+            else:
+                alternatives = [(Word(read_word(text)[0]),)]
+            if any(word.glob for alternative in alternatives for word in alternative):
+                raise Refused("the pattern in [ … ] cannot be checked")
+            found.append(alternatives)
+            sources.append(text)
+            self.position = leaf.end_byte
+        if len(found) < 2 or sources[-1] != "]" or self.position != node.end_byte:
+            raise refusal(node)
+        return self._tested(found, sources)
+
+    def _double_test(self, node: Node) -> SimpleCommand:
+        """Read `[[ … ]]` as words; `read_only` checks operators and operands."""
+        found: list[list[Alternative]] = []
+        sources: list[str] = []
+        for leaf in _test_leaves(node):
+            text = text_of(leaf)
+            self.skip(leaf.start_byte, blank=bool(found) and text != ")" and sources[-1] != "(")
+            if leaf.type == "regex":
+                if not re.fullmatch(r"[\w.^*+?\[\]/:,\\-]+\$?", text):
+                    raise refusal(node)
+                alternatives: list[Alternative] = [(Word(text),)]
+            elif leaf.is_named and leaf.type != "test_operator":
+                # `[[` does not split words or expand file names; patterns match text.
+                alternatives = self.word(leaf, assigned=True)
+            else:
+                alternatives = [(Word(text),)]
+            found.append(alternatives)
+            sources.append(text)
+            self.position = leaf.end_byte
+        if sources[:1] != ["[["] or sources[-1] != "]]" or self.position != node.end_byte:
+            raise refusal(node)
+        return self._tested(found, sources)
+
+    def _tested(self, found: list[list[Alternative]], sources: list[str]) -> SimpleCommand:
+        first, *others = _variants(found)
+        return SimpleCommand(
+            first.words,
+            tuple(sources),
+            joint=self.joint,
+            others=tuple(others),
+            concurrent=self.concurrent,
+            looped=self.looped,
+        )
+
+
+def _is_expanded(alternatives: list[Alternative]) -> bool:
+    """Whether a word has several values, or one that the command text alone does not determine."""
+    return len(alternatives) != 1 or len(alternatives[0]) != 1 or MARKED.search(alternatives[0][0].text) is not None
+
+
+def _shown(source: str, alternatives: list[Alternative], node: Node) -> str:
+    """The word as rules and the user see it: its value if certain, else as written."""
+    if node.type in ("word", "number", "raw_string", "command_name") or ("$" not in source and "`" not in source):
+        return source
+    if _is_expanded(alternatives) or alternatives[0][0].glob:
+        return source
+    return shlex.quote(alternatives[0][0].text)
+
+
+def _variants(words: list[list[Alternative]]) -> list[Variant]:
+    found: list[Variant] = []
+    for choice in product(*words):
+        if len(found) >= _MOST_VARIANTS:
+            raise Refused("its variables have too many possible values to check")
+        flat = [word for alternative in choice for word in alternative]
+        globs = frozenset(index for index, word in enumerate(flat) if word.glob)
+        found.append(Variant(tuple(word.text for word in flat), globs))
+    return list(dict.fromkeys(found))
+
+
+def _assignment(node: Node) -> tuple[str, str]:
+    name, equals, written = text_of(node).partition("=")
+    if not equals or not _NAME.fullmatch(name):
+        raise refusal(node)
+    return name, written
+
+
+def _test_leaves(node: Node) -> list[Node]:
+    leaves: list[Node] = []
+    waiting = [node]
+    nested = (
+        "test_command",
+        "unary_expression",
+        "binary_expression",
+        "negation_expression",
+        "parenthesized_expression",
+    )
+    while waiting:
+        current = waiting.pop()
+        if current.type in nested:
+            waiting.extend(reversed(current.children))
+        else:
+            leaves.append(current)
+    return leaves

@@ -1,0 +1,114 @@
+"""Strict parser: split a command into simple commands with known words, or return why it cannot.
+
+Read-only proofs and allow rules depend on the result, so nothing may be guessed. The grammar gives the structure, and
+every byte is checked a second time: each word is parsed independently, and only blanks may separate words. If the
+grammar and bash disagree, one of the two checks refuses. Control flow is not followed: every command in a loop or a
+branch counts, with every value that its variables may have.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal
+
+from agentcli.core.frozen import frozen
+from agentcli.core.processes.shell import has_control_characters
+from agentcli.shell.parser.syntax_tree import Unparsable, parse
+
+Joint = Literal["", "&&", "||", ";", "|"]
+
+
+@frozen
+class Redirection:
+    kind: Literal["harmless", "write", "read", "text"]
+    """`text`: input contained in the command (a here-document or here-string)."""
+    target: str
+    text: str
+
+
+@frozen
+class Variant:
+    """The words of a command for one combination of variable values."""
+
+    words: tuple[str, ...]
+    globs: frozenset[int] = frozenset()
+
+
+@frozen
+class SimpleCommand:
+    """One part of a compound command."""
+
+    words: tuple[str, ...]
+    """The words without quotes, and with markers (see `values`) for parts known only at run time."""
+    sources: tuple[str, ...]
+    """The same words as written."""
+    globs: frozenset[int] = frozenset()
+    """Indexes of the words that the shell would expand to file names."""
+    joint: Joint = ""
+    """Operator before it."""
+    feeds: bool = False
+    """Whether its output is piped into the next part."""
+    assignments: tuple[tuple[str, str], ...] = ()
+    redirections: tuple[Redirection, ...] = ()
+    others: tuple[Variant, ...] = ()
+    """Variants with other values of its variables."""
+    expanded: int | None = None
+    """Index in `sources` of the first word whose value the command text alone does not determine."""
+    concurrent: bool = False
+    """Whether it is inside a loop, group or branch that is piped or redirected."""
+    looped: bool = False
+    """Whether it may run more than once, so that later parts of the text may run before it."""
+
+    @property
+    def text(self) -> str:
+        """Command text for rule matching: single blanks, no redirections."""
+        return " ".join(self.sources)
+
+    @property
+    def piped(self) -> bool:
+        return self.joint == "|"
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        return (Variant(self.words, self.globs), *self.others)
+
+
+@frozen
+class Scope:
+    """Start or end of a nested command list. The end of a subshell restores the folder."""
+
+    kind: Literal["subshell", "branch", "loop"]
+    begins: bool
+
+
+CommandStep = SimpleCommand | Scope
+
+
+class NotPlain(str):
+    """Reason why a command cannot be parsed strictly."""
+
+    __slots__ = ()
+
+
+def plain_commands(command: str) -> tuple[SimpleCommand, ...] | NotPlain:
+    """The parts of a command in the order of the text."""
+    steps = plain_steps(command)
+    return steps if isinstance(steps, NotPlain) else tuple(s for s in steps if isinstance(s, SimpleCommand))
+
+
+@functools.lru_cache(maxsize=128)
+def plain_steps(command: str) -> tuple[CommandStep, ...] | NotPlain:
+    """The parts and their scopes. Cached, because each call checks its command several times."""
+    if has_control_characters(command):
+        return NotPlain("it contains control characters")
+    root = parse(command)
+    if isinstance(root, Unparsable):
+        return NotPlain(root)
+    from agentcli.shell.parser.walk import CommandWalk, Refused
+
+    walk = CommandWalk(command.encode(), root)
+    try:
+        walk.statements(root)
+        return walk.finished()
+    except Refused as refused:
+        return NotPlain(str(refused))

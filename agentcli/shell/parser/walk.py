@@ -1,0 +1,331 @@
+"""Walk the syntax tree for the strict parser; `strict_parser` defines the result."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from agentcli.shell.parser.cursor import refusal
+from agentcli.shell.parser.redirections import COMPOUND, Redirections
+from agentcli.shell.parser.strict_parser import CommandStep, Joint, SimpleCommand
+from agentcli.shell.parser.syntax_tree import text_of
+from agentcli.shell.parser.values import MATCH, MATCH_END, NUMBER, is_own_name
+from agentcli.shell.parser.words import Alternative, Refused, Word
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+__all__ = ["CommandWalk", "Refused"]
+
+_JOINTS: dict[str, Joint] = {"&&": "&&", "||": "||", ";": ";", "|": "|", "\n": ";"}
+
+
+class CommandWalk(Redirections):
+    def finished(self) -> tuple[CommandStep, ...]:
+        self.skip(len(self.source), wide=True)
+        if not any(isinstance(step, SimpleCommand) for step in self.steps):
+            raise Refused("it contains no command")
+        if self.joint not in ("", ";"):
+            raise Refused("it is incomplete")
+        for index, step in enumerate(self.steps[1:]):
+            before = self.steps[index]
+            if isinstance(step, SimpleCommand) and step.piped and isinstance(before, SimpleCommand):
+                self.steps[index] = replace(before, feeds=True)
+        return tuple(self.steps)
+
+    # ------------------------------------------------------------------------------------------------- lists
+
+    def statements(self, node: Node, children: Iterable[Node] | None = None) -> None:
+        """Read a program, a list, a pipeline, or the commands between two keywords."""
+        for child in node.children if children is None else children:
+            if not child.is_named:
+                self._operator(child)
+            elif child.type == "comment":
+                self._comment(child)
+            else:
+                self.statement(child)
+
+    def statement(self, node: Node) -> None:
+        match node.type:
+            case "list":
+                self._list(node)
+            case "pipeline":
+                self._pipeline(node)
+            case "command":
+                self._begin(node)
+                self._append(self._command(node))
+            case "redirected_statement":
+                self._redirected(node)
+            case "negated_command":
+                self._begin(node)
+                self.token(node.children[0], "!")
+                self.skip(node.children[1].start_byte, blank=True)
+                joint, self.joint, self.started = self.joint, "", False
+                for child in node.children[1:]:
+                    self.statement(child)
+                self.joint, self.started = "", True
+                if joint == "|":
+                    raise refusal(node)
+            case "test_command":
+                self._begin(node)
+                double = self.source[node.start_byte : node.start_byte + 2] == b"[["
+                self._append(self._double_test(node) if double else self._test(node))
+            case "variable_assignment" | "variable_assignments":
+                self._begin(node)
+                self._assignments(node)
+            case "declaration_command":
+                self._begin(node)
+                self._append(self._export(node))
+            case kind if kind in COMPOUND:
+                self._begin(node)
+                self._compound(node)
+            case _:
+                raise refusal(node)
+
+    def _list(self, node: Node) -> None:
+        """Read a list. After `||`, assignments by commands before it are uncertain."""
+        variables = self.expansions.variables
+        before: set[str] | None = None
+        operands = _operands(node)
+        leading, self.leading = (self.leading if self.leading and self.leading[0] == node.id else None), None
+        concurrent = self.concurrent
+        for child in operands:
+            if leading is not None:
+                self.concurrent = concurrent if child is operands[-1] else leading[1]
+            self.statements(node, [child])
+            if before is None:
+                before = set(variables.defined)
+            elif not child.is_named and text_of(child) == "||":
+                variables.defined = set(before)
+        if before is not None:
+            variables.defined = before
+
+    def _pipeline(self, node: Node) -> None:
+        variables = self.expansions.variables
+        defined, concurrent = set(variables.defined), self.concurrent
+        # It is only clear what runs concurrently if every part is a command without substitutions.
+        self.concurrent = concurrent or any(
+            child.is_named and (child.type != "command" or re.search(rb"[$<]\(|`", child.text or b"") is not None)
+            for child in node.children
+        )
+        first = node.children[0]
+        if first.type == "redirected_statement" and first.children[0].type == "list":
+            # The grammar reads `a && b 2>&1 | c` as `{ a && b; } 2>&1 | c`, but only `b` runs concurrently with `c`.
+            self.leading = (first.children[0].id, concurrent)
+        for child in node.children:
+            self.statements(node, [child])
+            # Each part of a pipeline runs in its own subshell.
+            variables.defined = set(defined)
+        self.concurrent = concurrent
+
+    def _append(self, part: SimpleCommand) -> None:
+        self.steps.append(part)
+        self.joint = ""
+        self.started = True
+
+    def _begin(self, node: Node) -> None:
+        """Check that an operator separates two commands, or a line feed where the grammar shows none."""
+        between = self.source[self.position : node.start_byte]
+        self.skip(node.start_byte, wide=True)
+        if self.started and not self.joint:
+            if b"\n" not in between.replace(b"\\\n", b""):
+                raise Refused("its syntax cannot be checked")
+            self.joint = ";"
+
+    def _operator(self, node: Node) -> None:
+        kind = text_of(node)
+        if kind == "&":
+            raise Refused("it starts a background process")
+        if kind == ";;" or kind.strip(" \t\n") not in ("&&", "||", ";", "|", ""):
+            raise Refused(f"of {kind.strip()}")
+        self.skip(node.start_byte, wide=True)
+        self.position = node.end_byte
+        joint = _JOINTS.get(kind.strip(" \t") or "\n", ";")
+        if joint == ";" and self.joint in ("&&", "||", "|"):
+            if kind.strip():
+                raise Refused("it is incomplete")
+            return
+        if joint != ";" and (self.joint not in ("", ";") or not self.started):
+            raise Refused("it is incomplete")
+        if self.started:
+            self.joint = joint
+        elif kind.strip():
+            raise Refused("it is incomplete")
+
+    def _comment(self, node: Node) -> None:
+        text = text_of(node)
+        before = self.source[node.start_byte - 1 : node.start_byte]
+        after = self.source[node.end_byte : node.end_byte + 1]
+        if (
+            not text.startswith("#")
+            or "\n" in text
+            or before not in (b"", b" ", b"\t", b"\n", b";")
+            or after not in (b"", b"\n")
+        ):
+            raise Refused("its syntax cannot be checked")
+        self.skip(node.start_byte, wide=True)
+        self.position = node.end_byte
+
+    # ------------------------------------------------------------------------------------- loops, branches, groups
+
+    def _compound(self, node: Node) -> None:
+        self.joint = ""
+        match node.type:
+            case "subshell":
+                self._body(node, "(", ")", "subshell")
+            case "compound_statement":
+                if text_of(node.children[0]) != "{":
+                    raise refusal(node)
+                self._body(node, "{", "}", "branch")
+            case "if_statement":
+                self._if(node)
+            case "for_statement":
+                self._for(node)
+            case "while_statement":
+                self._while(node)
+            case _:
+                self._case(node)
+        self.joint, self.started = "", True
+
+    def _body(self, node: Node, opened: str, closed: str, kind: Literal["subshell", "branch", "loop"]) -> None:
+        self.token(node.children[0], opened)
+        with self.nested(kind):
+            self.statements(node, node.children[1:-1])
+            if closed in ("}", "done") and self.joint != ";" and b"\n" not in self.gap_before(node.children[-1]):
+                raise Refused("it is incomplete")
+        self.token(node.children[-1], closed)
+
+    def _if(self, node: Node) -> None:
+        """Read `if`, `elif` and `else` alike: keywords, each followed by a command list."""
+        keyword: Node | None = None
+        waiting: list[Node] = []
+        for child in node.children:
+            if child.type in ("if", "then", "elif", "else", "fi") and not child.is_named:
+                self._clause(node, keyword, waiting, child)
+                keyword, waiting = child, []
+            elif child.type in ("elif_clause", "else_clause"):
+                self._clause(node, keyword, waiting, child)
+                keyword, waiting = None, []
+                self._if(child)
+            else:
+                waiting.append(child)
+        if node.type == "if_statement":
+            if keyword is None or keyword.type != "fi" or waiting:
+                raise refusal(node)
+            self.token(keyword, "fi")
+        else:
+            self._clause(node, keyword, waiting, None)
+
+    def _clause(self, node: Node, keyword: Node | None, children: list[Node], following: Node | None) -> None:
+        if keyword is None:
+            if children:
+                raise refusal(node)
+            return
+        self.token(keyword, "if", "then", "elif", "else")
+        with self.nested("branch"):
+            self.statements(node, children)
+            ended = self.joint == ";" or following is None or b"\n" in self.gap_before(following)
+            if not ended:
+                raise Refused("it is incomplete")
+
+    def _for(self, node: Node) -> None:
+        children = node.children
+        body = children[-1]
+        if len(children) < 4 or body.type != "do_group" or text_of(children[0]) != "for":
+            raise refusal(node)
+        self.token(children[0], "for")
+        name = text_of(children[1])
+        if not is_own_name(name) or children[1].type != "variable_name":
+            raise Refused(f"the assignment to {name} cannot be checked")
+        self.skip(children[1].start_byte, blank=True)
+        self.position = children[1].end_byte
+        self.token(children[2], "in")
+        values: list[str] = []
+        ended = False
+        for child in children[3:-1]:
+            if not child.is_named:
+                self.token(child, ";")
+                ended = True
+                continue
+            if ended:
+                raise refusal(node)
+            self.skip(child.start_byte, blank=True)
+            for alternative in self._loop_words(child):
+                values += (f"{MATCH}{word.text}{MATCH_END}" if word.glob else word.text for word in alternative)
+            self.position = child.end_byte
+        if not ended and b"\n" not in self.gap_before(body):
+            raise refusal(node)
+        self.skip(body.start_byte, wide=True)
+        defined = set(self.expansions.variables.defined)
+        self.expansions.assign(name, values)
+        self._body(body, "do", "done", "loop")
+        self.expansions.variables.defined = defined
+
+    def _loop_words(self, node: Node) -> list[Alternative]:
+        if node.type in ("brace_expression", "concatenation") and re.fullmatch(r"\{\d+\.\.\d+\}", text_of(node)):
+            return [(Word(NUMBER),)]
+        return self.word(node)
+
+    def _while(self, node: Node) -> None:
+        """Read `while read …`, the only accepted form: with another condition the loop may never end."""
+        body = node.children[-1]
+        condition = [child for child in node.children[1:-1] if child.is_named]
+        if body.type != "do_group" or text_of(node.children[0]) != "while" or len(condition) != 1:
+            raise Refused("the loop cannot be checked")
+        name = condition[0].child_by_field_name("name") if condition[0].type == "command" else None
+        if name is None or text_of(name) != "read":
+            raise Refused("the loop may never end")
+        self.token(node.children[0], "while")
+        variables = self.expansions.variables
+        before = set(variables.defined)
+        with self.nested("loop"):
+            self.statements(node, node.children[1:-1])
+            if self.joint != ";" and b"\n" not in self.gap_before(body):
+                raise Refused("it is incomplete")
+            defined = set(variables.defined)
+        variables.defined = defined
+        self.skip(body.start_byte, wide=True)
+        self._body(body, "do", "done", "loop")
+        variables.defined = before
+
+    def _case(self, node: Node) -> None:
+        subject, keyword = node.children[1], node.children[2]
+        self.token(node.children[0], "case")
+        self.skip(subject.start_byte, blank=True)
+        self.word(subject, assigned=True)
+        self.position = subject.end_byte
+        self.token(keyword, "in")
+        items = node.children[3:-1]
+        for item in items:
+            if item.type == "comment":
+                self._comment(item)
+                continue
+            if item.type != "case_item":
+                raise refusal(node)
+            self._case_item(item)
+        self.token(node.children[-1], "esac")
+
+    def _case_item(self, item: Node) -> None:
+        closing = next((index for index, child in enumerate(item.children) if child.type == ")"), None)
+        if closing is None or text_of(item.children[-1]) != ";;":
+            raise Refused("the case statement cannot be checked")
+        for child in item.children[: closing + 1]:
+            if child.is_named:
+                if not re.fullmatch(r"""[\w.*?\[\]/,:+@%-]+|'[^']*'|"[^"$`\\!]*\"""", text_of(child)):
+                    raise Refused("the case statement cannot be checked")
+                self.skip(child.start_byte, wide=True)
+                self.position = child.end_byte
+            else:
+                self.token(child, "(", "|", ")")
+        with self.nested("branch"):
+            self.statements(item, item.children[closing + 1 : -1])
+            self.started = True
+        self.token(item.children[-1], ";;")
+
+
+def _operands(node: Node) -> list[Node]:
+    """The commands of a list, which the grammar nests to the left, and the operators between them."""
+    first, *rest = node.children
+    return [*(_operands(first) if first.type == "list" else [first]), *rest]
