@@ -35,7 +35,7 @@ from agentcli.memory.instructions import InstructionFile
 from agentcli.memory.notes import Notes
 from agentcli.providers.base import Effort, Thinking
 from agentcli.providers.catalog import Catalog, no_fast_mode
-from agentcli.tools.titles import title_of
+from agentcli.tools.builtin import title_of
 
 if TYPE_CHECKING:
     from agentcli.agent.mcp.requests import ServerQuestions

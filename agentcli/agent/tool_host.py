@@ -26,14 +26,8 @@ from agentcli.mcp.protocol import McpContent, McpResult
 from agentcli.mcp.tool_server import ServedClient, ServedTool
 from agentcli.permissions.rules.rule import shown_rule
 from agentcli.tools.base import Tool
+from agentcli.tools.registry import Registry
 
-NOT_SERVED = frozenset(
-    (
-        *("Task", "TodoWrite", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "WebSearch", "WebFetch", "Skill"),
-        *("ToolSearch", "ListMcpResourcesTool", "ReadMcpResourceTool"),
-    )
-)
-"""Tools that need a conversation, a model or other MCP servers."""
 ONCE, SESSION, NO = "Allow once", "Allow such calls in this session", "Do not allow"
 _LONGEST_INPUT = 4_000
 
@@ -49,11 +43,11 @@ class SessionToolHost:
     def tools(self) -> Sequence[ServedTool]:
         return [
             ServedTool(tool.name, tool.description, tool.input_schema, _only_reads(tool))
-            for tool in self._session.registry.without(NOT_SERVED)
+            for tool in _served(self._session.registry)
         ]
 
     async def call(self, name: str, arguments: Json, client: ServedClient) -> McpResult:
-        served = self._session.registry.without(NOT_SERVED)
+        served = _served(self._session.registry)
         if served.get(name) is None:
             text = f"There is no tool called {name[:100]!r}. {served.hint(name)}".rstrip()
             return McpResult((McpContent("text", text=text),), is_error=True)
@@ -121,3 +115,7 @@ def _only_reads(tool: Tool) -> bool:
         return tool.is_safe({})
     except Exception:  # noqa: BLE001 - it depends on the input
         return False
+
+
+def _served(registry: Registry) -> Registry:
+    return registry.without(tool.name for tool in registry if getattr(tool, "needs_conversation", False))

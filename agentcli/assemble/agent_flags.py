@@ -90,14 +90,14 @@ def as_agent(options: Options) -> Options:
 
 def _mcp_tools(spec: AgentSpec) -> tuple[str, ...] | None:
     """Names and patterns of the MCP tools that an agent may have; None: all."""
-    return None if spec.tools is None else tuple(name for name in spec.tools if name.startswith("mcp__"))
+    return None if spec.tool_names is None else tuple(name for name in spec.tool_names if name.startswith("mcp__"))
 
 
 def _builtin_tools(spec: AgentSpec) -> tuple[str, ...] | None:
     """Names of the built-in tools that an agent may have; None: all."""
-    if spec.tools is None:
+    if spec.tool_names is None:
         return None
     registry = Registry(builtin_tools())
-    found = (registry.get(name.partition("(")[0].strip()) for name in spec.tools)
+    found = (registry.get(name.partition("(")[0].strip()) for name in spec.tool_names)
     # A read-only agent gets no Bash: a command can change anything.
     return tuple(tool.name for tool in found if tool is not None and not (spec.read_only and tool.name == "Bash"))

@@ -12,12 +12,13 @@ from agentcli.agent.ports import Collapser
 from agentcli.config.settings import Settings
 from agentcli.context.budget import ToolResultBudget
 from agentcli.context.collapse import Collapse, Thresholds
-from agentcli.context.microcompact import Microcompact
+from agentcli.context.microcompact import ClearableTools, Microcompact
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.snip import Snip
 from agentcli.context.steps import ContextStep
 from agentcli.context.view import ContextView
 from agentcli.core.files.bounded_read import read_bounded
+from agentcli.tools.registry import builtin_traits
 
 STEPS = ("budget", "snip", "microcompact", "collapse")
 """Names of the steps in their strict order (SPEC 2.1)."""
@@ -27,10 +28,15 @@ def pipeline_for(
     settings: Settings, results_dir: Path | None, collapser: Collapser, plugins: SessionPlugins | None = None
 ) -> Pipeline:
     off = frozenset(name for name in STEPS if not settings.boolean(f"context.{name}"))
-    steps: list[ContextStep] = [ToolResultBudget(_saving_in(results_dir)), Snip(), Microcompact()]
+    steps: list[ContextStep] = [ToolResultBudget(_saving_in(results_dir)), Snip(), Microcompact(clearable_tools())]
     if isinstance(collapser, ConversationCollapse):
         steps.append(collapser.step)
     return Pipeline(steps, off) if plugins is None else Pipeline(steps, off, plugin_steps(plugins))
+
+
+def clearable_tools() -> ClearableTools:
+    subjects = builtin_traits("subject")
+    return {name: (subjects[name], again) for name, again in builtin_traits("again").items()}
 
 
 def collapser_for(settings: Settings, view: ContextView) -> Collapser:

@@ -36,6 +36,7 @@ from agentcli.core.processes.programs import clean_search_path
 from agentcli.definitions.library import Library
 from agentcli.memory.notes import mechanics
 from agentcli.session.base import SessionContext, Store
+from agentcli.tools.registry import builtin_traits
 from agentcli.workspace.base import Workspace
 from agentcli.workspace.git_status import GitStatus, read_git_status
 from agentcli.workspace.lazy_history import LazyHistory
@@ -43,10 +44,6 @@ from agentcli.workspace.lazy_history import LazyHistory
 if TYPE_CHECKING:
     from agentcli.session.load import LoadedSession
     from agentcli.session.recent_messages import EarlierPart
-
-
-STATE_CALLS = ("TodoWrite", "Write", "BashOutput", "KillShell", "ExitPlanMode")
-"""Tools from whose calls a resumed session restores state: todos, file contents, background commands, plans."""
 
 
 @frozen
@@ -156,12 +153,14 @@ class SessionBuilder:
         with_history = options.interactive
         store: Store
         if not options.persist:
-            loaded = load_recent(path, with_history=with_history, state_calls=STATE_CALLS)
+            loaded = load_recent(path, with_history=with_history, state_calls=tuple(builtin_traits("keeps_state")))
             store = Store(loaded.session_id)
         elif options.fork_session:
             store, loaded = SessionStore.fork(workplace, path, new_id, with_history=with_history)
         else:
-            store, loaded = SessionStore.resume(workplace, path, with_history=with_history, state_calls=STATE_CALLS)
+            store, loaded = SessionStore.resume(
+                workplace, path, with_history=with_history, state_calls=tuple(builtin_traits("keeps_state"))
+            )
         view = _view_of(loaded)
         if loaded.earlier is not None and not _is_recent(view.edits.boundary(loaded.messages), loaded):
             loaded = load_session(path, with_history=with_history)

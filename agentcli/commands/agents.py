@@ -32,7 +32,7 @@ _MODELS = {"": "your model", "inherit": "your model", SMALL_MODEL: "small model"
 
 
 def _lines(spec: AgentSpec) -> list[str]:
-    tools = "all tools" if spec.tools is None else ", ".join(spec.tools)
+    tools = "all tools" if spec.tool_names is None else ", ".join(spec.tool_names)
     if spec.disallowed_tools:
         tools += f" without {', '.join(spec.disallowed_tools)}"
     facts = [spec.source, tools, _MODELS.get(spec.model, f"model {spec.model}")]

@@ -17,15 +17,7 @@ from agentcli.core.growing import Growing
 from agentcli.core.messages import ImageBlock, Json, Message, TextBlock, ToolResultBlock
 from agentcli.core.text.plaintext import plain_line
 
-CLEARABLE: Mapping[str, tuple[str, str]] = {
-    "Read": ("file_path", "Read it again if you need it."),
-    "Grep": ("pattern", "Search again if you need it."),
-    "Glob": ("pattern", "Search again if you need it."),
-    "Bash": ("command", "Run it again if you need its output and that does no harm."),
-    "BashOutput": ("bash_id", "Its output until then cannot be read again."),
-    "WebFetch": ("url", "Fetch it again if you need it."),
-    "WebSearch": ("query", "Search again if you need it."),
-}
+ClearableTools = Mapping[str, tuple[str, str]]
 """Tools whose old results may be cleared: the most telling argument, and how to get such a result again. Results of
 others (MCP servers, sub-agents, the user) may not be available a second time."""
 
@@ -39,7 +31,8 @@ _LONGEST_SUBJECT = 80
 class Microcompact:
     name = "microcompact"
 
-    def __init__(self, keep: int = 8, threshold: float = 0.6) -> None:
+    def __init__(self, clearable: ClearableTools, keep: int = 8, threshold: float = 0.6) -> None:
+        self._clearable = clearable
         self._keep = keep
         self._threshold = threshold
         self._results = ResultReader()
@@ -94,7 +87,8 @@ class Microcompact:
     def _cleared(self, called: AnsweredCall, situation: ContextState) -> ContextEdit:
         known, edit = self._edits.get(called.block), situation.edited(called.block)
         if known is None or known[0] is not edit:
-            known = self._edits[called.block] = (edit, _cleared(called, situation))
+            line = cleared_line(called, *self._clearable[called.name])
+            known = self._edits[called.block] = (edit, _cleared(called, situation, line))
         return known[1]
 
     def _look(self, shown: Sequence[Message]) -> None:
@@ -104,15 +98,14 @@ class Microcompact:
             self._edits = {}
             self._forget_ready()
             self._newest = []
-        self._newest += [called for called in fresh.results if called.name in CLEARABLE]
+        self._newest += [called for called in fresh.results if called.name in self._clearable]
         outgoing = max(0, len(self._newest) - self._keep)
         self._candidates += [called for called in self._newest[:outgoing] if _is_large(called)]
         self._newest = self._newest[outgoing:]
 
 
-def cleared_line(called: AnsweredCall) -> str:
+def cleared_line(called: AnsweredCall, subject: str, again: str) -> str:
     """The replacement line of a cleared result, with bounded length."""
-    subject, again = CLEARABLE[called.name]
     what = f"{called.name} {plain_line(_text(called.input, subject), _LONGEST_SUBJECT)}".rstrip()
     lines = called.result.text.count("\n") + 1
     size = (
@@ -121,8 +114,7 @@ def cleared_line(called: AnsweredCall) -> str:
     return f"[Cleared to make room: the old result of {what} ({size}). {again}]"
 
 
-def _cleared(called: AnsweredCall, situation: ContextState) -> ContextEdit:
-    line = cleared_line(called)
+def _cleared(called: AnsweredCall, situation: ContextState, line: str) -> ContextEdit:
     old: TextBlock | ToolResultBlock = called.result
     edit = situation.edited(called.block)
     if edit is not None:  # Moved to a file before: the path must stay visible.

@@ -11,7 +11,7 @@ from typing import Any
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.core.text.plaintext import plain_line, visible_text
-from agentcli.tools.base import Output, ToolContext
+from agentcli.tools.base import Output, Tool, ToolContext
 
 _PATHS = ("file_path", "notebook_path", "path")
 """Input fields of built-in tools that name a file or folder."""
@@ -24,6 +24,22 @@ class BuiltinTool:
     input_schema: Json
     subject: str
     """The input field that identifies the target of a call, e.g. its file."""
+    names_file = False
+    """Whether `subject` is the file that a call reads or writes."""
+    folder_field = ""
+    """The input field that names a folder to search."""
+    again = ""
+    """How the model gets an old result again. Results of tools without it are never cleared to make room."""
+    explores = False
+    """Whether read-only agents such as `explore` get it."""
+    main_agent_only = False
+    """Whether it addresses the user, or the caller of the session."""
+    needs_conversation = False
+    """Whether it needs a conversation, a model or MCP servers, so that `agentcli mcp serve` does not offer it."""
+    keeps_state = False
+    """Whether a resumed session restores state from its calls, also from those before a compaction."""
+    max_repeats = 0
+    """Identical calls before the loop guard asks, if more than usual."""
 
     @cached_property
     def description(self) -> str:
@@ -61,11 +77,24 @@ def _description_beside(modules: tuple[str, ...], name: str) -> str:
 class QuestionTool(BuiltinTool):
     """A tool that asks the user. Never safe: a broken stream must not ask twice, and the answer may change the mode."""
 
+    main_agent_only = needs_conversation = True
+
     def is_safe(self, input: Json) -> bool:
         return False
 
     def needs(self, input: Json, context: ToolContext) -> tuple[Need, ...]:
         return (Need("question", self.title(input)),)
+
+
+def title_of(tool: Tool, input: Json, root: Path) -> str:
+    """The title. `root`: where the session started, not the current directory: a title must stay correct after a
+    `cd`."""
+    title, folder = tool.title(input), f"{root}/"
+    for name in _PATHS:
+        path = input.get(name)
+        if isinstance(path, str) and path.startswith(folder) and ".." not in path:
+            title = title.replace(path, path[len(folder) :] or ".", 1)
+    return title
 
 
 def object_schema(required: list[str], properties: dict[str, Any]) -> Json:

@@ -34,7 +34,7 @@ class FunctionTool:
 
     def __init__(self, function: Function, name: str, description: str, *, safe: bool) -> None:
         self._function = function
-        self._safe = safe
+        self._safe = self.explores = safe
         self._hints = _hints(function)
         self.name = name
         self.description = description

@@ -6,7 +6,9 @@ The order is part of the request's prefix: it must be identical in every process
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
 
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import Json
@@ -135,6 +137,17 @@ BUILTIN_NAMES = (
     *("Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "Bash", "Glob", "Grep", "BashOutput", "KillShell"),
     *("WebFetch", "WebSearch", "TodoWrite", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "Task"),
 )
+
+
+@cache
+def builtin_traits(trait: str) -> Mapping[str, Any]:
+    """The built-in tools that have a trait (an attribute of `BuiltinTool`), and its values."""
+    return {tool.name: value for tool in builtin_tools() if (value := getattr(tool, trait, None))}
+
+
+def file_field(name: str) -> str:
+    """The input field of a built-in tool that names the file it reads or writes; empty if there is none."""
+    return str(builtin_traits("subject")[name]) if name in builtin_traits("names_file") else ""
 
 
 def builtin_tools(read_only: Callable[[str], bool] = lambda _command: False) -> tuple[Tool, ...]:

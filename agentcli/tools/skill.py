@@ -50,6 +50,7 @@ class SkillSource(Protocol):
 class Skill(BuiltinTool):
     name = NAME
     subject = "skill"
+    needs_conversation = True
     input_schema = object_schema(
         ["skill"],
         {

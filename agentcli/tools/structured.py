@@ -23,6 +23,9 @@ class StructuredOutput:
         "Gives your final answer as data. Call it exactly once, when the work is done, with an object that matches the "
         "schema; the answer in words is not read."
     )
+    main_agent_only = True
+    max_repeats = 20
+    """Wrong output has its own limit and subtype in the result."""
     validates_itself = True
     """Tells the caller not to check the input against `input_schema`; this tool reports problems itself."""
 

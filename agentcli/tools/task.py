@@ -16,6 +16,7 @@ _UNAVAILABLE = "Agents are not available here. Do the work yourself."
 class Task(BuiltinTool):
     name = "Task"
     subject = "subagent_type"
+    needs_conversation = True
     input_schema = object_schema(
         ["description", "prompt"],
         {

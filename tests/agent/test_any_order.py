@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from agentcli.agent.context.collapse import ConversationCollapse
 from agentcli.agent.ports import Extensions
 from agentcli.agent.profile import Profile
+from agentcli.assemble.context_pipeline import clearable_tools
 from agentcli.context.budget import ToolResultBudget
 from agentcli.context.collapse import Collapse, find_spans
 from agentcli.context.compact import pin_name
@@ -48,7 +49,7 @@ class Anything:
         self.step = Collapse()
         view, pins = ContextView("The rules."), set[str]()
         steps: list[ContextStep] = [ToolResultBudget(lambda name, _text: f"/{name}", 2_000, 4_000), Snip()]
-        steps += [Microcompact(keep=1, threshold=0.1), self.step]
+        steps += [Microcompact(clearable_tools(), keep=1, threshold=0.1), self.step]
         summary = reply("1. Intent: to go on.", match=HANDOVER, repeat=True)
         looks = [reply(call("Look", what=str(number)), match=f"look {number}$") for number in range(12)]
         self.collapsing = ConversationCollapse(view, self.step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from agentcli.assemble.context_pipeline import clearable_tools
 from agentcli.context.budget import ToolResultBudget
 from agentcli.context.collapse import Collapse, find_spans
 from agentcli.context.microcompact import Microcompact
@@ -62,7 +63,7 @@ class _Conversation:
             [
                 ToolResultBudget(lambda name, _text: f"/results/{name}"),
                 Snip(),
-                Microcompact(threshold=0.6),
+                Microcompact(clearable_tools(), threshold=0.6),
                 self._collapse,
             ]
         )

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentcli.assemble.context_pipeline import clearable_tools
 from agentcli.context import collapse as words
 from agentcli.context.collapse import LATEST_TURNS, LEAST_SPAN, MOST_ASKED, Collapse, Span, Thresholds, find_spans
 from agentcli.context.compact import RESTORED
@@ -410,7 +411,7 @@ def test_any_order_with_the_other_steps_gives_a_valid_request(
     blocks = [block_id(message, number) for message in log for number in range(len(message.content))]
     pinned = frozenset(data.draw(st.lists(st.sampled_from(blocks), max_size=3)))
     step = staged(log)
-    steps: list[ContextStep] = data.draw(st.permutations([Snip(), Microcompact(keep=1), step]))
+    steps: list[ContextStep] = data.draw(st.permutations([Snip(), Microcompact(clearable_tools(), keep=1), step]))
     view, pipeline = ContextView(), Pipeline(steps)
     before = copy.deepcopy(log)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentcli.assemble.context_pipeline import clearable_tools
 from agentcli.context.budget import ToolResultBudget
 from agentcli.context.edits import ContextEdit, Edits
 from agentcli.context.microcompact import Microcompact
@@ -27,7 +28,7 @@ def targets(plan: StepPlan | None) -> list[str]:
 
 def test_all_but_the_newest_results_are_cleared_with_a_line_naming_each() -> None:
     talk, blocks = read_much(12)
-    plan = Microcompact(keep=8).plan(talk.log, situation())
+    plan = Microcompact(clearable_tools(), keep=8).plan(talk.log, situation())
     assert targets(plan) == blocks[:4]
     assert plan is not None
     assert plan.text == "cleared 4 old results"
@@ -39,16 +40,18 @@ def test_all_but_the_newest_results_are_cleared_with_a_line_naming_each() -> Non
 
 def test_below_the_threshold_results_are_cleared_only_with_a_cold_cache() -> None:
     talk, blocks = read_much(12)
-    step = Microcompact(keep=8)
+    step = Microcompact(clearable_tools(), keep=8)
     assert step.plan(talk.log, situation(50_000)) is None
     assert targets(step.plan(talk.log, situation(50_000, cache_cold=True))) == blocks[:4]
 
 
 def test_a_small_gain_is_not_worth_clearing() -> None:
     talk, _blocks = read_much(12, words=300)
-    assert Microcompact(keep=8).plan(talk.log, situation()) is None
+    assert Microcompact(clearable_tools(), keep=8).plan(talk.log, situation()) is None
     small = ContextState(estimate=9_000, usable=10_000)
-    assert Microcompact(keep=8).plan(talk.log, small) is not None, "a tenth of a small window is worth it"
+    assert Microcompact(clearable_tools(), keep=8).plan(talk.log, small) is not None, (
+        "a tenth of a small window is worth it"
+    )
 
 
 def test_a_result_that_cannot_be_repeated_stays() -> None:
@@ -57,12 +60,12 @@ def test_a_result_that_cannot_be_repeated_stays() -> None:
     for name in ("mcp__docs__read", "Task", "AskUserQuestion", "Edit", "ExitPlanMode"):
         talk.call(name, {"file_path": "/a"}, "some words\n" * 5_000)
     talk.call("TodoWrite", {}, "ok")
-    assert Microcompact(keep=0).plan(talk.log, situation()) is None
+    assert Microcompact(clearable_tools(), keep=0).plan(talk.log, situation()) is None
 
 
 def test_pinned_results_and_the_newest_exchange_always_stay() -> None:
     talk, blocks = read_much(6, words=4_000)
-    step = Microcompact(keep=0)
+    step = Microcompact(clearable_tools(), keep=0)
     assert targets(step.plan(talk.log, situation(pinned=frozenset([blocks[1]])))) == [blocks[0], *blocks[2:5]]
     assert targets(step.plan(talk.log, situation())) == blocks[:5], "a pin can be taken away again"
 
@@ -70,7 +73,7 @@ def test_pinned_results_and_the_newest_exchange_always_stay() -> None:
 def test_planning_again_clears_nothing_until_there_are_new_results() -> None:
     talk, blocks = read_much(12)
     edits = Edits()
-    step = Microcompact(keep=8)
+    step = Microcompact(clearable_tools(), keep=8)
     plan = step.plan(talk.log, situation(edits=edits))
     assert plan is not None
     for edit in plan.edits:
@@ -81,13 +84,15 @@ def test_planning_again_clears_nothing_until_there_are_new_results() -> None:
     for number in range(3):
         talk.call("Read", {"file_path": f"/new{number}.py"}, "some words\n" * 2_000)
     assert targets(step.plan(talk.log, situation(edits=edits))) == blocks[4:8]
-    assert targets(Microcompact(keep=8).plan(talk.log, situation(edits=edits))) == blocks[4:8], "also when resumed"
+    assert targets(Microcompact(clearable_tools(), keep=8).plan(talk.log, situation(edits=edits))) == blocks[4:8], (
+        "also when resumed"
+    )
 
 
 def test_a_restored_result_is_cleared_again_after_unpinning() -> None:
     talk, blocks = read_much(12, words=4_000)
     edits = Edits()
-    step = Microcompact(keep=8)
+    step = Microcompact(clearable_tools(), keep=8)
     plan = step.plan(talk.log, situation(edits=edits))
     assert plan is not None
     for edit in plan.edits:
@@ -112,7 +117,7 @@ def test_the_path_of_a_stored_large_result_is_kept() -> None:
     edits.add(plan.edits[0])
     talk.call("Bash", {"command": "make"}, "ok")
     small = ContextState(estimate=1_900, usable=2_000, edited=edits.edited)
-    cleared = Microcompact(keep=0).plan(talk.log, small)
+    cleared = Microcompact(clearable_tools(), keep=0).plan(talk.log, small)
     assert targets(cleared) == [block]
     assert cleared is not None
     text = cleared.edits[0].text
@@ -126,7 +131,7 @@ def test_old_images_that_can_be_read_again_are_cleared_too() -> None:
     talk.prompt("go")
     shots = [talk.call("Read", {"file_path": f"/{number}.png"}, (PIXEL,)) for number in range(8)]
     talk.call("TodoWrite", {}, "ok")
-    plan = Microcompact(keep=0).plan(talk.log, situation())
+    plan = Microcompact(clearable_tools(), keep=0).plan(talk.log, situation())
     assert targets(plan) == shots
     assert plan is not None
     assert "(a picture)" in plan.edits[0].text

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentcli.assemble.context_pipeline import clearable_tools
 from agentcli.context.budget import ToolResultBudget
 from agentcli.context.edits import ContextEdit, edit_from_dict, edit_to_dict
 from agentcli.context.microcompact import Microcompact
@@ -232,7 +233,7 @@ def test_freed_tokens_lower_the_estimate_and_the_next_request_equally() -> None:
     view = ContextView()
     before = view.estimate(talk.log, 0)
     events = ran(
-        Pipeline([Microcompact(keep=3)]),
+        Pipeline([Microcompact(clearable_tools(), keep=3)]),
         view,
         talk.log,
         lambda freed: ContextState(estimate=before - freed, usable=30_000, cached=before),
@@ -278,7 +279,7 @@ def steps_in(order: Sequence[int]) -> list[ContextStep]:
     made: list[ContextStep] = [
         ToolResultBudget(lambda name, _text: f"/results/{name}", limit=3_000, per_message=7_000),
         Snip(picture_replies=1, picture_prompts=1),
-        Microcompact(keep=1, threshold=0.0),
+        Microcompact(clearable_tools(), keep=1, threshold=0.0),
     ]
     return [made[place] for place in order]
 

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.assemble.sessions import STATE_CALLS
 from agentcli.core import events as ev
 from agentcli.core.messages import Message, Origin, TextBlock, ToolUseBlock
 from agentcli.core.usage import Usage
 from agentcli.session import recent_messages
 from agentcli.session.load import LoadedSession, load_session
 from agentcli.session.recent_messages import EarlierPart, load_recent
-from agentcli.tools.registry import BUILTIN_NAMES
+from agentcli.tools.registry import builtin_traits
 from tests.session.conversations import Conversation, conversation
 from tests.session.test_roundtrip import write
 from tests.support.examples import UNHURRIED_IN_ONE_FOLDER
@@ -179,13 +178,9 @@ def test_a_call_that_holds_state_is_kept_with_its_result(tmp_path: Path) -> None
     made.turn(blocks=[ToolUseBlock("toolu_1", "TodoWrite", {"todos": []})])
     made.say()
     compact(made)
-    loaded = load_recent(write(tmp_path, made), state_calls=STATE_CALLS)
+    loaded = load_recent(write(tmp_path, made), state_calls=tuple(builtin_traits("keeps_state")))
     kept = loaded.messages[: part_of(loaded).stand_ins]
     assert [message.origin for message in kept] == [Origin.PROMPT, Origin.REPLY, Origin.TOOL_RESULTS]
-
-
-def test_the_calls_that_hold_state_are_of_tools_that_exist() -> None:
-    assert set(STATE_CALLS) <= set(BUILTIN_NAMES)
 
 
 def test_a_reply_that_never_ended_counts_as_one_that_was_read(tmp_path: Path) -> None:
@@ -213,7 +208,7 @@ def test_replies_that_stand_for_an_earlier_part_have_no_usage(tmp_path: Path) ->
     made.turn(blocks=[ToolUseBlock("toolu_1", "TodoWrite", {"todos": []})])
     made.say()
     compact(made)
-    loaded = load_recent(write(tmp_path, made), state_calls=STATE_CALLS)
+    loaded = load_recent(write(tmp_path, made), state_calls=tuple(builtin_traits("keeps_state")))
     part = part_of(loaded)
     assert any(message.usage for message in part.messages())
     assert not any(message.usage for message in loaded.messages[: part.stand_ins])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agentcli.tools.builtin import title_of
 from agentcli.tools.documents.read import Read
 from agentcli.tools.search.grep import Grep
 from agentcli.tools.shell.bash import Bash
-from agentcli.tools.titles import title_of
 from tests.support.tables import each_row
 
 ROOT = Path("/home/me/project")

@@ -11,7 +11,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.updates.instructions import PATH_ARGUMENTS
 from agentcli.context.compact import RESTORED
 from agentcli.context.estimate import block_tokens
 from agentcli.core.abort import AbortSignal
@@ -19,6 +18,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import ATTACHED, Json, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from agentcli.tools.base import Output, Tool, ToolContext
 from agentcli.tools.files.read_cache import ReadCache
+from agentcli.tools.registry import file_field
 
 MOST_FILES = 5
 MAX_EDITED = 3
@@ -89,7 +89,7 @@ def recent_files(messages: Sequence[Message], canonical: Callable[[str], str] = 
     for message in reversed(messages):
         if message.role == "assistant":
             for use in reversed(message.tool_uses):
-                path, result = use.input.get(PATH_ARGUMENTS.get(use.name, "")), results.get(use.id)
+                path, result = use.input.get(file_field(use.name)), results.get(use.id)
                 if isinstance(path, str) and path and (result is None or not result.is_error):
                     add(path, _lines(use, result), edited=use.name != "Read")
             continue

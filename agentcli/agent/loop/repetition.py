@@ -14,7 +14,7 @@ from there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Literal
 
@@ -27,6 +27,8 @@ from agentcli.core.ids import Ids
 from agentcli.core.messages import Json, Message, Origin, ToolUseBlock
 from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_line
+from agentcli.tools.registry import builtin_traits
+from agentcli.tools.structured import StructuredOutput
 
 REPEATS = 3
 REFUSALS = 2
@@ -39,9 +41,6 @@ SECONDS = "seconds"
 MIN_WAIT_SECONDS = 1.0
 POLLS = 10
 """Rounds of polling without a change before a notice."""
-_REPEATS_OF_TOOL: Mapping[str, int] = {"BashOutput": 20, "TodoWrite": 6, "StructuredOutput": 20}
-"""Repeats before these tools count as a loop: polling gives the same output until there is more, a task list may be
-written unchanged, and wrong structured output has its own limit and subtype in the result."""
 _TITLE_LIMIT = 200
 
 TitleOf = Callable[[str, Json], str]
@@ -139,7 +138,10 @@ class _Turns:
 
     def needed_repeats(self, period: int) -> int:
         turns = [turn for number in range(period) if (turn := self._get(number)) is not None]
-        return max((_REPEATS_OF_TOOL.get(name, REPEATS) for turn in turns for name, *_rest in turn), default=REPEATS)
+        names = {name for turn in turns for name, *_rest in turn}
+        if StructuredOutput.name in names:
+            return StructuredOutput.max_repeats
+        return max((builtin_traits("max_repeats").get(name, REPEATS) for name in names), default=REPEATS)
 
 
 def _backwards(messages: Sequence[Message], since: int) -> Iterator[tuple[_Turn, float]]:

@@ -338,6 +338,7 @@ _DESCRIPTION = (
 class ToolSearch:
     name = "ToolSearch"
     subject = "query"
+    needs_conversation = True
     description = _DESCRIPTION
     input_schema = object_schema(
         ["query"],

@@ -155,6 +155,7 @@ _SERVER = {"type": "string", "description": "The name of the server"}
 
 class _ResourceTool:
     name: str
+    needs_conversation = True
 
     def __init__(
         self,

@@ -9,16 +9,12 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.definitions.files import AgentFile
 from agentcli.tools.base import Tool, ToolContext
-from agentcli.tools.registry import Registry
+from agentcli.tools.registry import Registry, builtin_traits
 
 DEEPEST = 2
 """Maximum nesting level: agents may start agents, which may not start any."""
 TASK = "Task"
 SMALL_MODEL = "small"
-_READING = ("Read", "Glob", "Grep", "Bash", "WebFetch", "WebSearch")
-_ONLY_MAIN = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "StructuredOutput"})
-"""Tools that address the user, or the caller of the session."""
-
 
 _REPORT = (
     "Your last message is your report: it goes to the agent that gave you the task, not to the user. Report what was "
@@ -34,7 +30,7 @@ class AgentSpec:
     """When to use it, for the model."""
     prompt: str
     tools: tuple[str, ...] | None = None
-    """Tool names; None: all that the session has."""
+    """Tool names; None: all that the session has, or those that explore if it is `read_only`."""
     disallowed_tools: tuple[str, ...] = ()
     model: str = ""
     """A model, an alias, `small` for the small model, or "" and `inherit` for the session's own."""
@@ -51,6 +47,11 @@ class AgentSpec:
     """The file it comes from, for the user."""
 
     @property
+    def tool_names(self) -> tuple[str, ...] | None:
+        """Names of its tools; None: all that the session has."""
+        return tuple(builtin_traits("explores")) if self.tools is None and self.read_only else self.tools
+
+    @property
     def system(self) -> str:
         """The system prompt of the sub-agent."""
         return f"{self.prompt}\n\n{_REPORT}"
@@ -65,7 +66,6 @@ BUILTIN: Mapping[str, AgentSpec] = {
             "You explore a code base to answer a question. You change nothing: read, search, and run only commands "
             "that read. Search broadly first, several calls at a time, then read the parts that matter. Stop as soon "
             "as the question is answered.",
-            tools=_READING,
             model=SMALL_MODEL,
             read_only=True,
         ),
@@ -81,7 +81,6 @@ BUILTIN: Mapping[str, AgentSpec] = {
             "You plan a change to a code base. You change nothing: read, search, and run only commands that read. "
             "Find the code that the change touches and the conventions it has to follow. Then write the plan: the "
             "steps in order, the files and functions of each, what could go wrong, and how to check the result.",
-            tools=_READING,
             read_only=True,
         ),
         AgentSpec(
@@ -114,14 +113,16 @@ def tools_of(spec: AgentSpec, registry: Registry, depth: int) -> Registry:
     """The part of its parent's tools that an agent gets."""
     if spec.shares_context:
         return registry  # The tools are part of the prefix.
-    left_out = {*_ONLY_MAIN, *(_tool_name(name) for name in spec.disallowed_tools)}
+    left_out = {_tool_name(name) for name in spec.disallowed_tools}
     if depth >= DEEPEST:
         left_out.add(TASK)
     chosen: Iterable[Tool] = registry
     if spec.tools is not None:
         found = (registry.get(_tool_name(name)) for name in spec.tools)
         chosen = dict.fromkeys(tool for tool in found if tool is not None)
-    kept = [tool for tool in chosen if tool.name not in left_out]
+    elif spec.read_only:
+        chosen = [tool for tool in registry if getattr(tool, "explores", False)]
+    kept = [tool for tool in chosen if tool.name not in left_out and not getattr(tool, "main_agent_only", False)]
     return Registry([cast(Tool, _ReadOnly(tool)) for tool in kept] if spec.read_only else kept)
 
 

@@ -55,7 +55,7 @@ from agentcli.core.messages import Json, TextBlock, ToolUseBlock, clean_text
 from agentcli.core.permission import Answer, Decision, Need, PermissionMode
 from agentcli.core.text.plaintext import plain_line
 from agentcli.tools.base import Output, Progress, Tool, ToolContext
-from agentcli.tools.titles import title_of
+from agentcli.tools.builtin import title_of
 
 if TYPE_CHECKING:
     from agentcli.agent.session import Session

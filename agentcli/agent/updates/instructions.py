@@ -27,6 +27,7 @@ from agentcli.memory.instructions import InstructionFile, InstructionFiles, Inst
 from agentcli.memory.notes import Note
 from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import absolute_path
+from agentcli.tools.registry import builtin_traits, file_field
 
 INSTRUCTIONS = "instructions"
 """Key in a message's meta: the files that it shows, real paths with their digests; "" for one that is gone."""
@@ -34,15 +35,6 @@ MOST_FOLDERS = 20
 """Maximum touched folders whose instructions are kept in the context, the latest ones."""
 LONGEST_AT_ONCE = 60_000
 """Maximum characters per request; the rest is attached to the next one."""
-
-PATH_ARGUMENTS: Mapping[str, str] = {
-    "Read": "file_path",
-    "Write": "file_path",
-    "Edit": "file_path",
-    "MultiEdit": "file_path",
-    "NotebookEdit": "notebook_path",
-}
-_FOLDER_ARGUMENTS = {"Glob": "path", "Grep": "path"}
 
 NEW = "[Instructions that hold for files you work with:]"
 CHANGED = "[These instructions have changed since you were shown them. From now on they are:]"
@@ -211,9 +203,9 @@ def _touched(messages: Sequence[Message], place: int, context: ToolContext) -> l
     for use in uses:
         if use.id not in done:
             continue
-        if isinstance(path := use.input.get(PATH_ARGUMENTS.get(use.name, "")), str):
+        if isinstance(path := use.input.get(file_field(use.name)), str):
             found.append(absolute_path(path, context).rpartition("/")[0] or "/")
-        elif isinstance(path := use.input.get(_FOLDER_ARGUMENTS.get(use.name, "")), str):
+        elif isinstance(path := use.input.get(builtin_traits("folder_field").get(use.name, "")), str):
             found.append(absolute_path(path, context))
     return found
 
@@ -228,10 +220,10 @@ def known_anyway(
     if not whole:
         return ()
     shown_messages = {
-        os.path.realpath(absolute_path(use.input.get(PATH_ARGUMENTS[use.name]), context))
+        os.path.realpath(absolute_path(use.input.get(file_field(use.name)), context))
         for message in shown
         for use in message.tool_uses
-        if use.name in PATH_ARGUMENTS
+        if file_field(use.name)
     }
     return whole & shown_messages
 

@@ -33,9 +33,8 @@ from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, Tool, ToolContext
-from agentcli.tools.builtin import absolute_path, is_encodable, shown_path
+from agentcli.tools.builtin import absolute_path, is_encodable, shown_path, title_of
 from agentcli.tools.files.disk import folder_names, quoted_name
-from agentcli.tools.titles import title_of
 
 if TYPE_CHECKING:
     from agentcli.agent.mcp.tools import ResourceMention

@@ -46,6 +46,8 @@ _MOST_NAMES = 50
 class Read(BuiltinTool):
     name = "Read"
     subject = "file_path"
+    names_file = explores = True
+    again = "Read it again if you need it."
     input_schema = object_schema(
         ["file_path"],
         {

@@ -89,6 +89,8 @@ class _Outcome:
 class ChangingTool(BuiltinTool, ABC):
     """A tool that changes the file named by its subject. A subclass computes the new content."""
 
+    names_file = True
+
     @abstractmethod
     def intent(self, input: Json) -> Intent: ...
 

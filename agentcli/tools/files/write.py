@@ -17,6 +17,7 @@ _LARGEST_COMPARED = 1 << 20
 class Write(ChangingTool):
     name = "Write"
     subject = "file_path"
+    keeps_state = True
     input_schema = object_schema(
         ["file_path", "content"],
         {

@@ -47,6 +47,7 @@ class EnterPlanMode(QuestionTool):
 
 class ExitPlanMode(QuestionTool):
     name = "ExitPlanMode"
+    keeps_state = True
     input_schema = object_schema(["plan"], {"plan": {"type": "string", "minLength": 1, "maxLength": _MOST_PLAN}})
     answer_schema: ClassVar[Json] = {**input_schema, "additionalProperties": True}
     """Front ends may send further fields with an approved plan; they are ignored."""

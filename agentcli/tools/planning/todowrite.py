@@ -32,6 +32,8 @@ _TODO = object_schema(
 
 class TodoWrite(BuiltinTool):
     name = NAME
+    needs_conversation = keeps_state = True
+    max_repeats = 6  # A task list may be written unchanged.
     input_schema = object_schema(["todos"], {"todos": {"type": "array", "maxItems": MOST_TODOS, "items": _TODO}})
 
     def title(self, input: Json) -> str:

@@ -37,6 +37,9 @@ _MOST_KEPT = 100_000
 class Glob(BuiltinTool):
     name = "Glob"
     subject = "pattern"
+    folder_field = "path"
+    again = "Search again if you need it."
+    explores = True
     input_schema = object_schema(
         ["pattern"],
         {

@@ -50,6 +50,9 @@ _NEGATED_CLASS = lazy_pattern(r"\[\^[^\]]*\]")
 class Grep(BuiltinTool):
     name = "Grep"
     subject = "pattern"
+    folder_field = "path"
+    again = "Search again if you need it."
+    explores = True
     input_schema = object_schema(
         ["pattern"],
         {

@@ -40,6 +40,8 @@ _SHORT_OUTPUT = 4_000
 class Bash(BuiltinTool):
     name = "Bash"
     subject = "command"
+    again = "Run it again if you need its output and that does no harm."
+    explores = True
     input_schema = object_schema(
         ["command"],
         {

@@ -29,6 +29,9 @@ _LONGEST_LINE = 16_384
 class BashOutput(BuiltinTool):
     name = "BashOutput"
     subject = "bash_id"
+    again = "Its output until then cannot be read again."
+    keeps_state = True
+    max_repeats = 20  # Polling gives the same output until there is more.
     input_schema = object_schema(
         ["bash_id"],
         {

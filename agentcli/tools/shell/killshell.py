@@ -15,6 +15,7 @@ from agentcli.tools.shell.bashoutput import shell_of, unknown
 class KillShell(BuiltinTool):
     name = "KillShell"
     subject = "bash_id"
+    keeps_state = True
     input_schema = object_schema(["bash_id"], {"bash_id": {"type": "string", "description": "As Bash gave it"}})
 
     def is_safe(self, input: Json) -> bool:

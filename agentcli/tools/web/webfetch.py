@@ -58,6 +58,8 @@ class _Read:
 class WebFetch(BuiltinTool):
     name = "WebFetch"
     subject = "url"
+    again = "Fetch it again if you need it."
+    explores = needs_conversation = True
     input_schema = object_schema(
         ["url", "prompt"],
         {

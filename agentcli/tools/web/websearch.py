@@ -43,6 +43,8 @@ _DOMAINS: Json = {"type": "array", "maxItems": 50, "items": {"type": "string", "
 class WebSearch(BuiltinTool):
     name = "WebSearch"
     subject = "query"
+    again = "Search again if you need it."
+    explores = needs_conversation = True
     input_schema = object_schema(
         ["query"],
         {
