@@ -2,7 +2,8 @@
 
     from agentcli import Result, query
 
-Names are resolved on first use (PEP 562), so that `import agentcli` costs nothing.
+Names are resolved on first use (PEP 562), so that `import agentcli` costs nothing. Public are all events, and what
+`agentcli/public.py` lists.
 """
 
 from __future__ import annotations
@@ -12,219 +13,31 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from agentcli.agent.engine import Engine
-    from agentcli.assemble import Options, build_engine
-    from agentcli.context.edits import ContextEdit, block_id
-    from agentcli.context.steps import ContextState, StepPlan
-    from agentcli.core.abort import AbortReason
-    from agentcli.core.errors import AgentError, CredentialError, UsageError
-    from agentcli.core.events import (
-        AgentFinished,
-        AgentMoved,
-        AgentStarted,
-        BackgroundChanged,
-        BlockFinished,
-        BlockStarted,
-        CommandChangedFiles,
-        CommandEntered,
-        CompactionFailed,
-        CompactionProposed,
-        CompactionStarted,
-        ContextCompacted,
-        ContextEdited,
-        ContextPinned,
-        DirectoryChanged,
-        Event,
-        FeatureDropped,
-        HookFinished,
-        HookStarted,
-        LoopContinued,
-        LoopEnded,
-        LoopSuspected,
-        MessageAppended,
-        ModeChanged,
-        ModelFellBack,
-        NoticeRaised,
-        PermissionDecided,
-        PermissionDenied,
-        PermissionRequested,
-        PermissionResolved,
-        PrefixBroken,
-        RawStreamed,
-        ReplyStarted,
-        ReplyTombstoned,
-        RequestRepaired,
-        RequestStarted,
-        Result,
-        RetryScheduled,
-        RulesLearned,
-        SessionResumed,
-        SessionStarted,
-        StreamWentQuiet,
-        SubmissionInterrupted,
-        TextStreamed,
-        ThinkingStreamed,
-        TodosChanged,
-        ToolBatchSummarised,
-        ToolFinished,
-        ToolInputStreamed,
-        ToolProgressed,
-        ToolResultAdded,
-        ToolStarted,
-        UsageReported,
-    )
-    from agentcli.core.messages import ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-    from agentcli.core.permission import Answer, PermissionMode
-    from agentcli.core.usage import Usage
-    from agentcli.hooks.rules import HookRule
-    from agentcli.plugins.plugin import Plugin, ToolCall
-    from agentcli.providers.base import Failure, FailureKind, Provider
-    from agentcli.providers.transports.base import Transport, TransportFailure
-    from agentcli.sdk import query
-    from agentcli.tools.base import Output, Progress, Tool, ToolContext
-    from agentcli.tools.function import tool
-
-__all__ = [
-    "AbortReason",
-    "AgentError",
-    "AgentFinished",
-    "AgentMoved",
-    "AgentStarted",
-    "Answer",
-    "BackgroundChanged",
-    "BlockFinished",
-    "BlockStarted",
-    "CommandChangedFiles",
-    "CommandEntered",
-    "CompactionFailed",
-    "CompactionProposed",
-    "CompactionStarted",
-    "ContextCompacted",
-    "ContextEdit",
-    "ContextEdited",
-    "ContextPinned",
-    "ContextState",
-    "CredentialError",
-    "DirectoryChanged",
-    "Engine",
-    "Event",
-    "Failure",
-    "FailureKind",
-    "FeatureDropped",
-    "HookFinished",
-    "HookRule",
-    "HookStarted",
-    "ImageBlock",
-    "LoopContinued",
-    "LoopEnded",
-    "LoopSuspected",
-    "Message",
-    "MessageAppended",
-    "ModeChanged",
-    "ModelFellBack",
-    "NoticeRaised",
-    "Options",
-    "Output",
-    "PermissionDecided",
-    "PermissionDenied",
-    "PermissionMode",
-    "PermissionRequested",
-    "PermissionResolved",
-    "Plugin",
-    "PrefixBroken",
-    "Progress",
-    "Provider",
-    "RawStreamed",
-    "ReplyStarted",
-    "ReplyTombstoned",
-    "RequestRepaired",
-    "RequestStarted",
-    "Result",
-    "RetryScheduled",
-    "RulesLearned",
-    "SessionResumed",
-    "SessionStarted",
-    "StepPlan",
-    "StreamWentQuiet",
-    "SubmissionInterrupted",
-    "TextBlock",
-    "TextStreamed",
-    "ThinkingBlock",
-    "ThinkingStreamed",
-    "TodosChanged",
-    "Tool",
-    "ToolBatchSummarised",
-    "ToolCall",
-    "ToolContext",
-    "ToolFinished",
-    "ToolInputStreamed",
-    "ToolProgressed",
-    "ToolResultAdded",
-    "ToolResultBlock",
-    "ToolStarted",
-    "ToolUseBlock",
-    "Transport",
-    "TransportFailure",
-    "Usage",
-    "UsageError",
-    "UsageReported",
-    "block_id",
-    "build_engine",
-    "query",
-    "tool",
-]
-
-_NAMES = {
-    "agentcli.agent.engine": ("Engine",),
-    "agentcli.assemble": (
-        "Options",
-        "build_engine",
-    ),
-    "agentcli.context.edits": ("ContextEdit", "block_id"),
-    "agentcli.context.steps": ("ContextState", "StepPlan"),
-    "agentcli.core.abort": ("AbortReason",),
-    "agentcli.core.errors": (
-        "AgentError",
-        "CredentialError",
-        "UsageError",
-    ),
-    "agentcli.core.messages": (
-        "ImageBlock",
-        "Message",
-        "TextBlock",
-        "ThinkingBlock",
-        "ToolResultBlock",
-        "ToolUseBlock",
-    ),
-    "agentcli.core.permission": (
-        "Answer",
-        "PermissionMode",
-    ),
-    "agentcli.core.usage": ("Usage",),
-    "agentcli.hooks.rules": ("HookRule",),
-    "agentcli.plugins.plugin": ("Plugin", "ToolCall"),
-    "agentcli.providers.base": ("Failure", "FailureKind", "Provider"),
-    "agentcli.providers.transports.base": ("Transport", "TransportFailure"),
-    "agentcli.sdk": ("query",),
-    "agentcli.tools.base": (
-        "Output",
-        "Progress",
-        "Tool",
-        "ToolContext",
-    ),
-    "agentcli.tools.function": ("tool",),
-}
-_HOMES = {name: home for home, names in _NAMES.items() for name in names}
-"""Module of each name; all other names of `__all__` are events."""
+    from agentcli.core.events import *  # noqa: F403 - for type checkers
+    from agentcli.public import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'agentcli' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES.get(name, "agentcli.core.events")), name)
+    if name == "__all__":
+        return sorted(_find_modules())
+    if name.startswith("_") or name not in (modules := _find_modules()):
+        raise AttributeError(f"module 'agentcli' has no attribute {name!r}")
+    return getattr(import_module(modules[name]), name)
+
+
+def _find_modules() -> dict[str, str]:
+    """The module of each public name. `public.py` is read and not imported, because that would import everything."""
+    import pkgutil
+    import re
+
+    from agentcli.core.events import EVENT_TYPES
+
+    listed = (pkgutil.get_data(__name__, "public.py") or b"").decode()
+    modules = {name: module for module, name in re.findall(r"^from (\S+) import (\w+)", listed, re.MULTILINE)}
+    return {**dict.fromkeys(EVENT_TYPES, "agentcli.core.events"), **modules}
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *_find_modules()])

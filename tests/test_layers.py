@@ -41,6 +41,7 @@ RANK = {
     "plain": 9,
     "tui": 9,
     "sdk": 9,
+    "public": 10,
 }
 USED_BY_SIBLINGS = {("sandbox", "shell"), ("permissions", "shell"), ("permissions", "sandbox")}
 """The only imports between packages of one layer: what a command does, what contains it, whether it may run."""

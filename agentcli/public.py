@@ -1,0 +1,37 @@
+"""The public names of agentcli besides the events: the only list, for type checkers and for `agentcli.__getattr__`."""
+
+from agentcli.agent.engine import Engine as Engine
+from agentcli.assemble import Options as Options
+from agentcli.assemble import build_engine as build_engine
+from agentcli.context.edits import ContextEdit as ContextEdit
+from agentcli.context.edits import block_id as block_id
+from agentcli.context.steps import ContextState as ContextState
+from agentcli.context.steps import StepPlan as StepPlan
+from agentcli.core.abort import AbortReason as AbortReason
+from agentcli.core.errors import AgentError as AgentError
+from agentcli.core.errors import CredentialError as CredentialError
+from agentcli.core.errors import UsageError as UsageError
+from agentcli.core.event_base import Event as Event
+from agentcli.core.messages import ImageBlock as ImageBlock
+from agentcli.core.messages import Message as Message
+from agentcli.core.messages import TextBlock as TextBlock
+from agentcli.core.messages import ThinkingBlock as ThinkingBlock
+from agentcli.core.messages import ToolResultBlock as ToolResultBlock
+from agentcli.core.messages import ToolUseBlock as ToolUseBlock
+from agentcli.core.permission import Answer as Answer
+from agentcli.core.permission import PermissionMode as PermissionMode
+from agentcli.core.usage import Usage as Usage
+from agentcli.hooks.rules import HookRule as HookRule
+from agentcli.plugins.plugin import Plugin as Plugin
+from agentcli.plugins.plugin import ToolCall as ToolCall
+from agentcli.providers.base import Failure as Failure
+from agentcli.providers.base import FailureKind as FailureKind
+from agentcli.providers.base import Provider as Provider
+from agentcli.providers.transports.base import Transport as Transport
+from agentcli.providers.transports.base import TransportFailure as TransportFailure
+from agentcli.sdk import query as query
+from agentcli.tools.base import Output as Output
+from agentcli.tools.base import Progress as Progress
+from agentcli.tools.base import Tool as Tool
+from agentcli.tools.base import ToolContext as ToolContext
+from agentcli.tools.function import tool as tool
