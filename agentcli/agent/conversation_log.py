@@ -110,7 +110,7 @@ class ConversationLog:
                 return self._is_reply_whole and not event.agent and event.tool_use_id not in self._with_effects
             case ev.ContextEdited():
                 # Edits by the user happen at any time, even when no request follows.
-                return event.step not in ("person", "compact")
+                return event.is_by_step
             case _:
                 return isinstance(event, ev.PrefixBroken)
 

@@ -354,9 +354,9 @@ class PluginStep:
         self._owned = owned
         self._plugins = plugins
 
-    def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
+    def plan(self, shown: Sequence[Message], state: ContextState) -> StepPlan | None:
         try:
-            plan = self._owned.part.function(shown, situation)
+            plan = self._owned.part.function(shown, state)
             return None if plan is None else self._checked(plan, shown)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop the request
             self._plugins.fail(self._owned.source, f"the context step {self.name}", error)

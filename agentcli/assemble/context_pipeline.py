@@ -9,6 +9,7 @@ from pathlib import Path
 from agentcli.agent.context.collapse import ConversationCollapse
 from agentcli.agent.plugins import SessionPlugins, plugin_steps
 from agentcli.agent.ports import Collapser
+from agentcli.config.schema import BY_NAME
 from agentcli.config.settings import Settings
 from agentcli.context.budget import ToolResultBudget
 from agentcli.context.collapse import Collapse, Thresholds
@@ -20,18 +21,17 @@ from agentcli.context.view import ContextView
 from agentcli.core.files.bounded_read import read_bounded
 from agentcli.tools.registry import builtin_traits
 
-STEPS = ("budget", "snip", "microcompact", "collapse")
-"""Names of the steps in their strict order (SPEC 2.1)."""
-
 
 def pipeline_for(
     settings: Settings, results_dir: Path | None, collapser: Collapser, plugins: SessionPlugins | None = None
 ) -> Pipeline:
-    off = frozenset(name for name in STEPS if not settings.boolean(f"context.{name}"))
+    """The steps in their strict order. A setting `context.NAME` switches the step of that name off."""
     steps: list[ContextStep] = [ToolResultBudget(_saving_in(results_dir)), Snip(), Microcompact(clearable_tools())]
     if isinstance(collapser, ConversationCollapse):
         steps.append(collapser.step)
-    return Pipeline(steps, off) if plugins is None else Pipeline(steps, off, plugin_steps(plugins))
+    switches = {step.name: f"context.{step.name}" for step in steps}
+    active = [step for step in steps if switches[step.name] not in BY_NAME or settings.boolean(switches[step.name])]
+    return Pipeline(active) if plugins is None else Pipeline(active, plugin_steps(plugins))
 
 
 def clearable_tools() -> ClearableTools:

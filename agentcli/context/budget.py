@@ -48,8 +48,8 @@ class ToolResultBudget:
         self._limit = limit
         self._per_message = per_message
 
-    def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
-        new = _unanswered(shown, situation)
+    def plan(self, shown: Sequence[Message], state: ContextState) -> StepPlan | None:
+        new = _unanswered(shown, state)
         over = [candidate for candidate in new if candidate.free and candidate.characters > self._limit]
         edits = {candidate.order: self._moved(candidate) for candidate in over}
         total = sum(
@@ -78,7 +78,7 @@ class ToolResultBudget:
         return ContextEdit(kind="replace", target=candidate.block, text=text, step=self.name, freed=max(0, freed))
 
 
-def _unanswered(shown: Sequence[Message], situation: ContextState) -> list[_Candidate]:
+def _unanswered(shown: Sequence[Message], state: ContextState) -> list[_Candidate]:
     """The results since the last reply, which form one message of the request."""
     begin = len(shown)
     while begin and shown[begin - 1].role != "assistant":
@@ -89,9 +89,9 @@ def _unanswered(shown: Sequence[Message], situation: ContextState) -> list[_Cand
             if not isinstance(block, ToolResultBlock):
                 continue
             id = block_id(message, number)
-            edit = situation.edited(id)
+            edit = state.edited(id)
             size = _characters(block) if edit is None else len(edit.text)
-            found.append(_Candidate(id, block, size, len(found), situation.is_free(id)))
+            found.append(_Candidate(id, block, size, len(found), state.is_free(id)))
     return found
 
 

@@ -322,11 +322,11 @@ class Collapse:
             self._sizes.clear()
         return left
 
-    def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
-        if not self.staged or situation.share < self.thresholds.commit:
+    def plan(self, shown: Sequence[Message], state: ContextState) -> StepPlan | None:
+        if not self.staged or state.share < self.thresholds.commit:
             return None
-        enough = situation.estimate - situation.usable * self.thresholds.target
-        plan = self._plan(shown, situation.pinned, situation.edited, enough)
+        enough = state.estimate - state.usable * self.thresholds.target
+        plan = self._plan(shown, state.pinned, state.edited, enough)
         # Otherwise the whole conversation would soon be compacted.
         return replace(plan, for_room=True) if plan is not None else None
 
@@ -370,7 +370,7 @@ class Collapse:
 
 def person_edited(messages: Iterable[Message], edited: EditOf) -> frozenset[str]:
     blocks = (block_id(message, number) for message in messages for number in range(len(message.content)))
-    return frozenset(block for block in blocks if (edit := edited(block)) is not None and edit.step == "person")
+    return frozenset(block for block in blocks if (edit := edited(block)) is not None and edit.step == "user")
 
 
 def _by_first(shown: Sequence[Message], staged: Mapping[str, Staged]) -> dict[str, Sequence[Message]]:

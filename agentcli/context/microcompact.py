@@ -42,40 +42,40 @@ class Microcompact:
         """The clearing edit of each block, with the edit that is active now."""
         self._newest: list[AnsweredCall] = []
         """The newest results of clearable tools, which stay whatever their size."""
-        self._state: tuple[int | None, frozenset[str]] | None = None
+        self._seen: tuple[int | None, frozenset[str]] | None = None
         """Version of the edits and pins for which `_ready` was computed."""
         self._ready: Growing[ContextEdit] = Growing()
         self._freed = 0
         self._checked = 0
         """Number of candidates that were checked: they are in `_ready` or need no edit."""
 
-    def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
+    def plan(self, shown: Sequence[Message], state: ContextState) -> StepPlan | None:
         self._look(shown)
-        if situation.share < self._threshold and not situation.cache_cold:
+        if state.share < self._threshold and not state.cache_cold:
             return None
-        self._clear(situation, newest_exchange(shown))
+        self._clear(state, newest_exchange(shown))
         edits = self._ready
-        if self._freed < min(LEAST_BATCH, situation.usable * LEAST_BATCH_SHARE) or not edits:
+        if self._freed < min(LEAST_BATCH, state.usable * LEAST_BATCH_SHARE) or not edits:
             return None
         count = "an old result" if len(edits) == 1 else f"{len(edits):,} old results"
         return StepPlan(edits, f"cleared {count}", total=StepTotal(self._freed, edits[0].target))
 
-    def _clear(self, situation: ContextState, before: int) -> None:
+    def _clear(self, state: ContextState, before: int) -> None:
         """Extend `_ready`. After other edits and pins all candidates are checked again: cleared results may have been
         restored."""
-        state = (situation.version, situation.pinned)
-        if situation.version is None or state != self._state:
-            self._state = state
+        seen = (state.version, state.pinned)
+        if state.version is None or seen != self._seen:
+            self._seen = seen
             self._forget_ready()
         while self._checked < len(self._candidates):
             called = self._candidates[self._checked]
             if called.place >= before:
                 return
             self._checked += 1
-            if not _is_whole(called, situation):
+            if not _is_whole(called, state):
                 self._edits.pop(called.block, None)
-            elif called.block not in situation.pinned:
-                edit = self._cleared(called, situation)
+            elif called.block not in state.pinned:
+                edit = self._cleared(called, state)
                 if edit.freed > 0:
                     self._ready = self._ready.adding(edit)
                     self._freed += edit.freed
@@ -84,11 +84,11 @@ class Microcompact:
         self._ready = Growing()
         self._freed = self._checked = 0
 
-    def _cleared(self, called: AnsweredCall, situation: ContextState) -> ContextEdit:
-        known, edit = self._edits.get(called.block), situation.edited(called.block)
+    def _cleared(self, called: AnsweredCall, state: ContextState) -> ContextEdit:
+        known, edit = self._edits.get(called.block), state.edited(called.block)
         if known is None or known[0] is not edit:
             line = cleared_line(called, *self._clearable[called.name])
-            known = self._edits[called.block] = (edit, _cleared(called, situation, line))
+            known = self._edits[called.block] = (edit, _cleared(called, state, line))
         return known[1]
 
     def _look(self, shown: Sequence[Message]) -> None:
@@ -114,9 +114,9 @@ def cleared_line(called: AnsweredCall, subject: str, again: str) -> str:
     return f"[Cleared to make room: the old result of {what} ({size}). {again}]"
 
 
-def _cleared(called: AnsweredCall, situation: ContextState, line: str) -> ContextEdit:
+def _cleared(called: AnsweredCall, state: ContextState, line: str) -> ContextEdit:
     old: TextBlock | ToolResultBlock = called.result
-    edit = situation.edited(called.block)
+    edit = state.edited(called.block)
     if edit is not None:  # Moved to a file before: the path must stay visible.
         old = TextBlock(edit.text)
         line = f"{line}\n{note_of(edit.text)}"
@@ -124,8 +124,8 @@ def _cleared(called: AnsweredCall, situation: ContextState, line: str) -> Contex
     return ContextEdit(kind="replace", target=called.block, text=line, step=Microcompact.name, freed=max(0, freed))
 
 
-def _is_whole(called: AnsweredCall, situation: ContextState) -> bool:
-    edit = situation.edited(called.block)
+def _is_whole(called: AnsweredCall, state: ContextState) -> bool:
+    edit = state.edited(called.block)
     return edit is None or (edit.kind == "replace" and edit.step == "budget")
 
 

@@ -23,26 +23,25 @@ class Pipeline:
     def __init__(
         self,
         steps: Sequence[ContextStep],
-        switched_off: frozenset[str] = frozenset(),
         further: Callable[[], Sequence[ContextStep]] = tuple,
     ) -> None:
         """`further`: steps that run after the others, looked up for each run."""
-        self._steps = tuple(step for step in steps if step.name not in switched_off)
+        self._steps = tuple(steps)
         self._further = further
         self._intact: tuple[str, int] = ("", 0)
         """Id of the last reply when the prefix was broken, and the number of tokens before the break that are still
         cached: until the next reply, nothing after it is cached."""
 
     def run(
-        self, view: ContextView, log: Sequence[Message], situation: Callable[[int], ContextState]
+        self, view: ContextView, log: Sequence[Message], state: Callable[[int], ContextState]
     ) -> Iterator[ContextEdited]:
-        """Apply the plans that are worth it. `situation(freed)` gives the state after `freed` tokens have been freed in
+        """Apply the plans that are worth it. `state(freed)` gives the state after `freed` tokens have been freed in
         this run. When an event is yielded, its edits are in the view and those of the next event are not: a consumer
         that records the events one by one and stops at any of them has recorded exactly what was done."""
         steps = (*self._steps, *self._further())
         if not log or not steps:
             return
-        run = _Run(view, log, situation, self._intact)
+        run = _Run(view, log, state, self._intact)
         for step in steps:
             yield from self._carried_out(run, step)
         # Plans that were not worth breaking the prefix may be free now.
@@ -74,12 +73,12 @@ class _Run:
         self,
         view: ContextView,
         log: Sequence[Message],
-        situation: Callable[[int], ContextState],
+        state: Callable[[int], ContextState],
         intact: tuple[str, int],
     ) -> None:
         self._view = view
         self._log = log
-        self._situation = situation
+        self._state = state
         self._freed = 0
         self._known: tuple[tuple[object, ...], ContextState] | None = None
         """The last result of `_now`, and the values it depends on."""
@@ -91,43 +90,43 @@ class _Run:
         self.intact = intact if intact[0] == last_reply else (last_reply, -1)
 
     def carried_out(self, step: ContextStep) -> ContextEdited | None:
-        situation = self._now()
-        plan = step.plan(self._messages, situation)
+        state = self._now()
+        plan = step.plan(self._messages, state)
         if plan is None:
             return None
         position, expected = -1, (-1, -1)
-        if plan.total is not None and not situation.pinned:
+        if plan.total is not None and not state.pinned:
             # A plan that is not applied yet grows with the conversation: check its total first, and its edits only if
             # it is due.
             total = replace(plan.total, freed=round(plan.total.freed * self._view.estimator.density))
             expected = self._place(total.first)
-            position = self._position(expected, situation)
-            if not worth_it(replace(plan, total=total), position, situation):
+            position = self._position(expected, state)
+            if not worth_it(replace(plan, total=total), position, state):
                 self.put_off.append(step)
                 return None
-        plan = self._allowed(plan, situation)
+        plan = self._allowed(plan, state)
         if not plan.edits:
             return None
         first = min(self._place(edit.target) for edit in plan.edits)
         if first != expected:
-            position = self._position(first, situation)
-        if not worth_it(plan, position, situation):
+            position = self._position(first, state)
+        if not worth_it(plan, position, state):
             self.put_off.append(step)
             return None
         self._view.edit(plan.edits, after=self._log[-1].id)
         self._freed += plan.freed
         if first[0] < self._last_reply:
             self.broken = True
-            self.intact = (self.intact[0], min(position, situation.cached))
+            self.intact = (self.intact[0], min(position, state.cached))
         if any(edit.kind == "collapse" for edit in plan.edits):
             self._look()
         edits = [edit_to_dict(edit) for edit in plan.edits]
         return ContextEdited(edits=edits, step=step.name, freed_tokens=plan.freed, text=plan.text)
 
-    def _position(self, first: tuple[int, int], situation: ContextState) -> int:
+    def _position(self, first: tuple[int, int], state: ContextState) -> int:
         """Tokens at the beginning of the request that stay cached if the first change is at this place."""
         intact = (still_cached(self._messages, first[0]), 0) if first[0] < self._last_reply else first
-        return max(0, situation.estimate - self._tokens_from(*intact))
+        return max(0, state.estimate - self._tokens_from(*intact))
 
     def _look(self) -> None:
         """Load the messages that the next request shows individually, as they are in the log."""
@@ -139,21 +138,21 @@ class _Run:
         edits = self._view.edits
         depends_on = (self._freed, self.intact, edits.version)
         if self._known is None or self._known[0] != depends_on:
-            situation = self._situation(self._freed)
-            cached = situation.cached if self.intact[1] < 0 else min(situation.cached, self.intact[1])
+            state = self._state(self._freed)
+            cached = state.cached if self.intact[1] < 0 else min(state.cached, self.intact[1])
             self._known = (
                 depends_on,
-                replace(situation, cached=cached, edited=edits.edited, version=edits.version),
+                replace(state, cached=cached, edited=edits.edited, version=edits.version),
             )
         return self._known[1]
 
-    def _allowed(self, plan: StepPlan, situation: ContextState) -> StepPlan:
+    def _allowed(self, plan: StepPlan, state: ContextState) -> StepPlan:
         """The plan without pinned blocks, with tokens scaled to the model's tokenizer."""
         density = self._view.estimator.density
         edits = tuple(
             edit if density == 1.0 or not edit.freed else replace(edit, freed=round(edit.freed * density))
             for edit in plan.edits
-            if edit.target not in situation.pinned
+            if edit.target not in state.pinned
         )
         return StepPlan(edits, plan.text, plan.must, plan.for_room)
 

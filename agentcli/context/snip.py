@@ -95,18 +95,18 @@ class Snip:
         """Version of the edits for which edited results were last dropped."""
         self._forget()
 
-    def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
+    def plan(self, shown: Sequence[Message], state: ContextState) -> StepPlan | None:
         self._take_in(self._results.look(shown))
-        self._forget_edited(situation)
+        self._forget_edited(state)
         if not self._superseded and not self._pictures:
             return None
         newest = newest_exchange(shown)
-        self._snip(situation, newest)
+        self._snip(state, newest)
         edits: Sequence[ContextEdit] = self._ready
         total = StepTotal(self._freed, self._first.older.block) if self._first is not None else None
         counts = [(len(edits), "superseded result", "superseded results")]
         names: list[str] = []
-        if self._pictures and (pictures := [*self._pictures_left_out(situation, newest)]):
+        if self._pictures and (pictures := [*self._pictures_left_out(state, newest)]):
             edits, total = (*edits, *(_replaced(one.block, one.shown, one.stand_in) for one in pictures)), None
             names = [one.name or "without a name" for one in pictures if one.is_users]
             counts.append((len(pictures) - len(names), "old picture of a tool", "old pictures of tools"))
@@ -136,21 +136,21 @@ class Snip:
         self._count = {"replies": 0, "prompts": 0}
 
     def _forget_ready(self) -> None:
-        self._state: tuple[int | None, frozenset[str]] | None = None
+        self._seen: tuple[int | None, frozenset[str]] | None = None
         """Version of the edits and pins for which the fields below were computed."""
         self._ready: Growing[ContextEdit] = Growing()
         self._freed = 0
         self._first: _Superseded | None = None
 
-    def _forget_edited(self, situation: ContextState) -> None:
+    def _forget_edited(self, state: ContextState) -> None:
         """Drop results that were edited, mostly cleared ones: there is nothing left to snip, and what the user restores
         must stay."""
-        if situation.version == self._version:
+        if state.version == self._version:
             return
-        self._version = situation.version
+        self._version = state.version
 
         def is_whole(called: AnsweredCall) -> bool:
-            return situation.edited(called.block) is None
+            return state.edited(called.block) is None
 
         left = {file: tuple(one for one in known if is_whole(one.called)) for file, known in self._readings.items()}
         self._readings = {file: readings for file, readings in left.items() if readings}
@@ -226,19 +226,19 @@ class Snip:
 
     # ----------------------------------------------------------------------------------------------------------- edits
 
-    def _snip(self, situation: ContextState, newest: int) -> None:
+    def _snip(self, state: ContextState, newest: int) -> None:
         """Extend `_ready`; all results are checked again only after other edits or pins."""
-        state = (situation.version, situation.pinned)
-        if situation.version is None or state != self._state:
+        seen = (state.version, state.pinned)
+        if state.version is None or seen != self._seen:
             # Edited blocks are not considered again, even if the user restores them.
-            self._superseded = [one for one in self._superseded if situation.edited(one.older.block) is None]
+            self._superseded = [one for one in self._superseded if state.edited(one.older.block) is None]
             self._forget_ready()
-            self._state, self._waiting = state, self._superseded[:]
+            self._seen, self._waiting = seen, self._superseded[:]
         left: list[_Superseded] = []
         for one in self._waiting:
             if one.older.place >= newest:
                 left.append(one)
-            elif situation.edited(one.newer.block) is None and situation.is_free(one.older.block):
+            elif state.edited(one.newer.block) is None and state.is_free(one.older.block):
                 self._add_ready(one)
         self._waiting = left
 
@@ -250,14 +250,14 @@ class Snip:
             if self._first is None or one.older.place < self._first.older.place:
                 self._first = one
 
-    def _pictures_left_out(self, situation: ContextState, newest: int) -> Iterator[_Picture]:
-        self._pictures = [one for one in self._pictures if situation.edited(one.block) is None]
+    def _pictures_left_out(self, state: ContextState, newest: int) -> Iterator[_Picture]:
+        self._pictures = [one for one in self._pictures if state.edited(one.block) is None]
         twice = {one.older.block for one in self._superseded}
         for one in self._pictures:
             old = self._count[one.age_counts] - one.born >= self._oldest_picture[one.age_counts]
-            if not old or (one.is_users and situation.share < NEARLY_FULL):
+            if not old or (one.is_users and state.share < NEARLY_FULL):
                 continue
-            if one.place < newest and one.block not in twice and situation.is_free(one.block):
+            if one.place < newest and one.block not in twice and state.is_free(one.block):
                 yield one
 
 

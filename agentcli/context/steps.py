@@ -87,9 +87,9 @@ class ContextStep(Protocol):
     @property
     def name(self) -> str: ...
 
-    def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
+    def plan(self, shown: Sequence[Message], state: ContextState) -> StepPlan | None:
         """Plan the changes of this step; None for none. `shown`: the messages of the next request as they are in the
-        log, so that blocks have the log's numbers and a message is always the same object; `situation.edited` gives the
+        log, so that blocks have the log's numbers and a message is always the same object; `state.edited` gives the
         active edit of a block. Never raises for any messages; costs only what is new since the last call, not the whole
         log."""
 
@@ -140,7 +140,7 @@ def expected_turns(turn: int, max_turns: int | None, earlier: int = 0) -> int:
     return max(1, min(MOST_TURNS, here + earlier))
 
 
-def worth_it(plan: StepPlan, first_changed: int, situation: ContextState) -> bool:
+def worth_it(plan: StepPlan, first_changed: int, state: ContextState) -> bool:
     """Whether a plan saves more than the broken cache costs.
 
     `first_changed` is the position of the first change, in tokens from the beginning of the request. Cached tokens
@@ -158,39 +158,39 @@ def worth_it(plan: StepPlan, first_changed: int, situation: ContextState) -> boo
         return True
     if plan.freed <= 0:
         return False
-    makes_room = plan.freed >= situation.usable * ENOUGH_ROOM
-    if situation.cache_cold or (makes_room and (plan.for_room or situation.share >= NEARLY_FULL)):
+    makes_room = plan.freed >= state.usable * ENOUGH_ROOM
+    if state.cache_cold or (makes_room and (plan.for_room or state.share >= NEARLY_FULL)):
         return True
-    price = _price_at(situation)
-    rewritten = rewritten_tokens(first_changed, plan.freed, situation)
-    costs = rewritten * (_write(price, situation) - price.cache_read)
-    saves = plan.freed * price.cache_read * situation.turns_to_come
+    price = _price_at(state)
+    rewritten = rewritten_tokens(first_changed, plan.freed, state)
+    costs = rewritten * (_write(price, state) - price.cache_read)
+    saves = plan.freed * price.cache_read * state.turns_to_come
     return saves > costs or rewritten == 0
 
 
-def rewritten_tokens(first_changed: int, freed: int, situation: ContextState) -> int:
+def rewritten_tokens(first_changed: int, freed: int, state: ContextState) -> int:
     """Cached tokens after the first change that stay and have to be written to the cache again."""
-    return 0 if situation.cache_cold else max(0, situation.cached - first_changed - freed)
+    return 0 if state.cache_cold else max(0, state.cached - first_changed - freed)
 
 
-def rewriting_usd(tokens: int, situation: ContextState) -> float | None:
+def rewriting_usd(tokens: int, state: ContextState) -> float | None:
     """Price difference between a cache write and a cache read of `tokens`; None without known prices."""
-    if situation.price is None:
+    if state.price is None:
         return None
-    price = situation.price.at(situation.estimate)
-    return tokens * (_write(price, situation) - price.cache_read) / 1_000_000
+    price = state.price.at(state.estimate)
+    return tokens * (_write(price, state) - price.cache_read) / 1_000_000
 
 
-def _write(price: Price, situation: ContextState) -> float:
-    return price.cache_write_1h if situation.long_lived else price.cache_write_5m
+def _write(price: Price, state: ContextState) -> float:
+    return price.cache_write_1h if state.long_lived else price.cache_write_5m
 
 
-def _price_at(situation: ContextState) -> Price:
+def _price_at(state: ContextState) -> Price:
     """Prices for a request of this size. A free model (a local one) still takes time to read everything again, so the
     usual ratios are used."""
-    if situation.price is None or is_unpriced(situation.price):
+    if state.price is None or is_unpriced(state.price):
         return _USUAL
-    return situation.price.at(situation.estimate)
+    return state.price.at(state.estimate)
 
 
 def is_unpriced(price: Price | None) -> bool:

@@ -14,7 +14,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, block_from_dict, block_to_dict, message_from_dict, message_to_dict
 from agentcli.core.usage import Usage
 
-USER_AGENT = "person"
+USER_AGENT = "user"
 """Agent of events about a shell command that the user typed after `!`."""
 
 

@@ -447,10 +447,15 @@ class ContextEdited(Event, recorded="state", before_request=True):
     edits: list[Json]
     """In the form of `context.edits.edit_to_dict`."""
     step: str
-    """budget, snip, microcompact, collapse, compact or person."""
+    """Name of the context step, also of a plugin; `user` or `compact` for the edits that they make."""
     freed_tokens: int = 0
     text: str = ""
     """Description for the user: `cleared 12 old results`."""
+
+    @property
+    def is_by_step(self) -> bool:
+        """Whether a context step made the edits, before a request: neither the user nor `/compact undo`."""
+        return self.step not in ("user", "compact")
 
 
 @frozen(kw_only=True)

@@ -381,9 +381,9 @@ def test_an_edit_of_old_content_breaks_the_prefix_once_with_its_reason() -> None
             results = next(m for m in b.engine.messages if m.origin is Origin.TOOL_RESULTS)
 
             async def dropping() -> Any:
-                edit = ContextEdit(kind="replace", target=f"{results.id}:0", text="[cleared]", step="person")
+                edit = ContextEdit(kind="replace", target=f"{results.id}:0", text="[cleared]", step="user")
                 b.engine.session.view.edit([edit])
-                yield ev.ContextEdited(edits=[], step="person", text="you dropped the result of Look far")
+                yield ev.ContextEdited(edits=[], step="user", text="you dropped the result of Look far")
 
             async for _event in b.engine.perform(dropping()):
                 pass

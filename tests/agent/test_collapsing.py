@@ -477,7 +477,7 @@ async def test_items_restored_by_the_user_are_left_alone() -> None:
         assert s.collapsing.drain(s.engine.messages, frozenset()) is None
         assert s.view.wire(s.engine.messages) != original
         for edit in map(edit_from_dict, edited.edits):
-            s.view.edit([ContextEdit(kind="restore", target=edit.target, step="person")])
+            s.view.edit([ContextEdit(kind="restore", target=edit.target, step="user")])
         assert s.view.wire(s.engine.messages) == original
         assert await all_staged(s, usable=12_000) == set()
 
@@ -525,7 +525,7 @@ async def test_staged_spans_are_checked_when_something_changed_only(monkeypatch:
         assert len(checks) == 1, "spans were staged since"
         await all_staged(s, usable=12_000)
         assert len(checks) == 1
-        s.view.edit([ContextEdit(kind="replace", target=f"{prompt(s, 1).id}:0", text="part 1", step="person")])
+        s.view.edit([ContextEdit(kind="replace", target=f"{prompt(s, 1).id}:0", text="part 1", step="user")])
         assert await all_staged(s, estimate=0) == {"part 0", "part 2", "part 3"}
 
 

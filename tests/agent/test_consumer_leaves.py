@@ -115,10 +115,10 @@ class Clears:
         self.name = name
         self._number = number
 
-    def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
+    def plan(self, shown: Sequence[Message], state: ContextState) -> StepPlan | None:
         blocks = [block_id(message, n) for message in shown for n in range(len(message.tool_results))]
         target = blocks[self._number] if len(blocks) > self._number else ""
-        if not target or not situation.is_free(target):
+        if not target or not state.is_free(target):
             return None
         return StepPlan(
             (ContextEdit(kind="replace", target=target, text="[cleared]", freed=9),), "cleared one", must=True

@@ -16,7 +16,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from tests.context.logs import Talk
 from tests.support.compacting import LONG
-from tests.support.curating import cached_bench, item, looking, situation
+from tests.support.curating import cached_bench, item, looking, state
 from tests.support.fakes import bench, collect, only
 from tests.support.scripts import call, reply, think
 from tests.support.tables import each_row
@@ -163,17 +163,15 @@ def test_thinking_stays_while_its_results_wait_for_an_answer_also_when_nothing_r
     for prompted in (False, True):
         if prompted:
             talk.prompt("and now?")
-        outcomes = {
-            place: planned_drop(view, talk.log, f"m{place}:0", situation(), running=False) for place in (1, 3, 5)
-        }
+        outcomes = {place: planned_drop(view, talk.log, f"m{place}:0", state(), running=False) for place in (1, 3, 5)}
         assert not isinstance(outcomes.pop(1), str)
         assert set(outcomes.values()) == {pinning.UNANSWERED}
-        pair = planned_drop(view, talk.log, "m5:1", situation(), running=False)
+        pair = planned_drop(view, talk.log, "m5:1", state(), running=False)
         assert not isinstance(pair, str)
         assert pair.also == "with its result and the thinking that led to it"
     talk.answer()
     talk.prompt("thanks")
-    assert not isinstance(planned_drop(view, talk.log, "m5:0", situation(), running=False), str)
+    assert not isinstance(planned_drop(view, talk.log, "m5:0", state(), running=False), str)
 
 
 # ------------------------------------------------------------------------------------------------------------- price
@@ -191,7 +189,7 @@ def test_thinking_stays_while_its_results_wait_for_an_answer_also_when_nothing_r
 )
 def test_the_price_is_shown_in_one_line(given: dict[str, Any], words: str) -> None:
     change = pinning.ContextChange((ContextEdit(kind="drop", target="m:0", freed=3_100),), first=1_000)
-    assert words in price_of_drop(change, situation(**given)).text
+    assert words in price_of_drop(change, state(**given)).text
 
 
 async def test_a_later_drop_is_free_and_an_earlier_one_costs_only_the_part_in_between() -> None:
@@ -235,7 +233,7 @@ def test_a_call_whose_id_came_before_is_paired_with_its_own_result() -> None:
     same = {block.id: "toolu_same" for message in talk.log for block in message.tool_uses}
     log = [_renamed(message, same) for message in talk.log]
     view = ContextView()
-    change = planned_drop(view, log, f"{log[6].id}:0", situation(), running=False)
+    change = planned_drop(view, log, f"{log[6].id}:0", state(), running=False)
     assert not isinstance(change, str)
     assert {edit.target for edit in change.edits} == {f"{log[5].id}:0", f"{log[6].id}:0"}
 

@@ -26,7 +26,7 @@ from agentcli.session.load import load_session
 from agentcli.session.store import SessionStore
 from tests.context.logs import PIXEL, Talk, refused, talks
 from tests.support.compacting import LONG
-from tests.support.curating import BIG, item, looking, situation
+from tests.support.curating import BIG, item, looking, state
 from tests.support.fakes import Bench, LoopClock, bench, collect
 from tests.support.scripts import call, reply, think
 from tests.support.virtual import run_virtual
@@ -101,12 +101,10 @@ class ClearsAll:
 
     name = "microcompact"
 
-    def plan(self, shown: Sequence[Message], situation: ContextState) -> StepPlan | None:
+    def plan(self, shown: Sequence[Message], state: ContextState) -> StepPlan | None:
         targets = [block_id(m, n) for m in shown for n in range(len(m.tool_results))]
         edits = [
-            ContextEdit(kind="replace", target=one, text="[cleared]", freed=9)
-            for one in targets
-            if situation.is_free(one)
+            ContextEdit(kind="replace", target=one, text="[cleared]", freed=9) for one in targets if state.is_free(one)
         ]
         return StepPlan(tuple(edits), "cleared all", must=True) if edits else None
 
@@ -114,7 +112,7 @@ class ClearsAll:
 async def test_no_step_changes_pinned_content() -> None:
     both = reply(call("Look", what="far"), call("Look", what="near"))
     pipeline = Pipeline([ClearsAll()])
-    off = Pipeline([ClearsAll()], frozenset({"microcompact"}))
+    off = Pipeline([])
     for steps, cleared in ((pipeline, True), (off, False)):
         b = bench(both, "One.", "Two.", tools=[looking("seen")], pipeline=off)
         async with b.engine:
@@ -163,7 +161,7 @@ def test_the_restored_size_of_a_collapsed_span_matches_what_is_sent() -> None:
     )
     view.edit([span])
     small = sum(map(message_tokens, view.messages(talk.log)))
-    now = situation(estimate=small, usable=shown + 1)
+    now = state(estimate=small, usable=shown + 1)
     change = planned_restore(view, talk.log, f"collapse:{talk.log[0].id}:0", now)
     assert not isinstance(change, str), change
     assert small - change.freed == shown
@@ -222,7 +220,7 @@ def test_any_drops_pins_and_restores_leave_a_valid_request_with_all_required_con
         name = data.draw(st.sampled_from(everything))
         action = data.draw(st.sampled_from(("drop", "drop", "restore", "pin")))
         pinned = pinned_now(view.messages(log), pins)
-        now = situation(estimate=view.estimate(log, 0), pinned=pinned)
+        now = state(estimate=view.estimate(log, 0), pinned=pinned)
         if action == "pin":
             if any(name == block_id(m, n) for m in view.messages(log) for n in range(len(m.content))):
                 pins.add(name)
@@ -239,7 +237,7 @@ def test_any_drops_pins_and_restores_leave_a_valid_request_with_all_required_con
         last = next((m for m in reversed(log) if m.origin in (Origin.PROMPT, Origin.QUEUED)), None)
         assert last is None or last in view.messages(log)
     for name in everything:
-        change = planned_restore(view, log, name, situation(estimate=0, usable=10**9))
+        change = planned_restore(view, log, name, state(estimate=0, usable=10**9))
         if not isinstance(change, str):
             view.edit(change.edits, log[-1].id)
     assert view.wire(log) == ContextView().wire(log)

@@ -167,7 +167,7 @@ def test_a_result_that_is_no_longer_sent_stops_costing() -> None:
     request = used(Usage(input_tokens=3_000))
 
     def sent(*edits: Json) -> tuple[int, int]:
-        edited = ev.ContextEdited(edits=list(edits), step="person")
+        edited = ev.ContextEdited(edits=list(edits), step="user")
         before = after(*begun, request).tools
         tools = after(*begun, request, edited, request).tools
         return (

@@ -94,10 +94,10 @@ def refused(view: ContextView, log: Sequence[Message]) -> list[str]:
 
 
 def ran(
-    pipeline: Pipeline, view: ContextView, log: Sequence[Message], situation: Callable[[int], ContextState]
+    pipeline: Pipeline, view: ContextView, log: Sequence[Message], state: Callable[[int], ContextState]
 ) -> list[ContextEdited]:
     """Run to its end, as a consumer does that does not go away."""
-    return list(pipeline.run(view, log, situation))
+    return list(pipeline.run(view, log, state))
 
 
 # ------------------------------------------------------------------------------------------------- any conversation

@@ -13,7 +13,7 @@ from agentcli.core.events import ContextEdited
 from agentcli.core.messages import TextBlock, ToolResultBlock
 from tests.context.logs import PIXEL, Talk, ran, refused, shown_block, shown_text
 
-SITUATION = ContextState(estimate=1_000, usable=100_000)
+STATE = ContextState(estimate=1_000, usable=100_000)
 
 
 class Folder:
@@ -27,7 +27,7 @@ class Folder:
 
 def prepared(talk: Talk, budget: ToolResultBudget, view: ContextView | None = None) -> tuple[ContextView, list[object]]:
     view = view or ContextView()
-    return view, ran(Pipeline([budget]), view, talk.log, lambda _freed: SITUATION)
+    return view, ran(Pipeline([budget]), view, talk.log, lambda _freed: STATE)
 
 
 def test_a_result_over_the_limit_is_replaced_by_its_head_size_and_path() -> None:

@@ -318,7 +318,7 @@ def test_a_span_is_summarised_again_after_the_user_drops_a_block() -> None:
     step = staged(talk.log)
     view = ContextView()
     view.edit(
-        [ContextEdit(kind="drop", target="m1:0", step="person"), ContextEdit(kind="drop", target="m2:0", step="person")]
+        [ContextEdit(kind="drop", target="m1:0", step="user"), ContextEdit(kind="drop", target="m2:0", step="user")]
     )
     view.edit([ContextEdit(kind="replace", target="m6:0", text="[Cleared]", step="microcompact")])
     plan = step.plan(talk.log, at(99_000, edited=view.edits.edited))
@@ -415,11 +415,11 @@ def test_any_order_with_the_other_steps_gives_a_valid_request(
     view, pipeline = ContextView(), Pipeline(steps)
     before = copy.deepcopy(log)
 
-    def situation(freed: int) -> ContextState:
+    def state(freed: int) -> ContextState:
         return ContextState(estimate=95_000 - min(freed, 10_000), usable=100_000, cached=90_000, pinned=pinned)
 
     for _time in range(2):
-        ran(pipeline, view, log, situation)
+        ran(pipeline, view, log, state)
         assert refused(view, log) == []
         shown = {message.id: message for message in view.messages(log)}
         assert said_last(log) in "".join(message.text for message in shown.values())

@@ -79,7 +79,7 @@ def test_calls_and_results_carry_the_framing_that_was_measured() -> None:
 # ---------------------------------------------------------------------------------------------- learning from the truth
 
 PROSE = "It was a bright cold day in April, and the clocks were striking thirteen; nobody had wound them for years. "
-CODE = "    def plan(self, shown: Sequence[Message], situation: Situation) -> Plan | None:\n        return self._x[0]\n"
+CODE = "    def plan(self, shown: Sequence[Message], state: Situation) -> Plan | None:\n        return self._x[0]\n"
 CJK = "会話が長くなると、古い内容は要約されます。利用者はいつでも確認できます。"
 JSON_TEXT = '{"id": 17, "name": "block", "tokens": [1, 22, 333], "cached": true, "price": 0.0125}, '
 

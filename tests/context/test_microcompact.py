@@ -17,7 +17,7 @@ def read_much(count: int, words: int = 2_000) -> tuple[Talk, list[str]]:
     return talk, blocks
 
 
-def situation(estimate: int = 70_000, edits: Edits | None = None, **rest: object) -> ContextState:
+def state(estimate: int = 70_000, edits: Edits | None = None, **rest: object) -> ContextState:
     edits = edits or Edits()
     return ContextState(estimate=estimate, usable=100_000, edited=edits.edited, **rest)  # type: ignore[arg-type]
 
@@ -28,7 +28,7 @@ def targets(plan: StepPlan | None) -> list[str]:
 
 def test_all_but_the_newest_results_are_cleared_with_a_line_naming_each() -> None:
     talk, blocks = read_much(12)
-    plan = Microcompact(clearable_tools(), keep=8).plan(talk.log, situation())
+    plan = Microcompact(clearable_tools(), keep=8).plan(talk.log, state())
     assert targets(plan) == blocks[:4]
     assert plan is not None
     assert plan.text == "cleared 4 old results"
@@ -41,13 +41,13 @@ def test_all_but_the_newest_results_are_cleared_with_a_line_naming_each() -> Non
 def test_below_the_threshold_results_are_cleared_only_with_a_cold_cache() -> None:
     talk, blocks = read_much(12)
     step = Microcompact(clearable_tools(), keep=8)
-    assert step.plan(talk.log, situation(50_000)) is None
-    assert targets(step.plan(talk.log, situation(50_000, cache_cold=True))) == blocks[:4]
+    assert step.plan(talk.log, state(50_000)) is None
+    assert targets(step.plan(talk.log, state(50_000, cache_cold=True))) == blocks[:4]
 
 
 def test_a_small_gain_is_not_worth_clearing() -> None:
     talk, _blocks = read_much(12, words=300)
-    assert Microcompact(clearable_tools(), keep=8).plan(talk.log, situation()) is None
+    assert Microcompact(clearable_tools(), keep=8).plan(talk.log, state()) is None
     small = ContextState(estimate=9_000, usable=10_000)
     assert Microcompact(clearable_tools(), keep=8).plan(talk.log, small) is not None, (
         "a tenth of a small window is worth it"
@@ -60,31 +60,31 @@ def test_a_result_that_cannot_be_repeated_stays() -> None:
     for name in ("mcp__docs__read", "Task", "AskUserQuestion", "Edit", "ExitPlanMode"):
         talk.call(name, {"file_path": "/a"}, "some words\n" * 5_000)
     talk.call("TodoWrite", {}, "ok")
-    assert Microcompact(clearable_tools(), keep=0).plan(talk.log, situation()) is None
+    assert Microcompact(clearable_tools(), keep=0).plan(talk.log, state()) is None
 
 
 def test_pinned_results_and_the_newest_exchange_always_stay() -> None:
     talk, blocks = read_much(6, words=4_000)
     step = Microcompact(clearable_tools(), keep=0)
-    assert targets(step.plan(talk.log, situation(pinned=frozenset([blocks[1]])))) == [blocks[0], *blocks[2:5]]
-    assert targets(step.plan(talk.log, situation())) == blocks[:5], "a pin can be taken away again"
+    assert targets(step.plan(talk.log, state(pinned=frozenset([blocks[1]])))) == [blocks[0], *blocks[2:5]]
+    assert targets(step.plan(talk.log, state())) == blocks[:5], "a pin can be taken away again"
 
 
 def test_planning_again_clears_nothing_until_there_are_new_results() -> None:
     talk, blocks = read_much(12)
     edits = Edits()
     step = Microcompact(clearable_tools(), keep=8)
-    plan = step.plan(talk.log, situation(edits=edits))
+    plan = step.plan(talk.log, state(edits=edits))
     assert plan is not None
     for edit in plan.edits:
         edits.add(edit)
-    assert step.plan(talk.log, situation(edits=edits)) is None
+    assert step.plan(talk.log, state(edits=edits)) is None
     talk.call("Read", {"file_path": "/new.py"}, "some words\n" * 2_000)
-    assert step.plan(talk.log, situation(edits=edits)) is None
+    assert step.plan(talk.log, state(edits=edits)) is None
     for number in range(3):
         talk.call("Read", {"file_path": f"/new{number}.py"}, "some words\n" * 2_000)
-    assert targets(step.plan(talk.log, situation(edits=edits))) == blocks[4:8]
-    assert targets(Microcompact(clearable_tools(), keep=8).plan(talk.log, situation(edits=edits))) == blocks[4:8], (
+    assert targets(step.plan(talk.log, state(edits=edits))) == blocks[4:8]
+    assert targets(Microcompact(clearable_tools(), keep=8).plan(talk.log, state(edits=edits))) == blocks[4:8], (
         "also when resumed"
     )
 
@@ -93,18 +93,18 @@ def test_a_restored_result_is_cleared_again_after_unpinning() -> None:
     talk, blocks = read_much(12, words=4_000)
     edits = Edits()
     step = Microcompact(clearable_tools(), keep=8)
-    plan = step.plan(talk.log, situation(edits=edits))
+    plan = step.plan(talk.log, state(edits=edits))
     assert plan is not None
     for edit in plan.edits:
         edits.add(edit)
-    assert step.plan(talk.log, situation(edits=edits)) is None
+    assert step.plan(talk.log, state(edits=edits)) is None
     for block in blocks[:2]:
         edits.add(ContextEdit(kind="restore", target=block))
     pinned = frozenset(blocks[:2])
-    assert step.plan(talk.log, situation(edits=edits, pinned=pinned)) is None
-    assert targets(step.plan(talk.log, situation(edits=edits))) == blocks[:2]
-    edits.add(ContextEdit(kind="drop", target=blocks[0], step="person"))
-    assert blocks[0] not in targets(step.plan(talk.log, situation(edits=edits)))
+    assert step.plan(talk.log, state(edits=edits, pinned=pinned)) is None
+    assert targets(step.plan(talk.log, state(edits=edits))) == blocks[:2]
+    edits.add(ContextEdit(kind="drop", target=blocks[0], step="user"))
+    assert blocks[0] not in targets(step.plan(talk.log, state(edits=edits)))
 
 
 def test_the_path_of_a_stored_large_result_is_kept() -> None:
@@ -112,7 +112,7 @@ def test_the_path_of_a_stored_large_result_is_kept() -> None:
     talk.prompt("go")
     block = talk.call("Bash", {"command": "make\x1b[31m all\n" + "x" * 500}, "noise " * 20_000)
     edits = Edits()
-    plan = ToolResultBudget(lambda name, _text: f"/results/{name}").plan(talk.log, situation())
+    plan = ToolResultBudget(lambda name, _text: f"/results/{name}").plan(talk.log, state())
     assert plan is not None
     edits.add(plan.edits[0])
     talk.call("Bash", {"command": "make"}, "ok")
@@ -131,7 +131,7 @@ def test_old_images_that_can_be_read_again_are_cleared_too() -> None:
     talk.prompt("go")
     shots = [talk.call("Read", {"file_path": f"/{number}.png"}, (PIXEL,)) for number in range(8)]
     talk.call("TodoWrite", {}, "ok")
-    plan = Microcompact(clearable_tools(), keep=0).plan(talk.log, situation())
+    plan = Microcompact(clearable_tools(), keep=0).plan(talk.log, state())
     assert targets(plan) == shots
     assert plan is not None
     assert "(a picture)" in plan.edits[0].text

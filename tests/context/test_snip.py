@@ -27,16 +27,16 @@ from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.documents.read import Read
 from tests.context.logs import PIXEL, Talk, numbered
 
-SITUATION = ContextState(estimate=1_000, usable=100_000)
+STATE = ContextState(estimate=1_000, usable=100_000)
 NOTHING: dict[str, str] = {}
 
 
-def planned(talk: Talk, situation: ContextState = SITUATION) -> dict[str, str]:
+def planned(talk: Talk, state: ContextState = STATE) -> dict[str, str]:
     """What would be replaced by what, with a whole exchange behind the conversation so far."""
     talk.call("TodoWrite", {}, "ok")
     talk.answer()
     talk.prompt("more")
-    plan = Snip().plan(talk.log, situation)
+    plan = Snip().plan(talk.log, state)
     return {} if plan is None else {edit.target: edit.text for edit in plan.edits}
 
 
@@ -157,13 +157,13 @@ def test_the_newest_exchange_and_pinned_content_stay() -> None:
         ("Read", {"file_path": "/a.py"}, numbered(1, 99), False),
     )
     snip = Snip()
-    assert snip.plan(talk.log, SITUATION) is None
+    assert snip.plan(talk.log, STATE) is None
     talk.answer()
     talk.prompt("more")
-    assert snip.plan(talk.log, SITUATION) is None, "the answer rests on it"
+    assert snip.plan(talk.log, STATE) is None, "the answer rests on it"
     talk.call("Bash", {"command": "ls"}, "a.py")
     assert snip.plan(talk.log, ContextState(estimate=1, usable=10, pinned=frozenset(["m2:0"]))) is None
-    plan = snip.plan(talk.log, SITUATION)
+    plan = snip.plan(talk.log, STATE)
     assert plan is not None
     assert [edit.target for edit in plan.edits] == ["m2:0"]
 
@@ -175,18 +175,18 @@ def test_no_note_refers_to_hidden_content_and_nothing_is_decided_twice() -> None
     new = talk.call("Read", {"file_path": "/a.py"}, numbered(1, 100))
     talk.call("TodoWrite", {}, "ok")
     edits = Edits()
-    edits.add(ContextEdit(kind="drop", target=new, step="person"))
-    situation = ContextState(estimate=1, usable=10, edited=edits.edited)
+    edits.add(ContextEdit(kind="drop", target=new, step="user"))
+    state = ContextState(estimate=1, usable=10, edited=edits.edited)
     snip = Snip()
-    assert snip.plan(talk.log, situation) is None
+    assert snip.plan(talk.log, state) is None
     edits.add(ContextEdit(kind="restore", target=new))
-    plan = snip.plan(talk.log, situation)
+    plan = snip.plan(talk.log, state)
     assert isinstance(plan, StepPlan)
     for edit in plan.edits:
         edits.add(edit)
-    assert snip.plan(talk.log, situation) is None
+    assert snip.plan(talk.log, state) is None
     edits.add(ContextEdit(kind="restore", target=old))
-    assert snip.plan(talk.log, situation) is None, "the user restored it"
+    assert snip.plan(talk.log, state) is None, "the user restored it"
 
 
 def test_another_conversation_is_read_from_the_start() -> None:
@@ -198,9 +198,9 @@ def test_another_conversation_is_read_from_the_start() -> None:
     one.call("TodoWrite", {}, "ok")
     other.call("TodoWrite", {}, "ok")
     snip = Snip()
-    assert snip.plan(one.log, SITUATION) is not None
-    assert snip.plan(other.log, SITUATION) is None
-    assert snip.plan(one.log, SITUATION) is not None
+    assert snip.plan(one.log, STATE) is not None
+    assert snip.plan(other.log, STATE) is None
+    assert snip.plan(one.log, STATE) is not None
 
 
 def test_lines_are_recognised_as_read_shows_them(tmp_path: Path) -> None:

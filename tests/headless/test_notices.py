@@ -31,6 +31,6 @@ def test_context_changes_are_one_line_in_verbose_mode(event: ev.Event, line: str
 
 
 def test_a_notice_stays_on_one_line_for_any_content() -> None:
-    found = notice(ev.ContextEdited(edits=[], step="person", text="dropped a\nb\x1b[31m"))
+    found = notice(ev.ContextEdited(edits=[], step="user", text="dropped a\nb\x1b[31m"))
     assert "\n" not in found
     assert "\x1b" not in found

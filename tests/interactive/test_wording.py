@@ -46,7 +46,7 @@ EVENTS: list[ev.Event] = [
     ev.HookFinished(hook_id="h", event_name="Stop", name="tests", outcome="success"),
     ev.PrefixBroken(reason="its description changed", block="the tool Bash", rebilled_tokens=48_210),
     ev.ContextEdited(edits=[], step="snip", freed_tokens=12_300, text="cleared 12 old results"),
-    ev.ContextEdited(edits=[], step="person", freed_tokens=-800, text="took back a drop"),
+    ev.ContextEdited(edits=[], step="user", freed_tokens=-800, text="took back a drop"),
     ev.CompactionStarted(trigger="auto"),
     ev.ContextCompacted(trigger="auto", tokens_before=150_000, tokens_after=9_100),
     ev.CompactionFailed(trigger="auto", text="The model gave no summary."),

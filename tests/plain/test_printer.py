@@ -244,7 +244,7 @@ def test_displays_of_any_form_print_something_and_break_nothing(display: Any) ->
 
 def test_a_user_command_is_printed_live_and_not_twice() -> None:
     printed = Printed()
-    mine = {"agent": "person", "tool_use_id": "s"}
+    mine = {"agent": "user", "tool_use_id": "s"}
     assert printed.show(ev.ToolStarted(**mine, name="!", input={}, title="! ls")) == ""
     assert printed.show(ev.ToolProgressed(**mine, text="one\ntw")) == "one\n"
     assert printed.show(ev.ToolProgressed(**mine, text="o")) == ""
@@ -253,7 +253,7 @@ def test_a_user_command_is_printed_live_and_not_twice() -> None:
 
 def test_a_progress_bar_of_a_user_command_is_printed_in_its_last_state() -> None:
     printed = Printed()
-    mine = {"agent": "person", "tool_use_id": "s"}
+    mine = {"agent": "user", "tool_use_id": "s"}
     printed.show(ev.ToolStarted(**mine, name="!", input={}, title="! fetch"))
     assert printed.show(ev.ToolProgressed(**mine, text="fetch 1%")) == ""
     assert printed.show(ev.ToolProgressed(**mine, text="\rfetch 20%")) == ""

@@ -152,7 +152,7 @@ async def test_a_command_that_raises_fails_with_its_message(project: Path) -> No
         assert any("boom.py:5: the command /boom failed: ZeroDivisionError" in text for text in run.notices)
 
 
-async def test_a_context_step_shortens_old_results(project: Path) -> None:
+async def test_a_context_step_shortens_old_results_and_cost_counts_what_it_saved(project: Path) -> None:
     install(project, "short_logs")
     (project / "log.txt").write_text("line of the log\n" * 400)
     path = str(project / "log.txt")
@@ -163,6 +163,7 @@ async def test_a_context_step_shortens_old_results(project: Path) -> None:
         edited = [event for event in run.events if isinstance(event, ev.ContextEdited)]
         assert [event.step for event in edited] == ["short_logs"]
         assert "(a log without errors)" in str(run.requests[-1]["messages"])
+        assert run.engine.costs.spending.steps.saved_tokens >= edited[0].freed_tokens > 0
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,6 @@ def item(b: Bench, category: str, words: str = "") -> str:
     return found[0]
 
 
-def situation(**given: Any) -> ContextState:
+def state(**given: Any) -> ContextState:
     facts: dict[str, Any] = {"estimate": 10_000, "usable": 100_000, "cached": 9_000, "price": Price.of(3.0, 15.0)}
     return ContextState(**{**facts, **given})

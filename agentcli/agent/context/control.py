@@ -231,35 +231,35 @@ class ContextControl:
 
     def price_of_drop(self, item: str) -> DropEffect | str:
         """The effect that `drop` would have, or the reason why it is impossible."""
-        situation = self._situation()
-        change = self._planned_drop(item, situation)
-        return change if isinstance(change, str) else price_of_drop(change, situation)
+        state = self._context_state()
+        change = self._planned_drop(item, state)
+        return change if isinstance(change, str) else price_of_drop(change, state)
 
     def drop(self, item: str) -> DropEffect | str:
         """Leave an item and what belongs to it out of further requests, not out of the log; or the reason why not."""
-        situation = self._situation()
-        change = self._planned_drop(item, situation)
+        state = self._context_state()
+        change = self._planned_drop(item, state)
         if isinstance(change, str):
             return change
-        dropped = price_of_drop(change, situation)
+        dropped = price_of_drop(change, state)
         return self._apply(change, f"you dropped {self._named(item)}", dropped)
 
     def restore(self, item: str) -> RestoreEffect | str:
         """Restore a dropped or shortened item with what belongs to it; an automatically shortened one is pinned."""
-        situation = self._situation()
-        change = planned_restore(self._view, self._log.messages, item, situation)
+        state = self._context_state()
+        change = planned_restore(self._view, self._log.messages, item, state)
         if isinstance(change, str):
             return change
-        restored = price_of_restore(change, situation)
+        restored = price_of_restore(change, state)
         restored = self._apply(change, f"you restored {self._named(item)}", restored)
         if change.keeps:
             self.pin(item)
         return restored
 
-    def _planned_drop(self, item: str, situation: ContextState) -> ContextChange | str:
+    def _planned_drop(self, item: str, state: ContextState) -> ContextChange | str:
         sizes = {one.id: one.tokens for one in self.items()}
         running = self._session.is_model_working
-        return planned_drop(self._view, self._log.messages, item, situation, running=running, sizes=sizes)
+        return planned_drop(self._view, self._log.messages, item, state, running=running, sizes=sizes)
 
     def _apply(self, change: ContextChange, reason: str, outcome: Outcome) -> Outcome:
         """Apply a change now, or as soon as the reply in flight has arrived."""
@@ -275,7 +275,7 @@ class ContextControl:
     def _apply_now(self, change: ContextChange, reason: str) -> None:
         self._base_view.edit(change.edits, self._log.messages[-1].id)
         edits = [edit_to_dict(edit) for edit in change.edits]
-        event = ev.ContextEdited(edits=edits, step="person", freed_tokens=change.freed, text=reason)
+        event = ev.ContextEdited(edits=edits, step="user", freed_tokens=change.freed, text=reason)
         self._log.keep(event)
         self._watch.note(event)
         self._session.costs.spending.take(event)
@@ -351,7 +351,7 @@ class ContextControl:
             self._view_with_pending = self._base_view.imagined(edits, self._log.messages[-1].id)
         return self._view_with_pending
 
-    def _situation(self) -> ContextState:
+    def _context_state(self) -> ContextState:
         outlook, limits = self.outlook(), self._context_limits()
         return ContextState(
             estimate=outlook.tokens,

@@ -84,7 +84,7 @@ def planned_drop(
     view: ContextView,
     log: Sequence[Message],
     item: str,
-    situation: ContextState,
+    state: ContextState,
     *,
     running: bool,
     sizes: Mapping[str, int] | None = None,
@@ -102,26 +102,24 @@ def planned_drop(
         return reason
     if (edit := view.edits.edited(item)) is not None and edit.kind == "drop":
         return DROPPED_ALREADY
-    if item in situation.pinned:
+    if item in state.pinned:
         return PINNED
     targets, also = _belonging(view, messages, place, number)
-    if targets & situation.pinned:
+    if targets & state.pinned:
         return PINNED_TOO
     shown = view.messages(log)
     density, known = view.estimator.density, sizes or {}
     edits = tuple(
-        ContextEdit(
-            kind="drop", target=name, step="person", freed=known.get(name, round(block_tokens(block) * density))
-        )
+        ContextEdit(kind="drop", target=name, step="user", freed=known.get(name, round(block_tokens(block) * density)))
         for name, block in _blocks(shown)
         if name in targets
     )
-    left = situation.estimate - sum(edit.freed for edit in edits)
+    left = state.estimate - sum(edit.freed for edit in edits)
     return ContextChange(edits, _position(view, shown, targets, left), also)
 
 
-def price_of_drop(change: ContextChange, situation: ContextState) -> DropEffect:
-    tokens, usd, cost = _costs(change, situation)
+def price_of_drop(change: ContextChange, state: ContextState) -> DropEffect:
+    tokens, usd, cost = _costs(change, state)
     return DropEffect(change.freed, tokens, usd, f"saves {_counted(change.freed)} a turn, {cost}", change.also)
 
 
@@ -183,12 +181,10 @@ def _reply_of(messages: Sequence[Message], place: int) -> Message | None:
 # ---------------------------------------------------------------------------------------------------------- restore
 
 
-def planned_restore(
-    view: ContextView, log: Sequence[Message], item: str, situation: ContextState
-) -> ContextChange | str:
+def planned_restore(view: ContextView, log: Sequence[Message], item: str, state: ContextState) -> ContextChange | str:
     """The change that restores an item completely, or the reason why that is impossible."""
     if item.startswith(COLLAPSED):
-        return _uncollapsed(view, log, item, situation)
+        return _uncollapsed(view, log, item, state)
     if _always_there(item) is not None:
         return NOT_CHANGED
     messages = _one_by_one(view, log)
@@ -207,20 +203,20 @@ def planned_restore(
         for name in targets
     }
     edits = tuple(
-        ContextEdit(kind="restore", target=name, step="person", freed=freed[name])
+        ContextEdit(kind="restore", target=name, step="user", freed=freed[name])
         for name, _block in _blocks(messages)
         if name in targets
     )
-    first = _position_in_log(view, log, messages, found[0], situation.estimate)
-    return _fitting(ContextChange(edits, first, keeps=decided.kind == "replace"), situation)
+    first = _position_in_log(view, log, messages, found[0], state.estimate)
+    return _fitting(ContextChange(edits, first, keeps=decided.kind == "replace"), state)
 
 
-def price_of_restore(change: ContextChange, situation: ContextState) -> RestoreEffect:
-    tokens, usd, cost = _costs(change, situation)
+def price_of_restore(change: ContextChange, state: ContextState) -> RestoreEffect:
+    tokens, usd, cost = _costs(change, state)
     return RestoreEffect(-change.freed, tokens, usd, f"adds {_counted(-change.freed)} a turn, {cost}")
 
 
-def _uncollapsed(view: ContextView, log: Sequence[Message], item: str, situation: ContextState) -> ContextChange | str:
+def _uncollapsed(view: ContextView, log: Sequence[Message], item: str, state: ContextState) -> ContextChange | str:
     first = item.removeprefix(COLLAPSED).rpartition(":")[0]
     shown = view.messages(log)
     stand_in = next((message for message in shown if message.id == f"{COLLAPSED}{first}"), None)
@@ -228,16 +224,16 @@ def _uncollapsed(view: ContextView, log: Sequence[Message], item: str, situation
         return NOT_THERE
     hidden = {message.id for message in view.edits.collapsed(view.edits.in_force(log), first)}
     size = message_tokens(stand_in) - sum(message_tokens(m) for m in view.uncollapsed(log) if m.id in hidden)
-    edit = ContextEdit(kind="restore", target=first, step="person", freed=round(size * view.estimator.density))
-    left = situation.estimate - round(message_tokens(stand_in) * view.estimator.density)
+    edit = ContextEdit(kind="restore", target=first, step="user", freed=round(size * view.estimator.density))
+    left = state.estimate - round(message_tokens(stand_in) * view.estimator.density)
     position = _position(view, shown, {block_id(stand_in, 0)}, left)
-    return _fitting(ContextChange((edit,), position), situation)
+    return _fitting(ContextChange((edit,), position), state)
 
 
-def _fitting(change: ContextChange, situation: ContextState) -> ContextChange | str:
-    then = situation.estimate - change.freed
-    if then > situation.usable:
-        return f"With it the context would be {then:,} tokens, and only {situation.usable:,} fit."
+def _fitting(change: ContextChange, state: ContextState) -> ContextChange | str:
+    then = state.estimate - change.freed
+    if then > state.usable:
+        return f"With it the context would be {then:,} tokens, and only {state.usable:,} fit."
     return change
 
 
@@ -359,10 +355,10 @@ def _size(block: Block | None) -> int:
 # ------------------------------------------------------------------------------------------------------------- costs
 
 
-def _costs(change: ContextChange, situation: ContextState) -> tuple[int, float | None, str]:
-    tokens = rewritten_tokens(change.first, max(0, change.freed), situation)
-    usd = rewriting_usd(tokens, situation)
-    if situation.cache_cold:
+def _costs(change: ContextChange, state: ContextState) -> tuple[int, float | None, str]:
+    tokens = rewritten_tokens(change.first, max(0, change.freed), state)
+    usd = rewriting_usd(tokens, state)
+    if state.cache_cold:
         return tokens, usd, "costs nothing because the cache has expired"
     if not tokens:
         return tokens, usd, "costs nothing because nothing after it is cached"

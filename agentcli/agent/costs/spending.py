@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from agentcli.agent.costs.account import budget_spent, budget_text
 from agentcli.agent.ports import PriceOf
@@ -403,9 +403,6 @@ def raised(cap: float, spent: float) -> float:
     return math.ceil(max(cap * 2, spent * 1.2) * 100 - 1e-6) / 100
 
 
-STEPS: Collection[str] = ("budget", "snip", "microcompact", "collapse")
-
-
 class StepSavings:
     def __init__(self, price: PriceOf) -> None:
         self._price = price
@@ -438,8 +435,8 @@ class StepSavings:
         match event:
             case ev.ContextEdited():
                 for edit in event.edits:
-                    self._edit(edit, by_step=event.step in STEPS)
-                self._is_new = self._is_new or event.step in STEPS
+                    self._edit(edit, by_step=event.is_by_step)
+                self._is_new = self._is_new or event.is_by_step
             case ev.ContextCompacted():
                 self._left_out.clear()
                 self._left_out_tokens = 0
