@@ -18,9 +18,8 @@ from agentcli.agent.context.compaction import CompactArguments
 from agentcli.agent.plugins import SessionPlugins
 from agentcli.agent.ports import Hooks
 from agentcli.agent.profile import Profile
-from agentcli.agent.prompt_expansion import DefinedPrompt
+from agentcli.agent.prompt_expansion import DefinedPrompt, RequestedPrompt
 from agentcli.agent.prompt_queue import Priority, Prompt, QueuedPrompt, prompt_blocks
-from agentcli.agent.requested_prompt import RequestedPrompt
 from agentcli.agent.session import Session
 from agentcli.agent.shell_line import ShellInvocation
 from agentcli.agent.submission import Submission, SubmissionWork

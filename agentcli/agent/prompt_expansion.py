@@ -1,14 +1,18 @@
-"""Expand a command or skill file into a prompt: fill in arguments, run `!` commands, insert their output.
+"""Prompts that are made when a submission has begun: from a command or skill file, or by an MCP server.
 
-A `!` command is a Bash call like the model's own: rules, hooks, questions and the sandbox apply to it. If it may not
-run, the prompt is not sent. Its output is data: mentions and arguments in it are not expanded.
+A file's arguments are filled in and its `!` commands run. Such a command is a Bash call like the model's own: rules,
+hooks, questions and the sandbox apply to it. If it may not run, the prompt is not sent. Its output is data: mentions
+and arguments in it are not expanded. A file may also lend rights (`allowed-tools`) for the submission.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.ports import EmitEvent
+from agentcli.agent.prompt_queue import Prompt
 from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.context.compact import cut_middle
@@ -123,3 +127,35 @@ def skill_text(skill: SkillFile, arguments: str) -> str:
     # Without a label, the arguments at the end would look like part of the instructions.
     given = arguments if not arguments or uses_arguments(skill.body) else f"Arguments: {arguments}"
     return f"{head}\n\n{fill_arguments(skill.body, given)}"
+
+
+@frozen
+class RequestedPrompt:
+    request: Callable[[], Awaitable[Prompt]]
+    """Fetches the text. Raises `AgentError`: then nothing is sent. An abort cancels it."""
+    typed: str
+    """Text that the transcript shows."""
+    kind: str
+    """Kind of source, for the user: `MCP server`."""
+    name: str
+    """Name of the source."""
+    mentions: str = ""
+    """Text whose `@path` mentions are attached: what the user typed, never what was received."""
+
+
+def lend_rights(definition: CommandFile | SkillFile, permissions: LivePermissions) -> list[str]:
+    """Allow the tools that the file lists until `permissions.take_back`, if the user trusts it. Returns notices."""
+    if notice := rights_notice(definition):
+        return [notice]
+    label = definition.origin.label
+    return [f"{label}: {problem}" for problem in permissions.lend(definition.allowed_tools, label)]
+
+
+def rights_notice(definition: CommandFile | SkillFile) -> str:
+    """Why a file's permissions do not apply; "" if they do, or if it has none."""
+    if not definition.allowed_tools or definition.origin.approved:
+        return ""
+    problem = f"The allowed-tools of {definition.origin.label} do not apply"
+    if definition.origin.scope == "user":
+        return f"{problem}: it is a link to a file of the project."
+    return f"{problem}: it changed since you trusted it. /trust or `agentcli trust` applies them."

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mappi
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agentcli.agent.background_commands import BackgroundCommands
+from agentcli.agent.background import BackgroundCommands, Wakes
 from agentcli.agent.cache.fingerprint import Front
 from agentcli.agent.cache.watch import CacheWatch, Setup
 from agentcli.agent.context.control import ContextControl
@@ -41,16 +41,13 @@ from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.questions import Questions, UserQuestion
 from agentcli.agent.shell_line import UserShell
 from agentcli.agent.subagents.agents import Agents
-from agentcli.agent.subagents.earlier_agents import lost_agents
-from agentcli.agent.subagents.setup import AgentSetup
-from agentcli.agent.subagents.specs import TASK
-from agentcli.agent.subagents.updates import AgentList, AgentReports
+from agentcli.agent.subagents.specs import TASK, AgentSetup
+from agentcli.agent.subagents.updates import AgentList, AgentReports, lost_agents
 from agentcli.agent.toolcalls.summaries import Summaries
 from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.agent.updates.attachments import Composite, UserNotes
 from agentcli.agent.updates.changed_files import ChangedFiles
 from agentcli.agent.updates.mentions import Mentions
-from agentcli.agent.wakes import Wakes
 from agentcli.context.compact import pinned_now
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.view import ContextView

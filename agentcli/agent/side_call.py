@@ -1,4 +1,5 @@
-"""A request outside of the conversation (summary, compaction): returns text, counts all costs (SPEC 3.3)."""
+"""A request outside of the conversation (summary, compaction): returns text, counts all costs. Also the events about
+retries, fallbacks and advisors that every request can have."""
 
 from __future__ import annotations
 
@@ -8,12 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.agent.ports import EmitEvent, PriceOf
-from agentcli.agent.provider_notices import announced, consulted
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.messages import Block, Json, TextBlock, block_to_wire
 from agentcli.core.usage import Usage
 from agentcli.providers import base as model
+from agentcli.providers import base as provider
 from agentcli.tools.base import SmallReply
 
 if TYPE_CHECKING:
@@ -117,3 +118,31 @@ class SideCall:
         self._unreported = None
         cost = self._price(name, usage)
         return ev.UsageReported(model=name, usage=usage.alone, cost_usd=cost, purpose=purpose)
+
+
+def consulted(answering: str, usage: Usage, price: PriceOf) -> Iterator[ev.UsageReported]:
+    """The usage of models that the server consulted for a response of the model `answering`."""
+    for name, used in usage.consulted:
+        model = name or answering
+        yield ev.UsageReported(model=model, usage=used, cost_usd=price(model, used), purpose="advisor")
+
+
+def announced(item: provider.ModelEvent) -> Iterator[ev.Event]:
+    match item:
+        case provider.Waiting(attempt, most, seconds, failure):
+            yield ev.RetryScheduled(
+                attempt=attempt,
+                max_attempts=most,
+                wait_seconds=seconds,
+                kind=failure.kind.value,
+                text=failure.message,
+                status=failure.status,
+            )
+        case provider.Quiet(seconds):
+            yield ev.StreamWentQuiet(seconds=seconds)
+        case provider.FellBack(old, new, reason):
+            yield ev.ModelFellBack(from_model=old, to_model=new, reason=reason)
+        case provider.Dropped(feature, message, name, requested):
+            yield ev.FeatureDropped(feature=feature, text=message, model=name, requested=requested)
+        case provider.Raw(data):
+            yield ev.RawStreamed(data=data)

@@ -13,16 +13,14 @@ from dataclasses import replace
 from agentcli.agent.context.compaction import CompactArguments, Compaction
 from agentcli.agent.costs.account import Account
 from agentcli.agent.costs.budget_question import ask_about_budget
-from agentcli.agent.definition_rights import lend_rights
 from agentcli.agent.delivery import Delivery
 from agentcli.agent.hooks import ask_hooks, hook_message
 from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import budget_stop
 from agentcli.agent.loop.run_loop import run_loop
 from agentcli.agent.loop_state import EndReason, Stop
-from agentcli.agent.prompt_expansion import DefinedPrompt, PromptExpansion
+from agentcli.agent.prompt_expansion import DefinedPrompt, PromptExpansion, RequestedPrompt, lend_rights
 from agentcli.agent.prompt_queue import prompt_blocks
-from agentcli.agent.requested_prompt import RequestedPrompt
 from agentcli.agent.session import Session
 from agentcli.agent.updates.undo_notes import COMMAND_FAILED
 from agentcli.context.normalise import MISSING_RESULT

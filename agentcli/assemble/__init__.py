@@ -208,7 +208,7 @@ def _wrapper(env: Environment) -> Callable[[Hooks], Hooks]:
     """Adds hooks that require structured output, if requested."""
     if env.options.json_schema is None:
         return lambda hooks: hooks
-    from agentcli.agent.loop.structured_output import RequireOutput
+    from agentcli.agent.hooks import RequireOutput
 
     return lambda hooks: HookChain((hooks, RequireOutput(STRUCTURED_OUTPUT)))
 

@@ -13,8 +13,16 @@ from agentcli.agent.engine import Engine
 from agentcli.agent.ports import Attachments
 from agentcli.agent.profile import Bounds, ModelSettings, Profile
 from agentcli.agent.session import Resumed, Session
-from agentcli.agent.subagents.setup import MOST_AGENTS, AgentOrder, AgentSetup, AgentWorktree
-from agentcli.agent.subagents.specs import SMALL_MODEL, AgentSpec, spec_of, tools_of
+from agentcli.agent.subagents.specs import (
+    MOST_AGENTS,
+    SMALL_MODEL,
+    AgentOrder,
+    AgentSetup,
+    AgentSpec,
+    AgentWorktree,
+    spec_of,
+    tools_of,
+)
 from agentcli.assemble.agent_flags import agents_from_flag
 from agentcli.assemble.attachments import AttachmentsBuilder
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for

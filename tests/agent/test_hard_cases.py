@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.loop.structured_output import RequireOutput
+from agentcli.agent.hooks import RequireOutput
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, EmitEvent, Extensions, Hooks, PreToolVerdict
 from agentcli.agent.profile import Bounds, Profile, Tuning

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.agent.loop import wording as words
-from agentcli.agent.toolcalls.refusals import interrupted_call
+from agentcli.agent.toolcalls.call_result import interrupted_call
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json

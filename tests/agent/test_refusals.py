@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.toolcalls.refusals import denial_sentence, refused_again, unattended_refusal
+from agentcli.agent.toolcalls.call_result import denial_sentence, refused_again, unattended_refusal
 from agentcli.cli.main import main
 from agentcli.context.prompt import default_prompt
 from agentcli.core.permission import Decision, Need

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.loop.structured_output import RequireOutput
+from agentcli.agent.hooks import RequireOutput
 from agentcli.agent.loop_state import EndReason, LoopState, Transition
 from agentcli.agent.ports import Collapser, Extensions, Hooks, PostToolVerdict, StopVerdict
 from agentcli.agent.profile import Bounds, Profile, Tuning

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from agentcli.agent.background import MAX_WAKES
 from agentcli.agent.engine import Engine
-from agentcli.agent.wakes import MAX_WAKES
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Origin

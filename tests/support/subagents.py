@@ -9,9 +9,8 @@ from typing import Any
 from agentcli.agent.engine import Engine
 from agentcli.agent.profile import Bounds, ModelSettings
 from agentcli.agent.session import Resumed, Session
-from agentcli.agent.subagents.setup import AgentOrder, AgentSetup
 from agentcli.agent.subagents.shared import AgentHooks, AgentWorkspace
-from agentcli.agent.subagents.specs import AgentSpec, tools_of
+from agentcli.agent.subagents.specs import AgentOrder, AgentSetup, AgentSpec, tools_of
 from agentcli.context.view import ContextView
 from agentcli.core.messages import Json, Message
 from agentcli.session.base import Store

@@ -19,11 +19,11 @@ from agentcli.agent.loop.decide import TurnOutcome
 from agentcli.agent.loop.repetition import DENIED, MIN_WAIT_SECONDS, SECONDS
 from agentcli.agent.loop.reply import Reply
 from agentcli.agent.ports import EmitEvent
-from agentcli.agent.provider_notices import announced, consulted
 from agentcli.agent.session import Session
+from agentcli.agent.side_call import announced, consulted
+from agentcli.agent.toolcalls.call_input import observed_input
 from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.executor import Executor
-from agentcli.agent.toolcalls.fitted_inputs import observed_input
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import Merge, cancel_and_wait

@@ -10,9 +10,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.agent.ports import EmitEvent
-from agentcli.agent.subagents.earlier_agents import AGENT, BACKGROUND, highest_numbers
-from agentcli.agent.subagents.setup import AgentGroup, AgentOrder, AgentSetup, AgentWorktree
-from agentcli.agent.subagents.specs import BUILTIN, DEEPEST, AgentSpec
+from agentcli.agent.subagents.specs import (
+    BUILTIN,
+    DEEPEST,
+    AgentGroup,
+    AgentOrder,
+    AgentSetup,
+    AgentSpec,
+    AgentWorktree,
+)
+from agentcli.agent.subagents.updates import AGENT, BACKGROUND, highest_numbers
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task

@@ -6,8 +6,8 @@ from contextlib import aclosing
 from dataclasses import field, replace
 
 from agentcli.agent.ports import EmitEvent
-from agentcli.agent.subagents.earlier_agents import AGENT
-from agentcli.agent.subagents.setup import AgentWorktree, ChildEngine
+from agentcli.agent.subagents.specs import AgentWorktree, ChildEngine
+from agentcli.agent.subagents.updates import AGENT
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortSignal
 from agentcli.core.aio import in_thread

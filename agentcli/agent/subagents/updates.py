@@ -1,8 +1,9 @@
-"""Messages to the model about agents: the list of available ones, and reports from the background."""
+"""Messages to the model about agents: the list of available ones, reports from the background, and those of a resumed
+session that were lost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agentcli.agent.loop_state import LoopState
@@ -10,7 +11,7 @@ from agentcli.agent.ports import Attachments
 from agentcli.agent.subagents.specs import AgentSpec
 from agentcli.core.growing import Gathered, latest
 from agentcli.core.ids import Ids
-from agentcli.core.messages import NOTE, Message, Origin, user_message
+from agentcli.core.messages import NOTE, RESULT_DATA, Message, Origin, user_message
 from agentcli.core.text.plaintext import plain_line
 
 if TYPE_CHECKING:
@@ -86,3 +87,35 @@ class AgentReports(Attachments):
         what = f"{run.id} ({plain_line(run.task.description, 100)})"
         text = run.text if len(run.text) <= _LONGEST_REPORT else f"{run.text[:_LONGEST_REPORT]}\n[The rest is cut off.]"
         return self._message(run.id, f"[The background agent {what} has ended: {run.status}. Its report:]\n\n{text}")
+
+
+AGENT = "agent"
+"""Key in `Output.data`: id of the agent that a call has started."""
+BACKGROUND = "in_background"
+"""Key in `Output.data`: the call has only started the agent; its report comes later."""
+ENDED = "ended"
+"""Key in `Output.data`: id of the task that a call has stopped."""
+
+
+def highest_numbers(log: Sequence[Message]) -> dict[str, int]:
+    """The highest number used per agent name: 2 if there was an `explore-2`."""
+    numbers: dict[str, int] = {}
+    for data in _data(log):
+        name, _, number = str(data.get(AGENT, "")).rpartition("-")
+        if name and number.isdecimal():
+            numbers[name] = max(numbers.get(name, 0), int(number))
+    return numbers
+
+
+def lost_agents(log: Sequence[Message]) -> list[str]:
+    """Ids of background agents whose report the model has not received."""
+    started = [str(data.get(AGENT, "")) for data in _data(log) if data.get(BACKGROUND)]
+    announced = {str(data.get(ENDED, "")) for data in _data(log)}
+    for message in log:
+        announced.update(map(str, message.meta.get(NOTE, {}).get("agents", ())))
+    return [agent_id for agent_id in started if agent_id not in announced]
+
+
+def _data(log: Sequence[Message]) -> Iterator[Mapping[str, object]]:
+    for message in log:
+        yield from message.meta.get(RESULT_DATA, {}).values()

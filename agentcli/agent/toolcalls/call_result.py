@@ -1,15 +1,32 @@
-"""The outcome of one tool call, and its result for the log."""
+"""The outcome of one tool call, its result for the log, and the texts of refused calls."""
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
+from collections.abc import Sequence
 from typing import Literal
 
 from agentcli.agent.ports import StopSource
-from agentcli.agent.toolcalls.refusals import UserWords
+from agentcli.core.abort import AbortReason
 from agentcli.core.frozen import frozen, replace
-from agentcli.core.messages import TextBlock, ToolResultBlock, ToolUseBlock, clean_text
+from agentcli.core.messages import (
+    SAID,
+    Json,
+    Message,
+    Origin,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    clean_text,
+    user_message,
+)
+from agentcli.core.permission import Decision
+from agentcli.core.text.lazy_pattern import lazy_pattern
+from agentcli.core.text.plaintext import plain_line
 from agentcli.core.tool_errors import Content, wrapped_content
-from agentcli.tools.base import Output
+from agentcli.tools.base import Output, Tool
 
 Outcome = Literal["done", "denied", "interrupted", "failed"]
 """How a call ended."""
@@ -59,3 +76,110 @@ def result_block(call: ToolUseBlock, output: Output) -> ToolResultBlock:
     if output.is_error and not output.is_exit_code:
         content = wrapped_content(content)
     return ToolResultBlock(call.id, content or (TextBlock("(no output)"),), output.is_error)
+
+
+_LONGEST_TITLE = 120
+_LONGEST_SCHEMA = 8_000
+_REWRITES = (
+    (lazy_pattern(r"<<"), "write the text to a file with the Write tool and name that file instead of a here-document"),
+    (lazy_pattern(r"\n"), "write it as one line, or as several calls"),
+    (
+        lazy_pattern(r"\|&?\s*(?:env\s+)?(?:ba|da|z|k)?sh\b|\|&?\s*(?:env\s+)?(?:python|perl|ruby|node|php)[\d.]*\b"),
+        "write the script to a file and run that file instead of piping into an interpreter",
+    ),
+    (lazy_pattern(r"\$|`"), "write the values themselves instead of variables and substitutions"),
+    (lazy_pattern(r"[*?]|\["), "name the files instead of using wildcards"),
+)
+
+
+def allow_flag(rules: Sequence[str]) -> str:
+    return f"--allowedTools {shlex.quote(','.join(rules))}"
+
+
+def denial_sentence(reason: str) -> str:
+    return f"{reason[:1].upper()}{reason[1:].rstrip('.')}." if reason else "This call is denied."
+
+
+def unfit_input(tool: Tool, wrong: Sequence[str]) -> str:
+    """The problems of an input, with the schema if the model may not have seen it."""
+    text = f"The input of {tool.name} is not right: {'; '.join(wrong)}"
+    if not getattr(tool, "shows_schema", False):
+        return text
+    schema = json.dumps(tool.input_schema, ensure_ascii=False)
+    cut = " … (cut off)" if len(schema) > _LONGEST_SCHEMA else ""
+    return f"{text}\nThe schema of its input: {schema[:_LONGEST_SCHEMA]}{cut}"
+
+
+def unattended_refusal(title: str, input: Json, decision: Decision, rules: Sequence[str]) -> str:
+    """Why a non-interactive session denied a call, and what would allow it. `rules`: those that would, if any.
+
+    One sentence. The system prompt forbids another way to the same end unless the result of the call names one."""
+    denied = f"Denied `{plain_line(title, _LONGEST_TITLE)}`: {_cause(decision)}, and this session is non-interactive"
+    part = f"the parts without `{decision.part}` can run as a call of their own" if decision.part else ""
+    if rules:
+        allow = f"the user can allow such calls with {allow_flag(rules)}"
+        return f"{denied}; {f'{part}, and {allow}' if part else allow}."
+    if decision.rule:
+        return f"{denied}; an allow rule does not change that."
+    command = input.get("command")
+    if not isinstance(command, str) or decision.protected:
+        return f"{denied}; no rule can allow it."
+    advice = next((text for pattern, text in _REWRITES if pattern.search(command)), "")
+    if not advice and not part and not re.search(r"[;&|]", command):
+        return f"{denied}; no rule can allow it."
+    way = advice or part or "run its parts as separate calls"
+    return f"{denied}; no rule can cover it as it is written, so {way}: that may need no approval."
+
+
+def refused_again(name: str, times: int) -> str:
+    """Advice for the model after the same call was denied several times."""
+    return (
+        f"{plain_line(name, 128)} was denied {times} times in a row with the same input and will be denied again: "
+        "leave this step out, and say in your answer what is missing."
+    )
+
+
+def _cause(decision: Decision) -> str:
+    if decision.cause:
+        return f"it needs approval because {decision.cause.rstrip('.')}"
+    return decision.reason.rstrip(".") or "it needs approval"
+
+
+_INTERRUPTED_BY = {
+    AbortReason.USER_CANCEL: "The user interrupted",
+    AbortReason.INTERRUPT: "The user interrupted with a new prompt",
+    AbortReason.BUDGET: "The budget was spent",
+    AbortReason.SHUTDOWN: "agentcli was closed",
+}
+
+
+def interrupted_call(reason: AbortReason | None, begun: bool) -> str:
+    """The result of a call that an abort kept from running, or that had no result of its own when it was stopped."""
+    by = _INTERRUPTED_BY[reason or AbortReason.USER_CANCEL]
+    return f"{by} while this call ran; how far it got is not known." if begun else f"{by} before this call ran."
+
+
+@frozen
+class UserWords:
+    """The user's message with an answer to a question."""
+
+    about: str
+    """What they declined or approved, in one line."""
+    text: str
+    approved: bool = False
+
+    def message(self, id: str) -> Message:
+        """A user message, which compaction keeps word for word like a prompt."""
+        verb = "approved" if self.approved else "declined"
+        text = f"[The user {verb} {plain_line(self.about, 200)} and said:]\n{self.text}"
+        return user_message(text, id, Origin.QUEUED, {SAID: self.text})
+
+
+def user_words(about: str, text: str, *, approved: bool = False) -> tuple[UserWords, ...]:
+    """The user's message, if they wrote one."""
+    return (UserWords(about, clean_text(text.strip()), approved),) if text.strip() else ()
+
+
+def declined_result(declined: str, has_words: bool) -> str:
+    """The result of a call that the user declined. It never contains their message, which follows the results."""
+    return f"{declined} Their reason follows these results as a message of the user." if has_words else declined

@@ -18,14 +18,26 @@ from agentcli.agent.ports import EmitEvent, PostToolVerdict, PreToolVerdict
 from agentcli.agent.questions import Questions
 from agentcli.agent.side_call import SideQuestions
 from agentcli.agent.subagents.agents import CallAgents
-from agentcli.agent.toolcalls.call_result import CallResult, Outcome, failed, result_block
-from agentcli.agent.toolcalls.changed_paths import changed_paths
-from agentcli.agent.toolcalls.fitted_inputs import (
+from agentcli.agent.toolcalls.call_input import (
     Fitted,
     FittedInputs,
+    changed_paths,
     fit_input,
     observed_input,
     without_derived,
+)
+from agentcli.agent.toolcalls.call_result import (
+    CallResult,
+    Outcome,
+    UserWords,
+    declined_result,
+    denial_sentence,
+    failed,
+    interrupted_call,
+    result_block,
+    unattended_refusal,
+    unfit_input,
+    user_words,
 )
 from agentcli.agent.toolcalls.network_offer import (
     MOST_OFFERS,
@@ -35,15 +47,6 @@ from agentcli.agent.toolcalls.network_offer import (
     network_choices,
     network_reason,
     unattended_network,
-)
-from agentcli.agent.toolcalls.refusals import (
-    UserWords,
-    declined_result,
-    denial_sentence,
-    interrupted_call,
-    unattended_refusal,
-    unfit_input,
-    user_words,
 )
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortSignal

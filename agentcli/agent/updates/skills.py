@@ -13,11 +13,10 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from agentcli.agent.definition_rights import rights_notice
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, Lookup
-from agentcli.agent.prompt_expansion import skill_text
+from agentcli.agent.prompt_expansion import rights_notice, skill_text
 from agentcli.core.aio import in_thread
 from agentcli.core.growing import Gathered
 from agentcli.core.ids import Ids
