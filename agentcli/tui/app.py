@@ -1,4 +1,4 @@
-"""The Textual app: owns the chat screen, opens dialogs over it, paints through the driver, and quits.
+"""The Textual app: owns the chat screen, opens dialogs over it, and quits.
 
 Paints first. `SessionOpener` assembles the engine in a thread after the first frame, so prompts sent earlier wait for
 it; `ThemeControl` has the theme.
@@ -12,9 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rich.console import RenderableType
 from textual import events, on
-from textual.app import App
 from textual.binding import BindingType
 from textual.screen import ModalScreen, Screen
 from textual.worker import WorkerError
@@ -27,23 +25,21 @@ from agentcli.interactive.completion.server_completions import LateCompletions
 from agentcli.interactive.drafts.history import History, history_path
 from agentcli.interactive.drafts.saved_draft import DraftStore, drafts_folder
 from agentcli.tui.chat import ChatScreen
-from agentcli.tui.cursor_cell import cursor_cell
 from agentcli.tui.keys import app_bindings
 from agentcli.tui.model import WELCOME, Add, WelcomeItem
+from agentcli.tui.painted_app import PaintedApp
 from agentcli.tui.prompt.box import PromptBox, PromptParts
 from agentcli.tui.screens.sheet import QuitWanted, Sheet
 from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.startup.session_opener import ModelConnection, SessionOpener
 from agentcli.tui.status.data import shown_path
-from agentcli.tui.terminal.driver import AgentDriver, TakenOver
+from agentcli.tui.terminal.driver import TakenOver
 from agentcli.tui.terminal.saved_look import keep_look
 from agentcli.tui.terminal.surroundings import Surroundings
 from agentcli.tui.terminal.translation import BackgroundColour
-from agentcli.tui.textual_internals import driver_of, may_display, strips_of
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.theme.themes import begin_with_theme
 from agentcli.tui.theme_control import ThemeControl
-from agentcli.tui.transcript.compositing import QuickUpdate
 
 if TYPE_CHECKING:
     from agentcli.commands.base import Command
@@ -59,7 +55,7 @@ _SIGNAL_CODE = 128
 """Exit codes from here on are those of signals, which leave little time."""
 
 
-class AgentApp(App[int], inherit_bindings=False):
+class AgentApp(PaintedApp[int], inherit_bindings=False):
     CSS_PATH = "style.tcss"
     ENABLE_COMMAND_PALETTE = False
     INLINE_PADDING = 0
@@ -67,8 +63,6 @@ class AgentApp(App[int], inherit_bindings=False):
 
     def __init__(self, start: Start, preferences: Preferences, **rest: Any) -> None:
         super().__init__(ansi_color=bool(preferences.environ.get("NO_COLOR")) or None, **rest)
-        self.failure: Exception | None = None
-        """What ended the app, for `start.run` to raise."""
         self.farewell = ""
         """Text to print after the terminal is restored."""
         self._exit_code = 0
@@ -161,11 +155,6 @@ class AgentApp(App[int], inherit_bindings=False):
         if not any(worker.group == "leave" and not worker.is_finished for worker in self.workers):
             self.run_worker(self._leave(), exit_on_error=False, group="leave")
 
-    def _fatal_error(self) -> None:
-        """Handle an uncaught exception: `start.run` raises it after the terminal is restored."""
-        self.failure = self.failure or self._exception
-        self._close_messages_no_wait()
-
     async def _leave(self) -> None:
         if queued := self.chat.session.withdraw_queued():
             self.chat.give_back(queued)
@@ -229,36 +218,6 @@ class AgentApp(App[int], inherit_bindings=False):
         while dialog in self.screen_stack:
             self.pop_screen()
 
-    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
-        if (cell := cursor_cell(screen)) is not None:
-            self.cursor_position = self.size.clamp_offset(cell)
-        driver = self.painting_driver()
-        strips = renderable.strips if isinstance(renderable, QuickUpdate) else strips_of(renderable)
-        if strips is None or driver is None:
-            super()._display(screen, renderable)
-            return
-        try:
-            driver.paint(strips, self.size, self.cursor_position, synchronized=self._sync_available)
-        except Exception as error:  # noqa: BLE001 -- ends the app with the terminal in order
-            self._handle_exception(error)
-        finally:
-            self.post_display_hook()
-
-    def painting_driver(self) -> AgentDriver | None:
-        """The driver, if it takes the cells of changed rows now; None: it gets the bytes of whole frames."""
-        driver = driver_of(self)
-        may_paint = self.preferences.repaint == "changes" and may_display(self)
-        return driver if may_paint and isinstance(driver, AgentDriver) else None
-
-    def on_resize(self, event: events.Resize) -> None:
-        if isinstance(driver := driver_of(self), AgentDriver):
-            driver.resized(event.size)
-
-    def action_redraw(self) -> None:
-        if isinstance(driver := driver_of(self), AgentDriver):
-            driver.forget_screen()
-        self.refresh(repaint=True, layout=True)
-
     def action_suspend(self) -> None:
         self.action_suspend_process()
 
@@ -298,14 +257,13 @@ class AgentApp(App[int], inherit_bindings=False):
     # --------------------------------------------------------------------------------------------------- terminal
 
     def write_to_terminal(self, text: str) -> None:
-        driver = driver_of(self)
-        if text and driver is not None and not self.is_headless:
-            driver.write(text)
+        if text and self.terminal_driver is not None:
+            self.terminal_driver.write(text)
 
     def _add_restore(self, sequence: str) -> None:
         """Have this sequence written when the terminal is restored."""
-        if (restore := getattr(driver_of(self), "restore", None)) is not None:
-            restore.also(sequence)
+        if self.terminal_driver is not None:
+            self.terminal_driver.restore.also(sequence)
 
     def call_for_attention(self, text: str) -> None:
         if not self.app_focus:

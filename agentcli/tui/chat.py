@@ -15,7 +15,6 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
@@ -38,9 +37,8 @@ from agentcli.tui.session import TuiSession
 from agentcli.tui.status.activity import ActivityLine
 from agentcli.tui.status.data import branch_of
 from agentcli.tui.status.line import StatusLine
-from agentcli.tui.textual_internals import end_with, is_laid_out, paint_now, use_compositor
+from agentcli.tui.textual_internals import paint_now
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.compositing import QuickCompositor
 from agentcli.tui.transcript.findbar import FindBar
 from agentcli.tui.transcript.widget import NewBelow, Transcript
 
@@ -68,7 +66,6 @@ class ChatScreen(Screen[None]):
 
     def __init__(self, app: AgentApp, palette: Palette, prompt: PromptBox) -> None:
         super().__init__()
-        use_compositor(self, QuickCompositor())
         from agentcli.tui.actions import Actions
 
         self.palette = palette
@@ -111,12 +108,6 @@ class ChatScreen(Screen[None]):
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1], "-too-small")
 
-    def _screen_resized(self, size: Size) -> None:
-        """Skip a layout for the current size: Textual calls this after each first layout and whenever a screen opens
-        above, even if the size is the same."""
-        if not is_laid_out(self, size):
-            super()._screen_resized(size)
-
     def set_focus(self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False) -> None:
         """Never clear the focus, because keys and pastes without a focused widget would be lost. Textual would clear it
         while another window has the focus and after a click beside all widgets."""
@@ -140,9 +131,9 @@ class ChatScreen(Screen[None]):
         try:
             self.show_activity(activity)
             self.transcript.show_now(operations)
-            paint_now(self, ())
+            self._paint_changes()
         except Exception as error:  # noqa: BLE001 -- what Textual does with an exception of a timer
-            end_with(self._host, error)
+            self._host.fail(error)
 
     def show_activity(self, activity: Activity) -> None:
         self.activity.show(activity)
@@ -341,9 +332,12 @@ class ChatScreen(Screen[None]):
         return True
 
     def _paint(self) -> None:
-        """Paint now. The usual way is slower: idle widgets ask the screen, which paints them with a later frame."""
         self.transcript.frame()
-        paint_now(self, (self.transcript, self.activity))
+        self._paint_changes()
+
+    def _paint_changes(self) -> None:
+        """Paint now. The usual way is slower: idle widgets ask the screen, which paints them with a later frame."""
+        paint_now(self, (self.transcript, self.transcript.vertical_scrollbar, self.activity, self.status))
 
     def leave_or_copy(self) -> None:
         selected = self.get_selected_text()

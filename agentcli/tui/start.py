@@ -66,7 +66,7 @@ def run(start: Start, early: Instant | None = None) -> int:
     from agentcli.tui.app import AgentApp
     from agentcli.tui.terminal.driver import AgentDriver, Preloaded
 
-    driver = AgentDriver.preload(Preloaded(early, kill_descendants))
+    driver = AgentDriver.preload(Preloaded(early, kill_descendants, preferences.repaint == "whole"))
     app = AgentApp(start, preferences, driver_class=driver)
     code = app.run(mouse=preferences.mouse)
     if app.failure is not None:

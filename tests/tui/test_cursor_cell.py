@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.geometry import Offset
 from textual.pilot import Pilot
 
-from agentcli.tui.cursor_cell import cursor_cell
+from agentcli.tui.painted_app import find_cursor
 from agentcli.tui.screens.page import TextPage
 from agentcli.tui.screens.picker import Picker
 from agentcli.tui.screens.row_list import Row
@@ -18,10 +18,10 @@ def test_in_an_editor_the_cell_follows_a_resize_that_wraps_the_text() -> None:
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "3 | end |")
-        found.append(cursor_cell(host.screen))
+        found.append(find_cursor(host.screen))
         await pilot.resize_terminal(20, 24)
         await settled(pilot)
-        found.append(cursor_cell(host.screen))
+        found.append(find_cursor(host.screen))
 
     play(dialog("word " * 6), script, (80, 24))
     assert found == [Offset(31, 1), Offset(1 + 15, 2)]
@@ -31,11 +31,11 @@ def test_in_a_page_the_cell_is_at_the_title_or_in_the_search() -> None:
     found: list[Offset | None] = []
 
     async def script(pilot: Pilot[None], host: Host) -> None:
-        found.append(cursor_cell(host.screen))
+        found.append(find_cursor(host.screen))
         await press(pilot, "slash a b |")
-        found.append(cursor_cell(host.screen))
+        found.append(find_cursor(host.screen))
         await press(pilot, "enter |")
-        found.append(cursor_cell(host.screen))
+        found.append(find_cursor(host.screen))
 
     play(TextPage("Notes", ["abc"] * 5), script, (80, 24))
     assert found == [Offset(0, 17), Offset(3 + 2, 22), Offset(0, 16)]
@@ -50,7 +50,7 @@ def test_in_a_list_without_a_line_for_typing_the_cell_is_at_the_marked_row() -> 
 
     async def script(pilot: Pilot[None], host: Host) -> None:
         await press(pilot, "down down |")
-        found.append(cursor_cell(host.screen))
+        found.append(find_cursor(host.screen))
 
     play(Letters("Which one", [Row(name, name) for name in ("one", "two", "three")]), script, (80, 24))
     assert found == [Offset(1, 22)]
@@ -61,7 +61,7 @@ def test_a_sheet_without_its_parts_has_no_cell() -> None:
         for part in ("#rows", "#rule", "#foot"):
             for widget in host.screen.query(part):
                 await widget.remove()
-        assert cursor_cell(host.screen) is None
+        assert find_cursor(host.screen) is None
 
     play(Letters("Which one", [Row("one", "one")]), script)
     play(TextPage("Notes", ["abc"]), script)

@@ -24,12 +24,12 @@ from pathlib import Path
 from agentcli.tui.terminal import instant
 started = instant.begin(0, 1, dict(instant.DEFAULT_LOOK, placeholder_text="Ask")) if {instant} else None
 {before}
-from textual.app import App
 from textual.widgets import TextArea, Static
+from agentcli.tui.painted_app import PaintedApp
 from agentcli.tui.terminal.driver import AgentDriver, Preloaded, TakenOver
 from agentcli.tui.terminal.translation import BackgroundColour
 
-class Host(App):
+class Host(PaintedApp):
     CSS = "TextArea {{ height: 6; border: none; padding: 0; }} Static {{ height: 1; }} #big {{ height: 1fr; }}"
     BINDINGS = [
         ("escape", "say('escaped')"), ("f2", "hang"), ("f3", "crash"), ("f4", "flood"),
@@ -84,6 +84,8 @@ class Host(App):
 log = Path(sys.argv[1]) if len(sys.argv) > 1 else None
 app = Host(driver_class=AgentDriver.preload(Preloaded(started)))
 app.run(mouse={mouse})
+if app.failure:
+    raise app.failure
 if log:
     log.write_text("left in order")
 os._exit(app.return_code)

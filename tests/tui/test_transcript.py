@@ -442,7 +442,7 @@ def test_the_first_change_after_a_pause_is_painted_at_once_and_those_after_it_wa
 async def test_only_rows_that_look_different_are_painted_again(app: Host, pilot: Pilot[None]) -> None:
     put(app, *notices(5))
     regions: list[Region] = []
-    with mock.patch.object(module, "repaint_soon", lambda _widget, *changed: regions.extend(changed)):
+    with mock.patch.object(app.transcript, "refresh", lambda *changed, **_options: regions.extend(changed)):
         put(app, Grow("n4", " x"))
         assert [(region.y, region.height) for region in regions] == [(4, 1)]
         regions.clear()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentcli.tui.terminal.writer import SYNC_BEGIN, SYNC_END, TerminalWriter, is_frame, open_unblocked
+from agentcli.tui.terminal.writer import TerminalWriter, open_unblocked
 
 FRAME = "\x1b[1;1Hframe"
 
@@ -18,11 +18,11 @@ FRAME = "\x1b[1;1Hframe"
 class Pipe:
     def __init__(self) -> None:
         self.read_end, self.write_end = os.pipe()
-        self.repaints = threading.Semaphore(0)
+        self.ready = threading.Semaphore(0)
         self.gone = threading.Event()
         self.now = 0.0
         self.writer = TerminalWriter(
-            self.write_end, repaint=self.repaints.release, gone=self.gone.set, clock=lambda: self.now
+            self.write_end, ready=self.ready.release, gone=self.gone.set, clock=lambda: self.now
         )
 
     def take(self, count: int) -> bytes:
@@ -55,57 +55,26 @@ def test_output_keeps_its_order(pipe: Pipe) -> None:
     assert pipe.writer.stop(5)
 
 
-def test_a_frame_is_written_together_with_its_sync_markers(pipe: Pipe) -> None:
-    pipe.writer.start()
-    pipe.writer.write(SYNC_BEGIN)
-    pipe.writer.write(FRAME)
-    pipe.writer.write(SYNC_END)
-    whole = f"{SYNC_BEGIN}{FRAME}{SYNC_END}".encode()
-    assert os.read(pipe.read_end, 4096) == whole
-
-
-def test_only_output_that_begins_with_a_cursor_move_is_a_frame() -> None:
-    assert is_frame("\x1b[12;40Hx")
-    assert not any(map(is_frame, ("\x1b[?1049h", "\x1b]52;c;x\x07", "\x07", "x\x1b[1;1H", SYNC_BEGIN)))
-
-
 def test_a_terminal_that_is_behind_takes_no_frames_until_it_has_caught_up(pipe: Pipe) -> None:
     pipe.writer.start()
     assert pipe.writer.takes_frames()
     big = FRAME + "x" * 200_000  # more than a pipe holds
-    pipe.writer.write(big, droppable=False)
+    pipe.writer.write(big)
     pipe.now = 1.0
     assert not pipe.writer.takes_frames()
-    pipe.writer.write(FRAME, droppable=False)  # what was made of a frame before is never lost
+    pipe.writer.write(FRAME)  # what was made of a frame before is never lost
     assert pipe.take(len(big) + len(FRAME)).decode() == big + FRAME
-    assert pipe.repaints.acquire(timeout=5)
+    assert pipe.ready.acquire(timeout=5)
     assert pipe.writer.takes_frames()
     pipe.writer.silence()
     assert not pipe.writer.takes_frames()
 
 
-def test_a_slow_terminal_misses_frames_and_is_repainted_when_it_is_ready(pipe: Pipe) -> None:
-    pipe.writer.start()
-    big = FRAME + "x" * 200_000  # more than a pipe holds
-    pipe.writer.write(big)
-    pipe.now = 1.0
-    for _ in range(100):
-        pipe.writer.write(FRAME + "lost")
-    pipe.writer.write("\x1b]2;title\x07")
-    expected = big + "\x1b]2;title\x07"
-    assert pipe.take(len(expected)).decode() == expected
-    assert pipe.repaints.acquire(timeout=5)
-    assert not pipe.repaints.acquire(blocking=False)
-    pipe.writer.write(FRAME)
-    assert pipe.take(len(FRAME)).decode() == FRAME
-
-
-def test_frames_beyond_a_quarter_of_a_megabyte_are_dropped_even_when_they_are_young(pipe: Pipe) -> None:
-    frame = FRAME + "x" * 60_000
-    for _ in range(50):
-        pipe.writer.write(frame)
-    assert pipe.writer._waiting <= 256 * 1024 + len(frame)
-    assert pipe.writer._dropped
+def test_a_backlog_of_more_than_a_quarter_of_a_megabyte_takes_no_frames_even_when_it_is_young(pipe: Pipe) -> None:
+    for _ in range(5):
+        assert pipe.writer.takes_frames()
+        pipe.writer.write("x" * 60_000)
+    assert not pipe.writer.takes_frames()
 
 
 def test_a_lost_terminal_is_reported_once_and_later_writes_do_nothing(pipe: Pipe) -> None:
@@ -148,7 +117,7 @@ class Pty:
         tty.setraw(self.slave)
         self.unblocked = open_unblocked(self.slave)
         self.writer = TerminalWriter(
-            self.slave, repaint=lambda: None, gone=lambda: None, clock=lambda: 0.0, unblocked=self.unblocked
+            self.slave, ready=lambda: None, gone=lambda: None, clock=lambda: 0.0, unblocked=self.unblocked
         )
 
     def take(self, count: int) -> bytes:
@@ -170,9 +139,8 @@ def pty() -> Iterator[Pty]:
 
 
 def test_a_short_frame_is_written_without_the_thread(pty: Pty) -> None:
-    for text in (SYNC_BEGIN, FRAME, SYNC_END):  # and the thread was never started
-        pty.writer.write(text)
-    whole = f"{SYNC_BEGIN}{FRAME}{SYNC_END}".encode()
+    pty.writer.write(FRAME)  # and the thread was never started
+    whole = FRAME.encode()
     assert pty.take(len(whole)) == whole
     os.close(pty.unblocked)
 

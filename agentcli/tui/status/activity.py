@@ -24,7 +24,6 @@ from agentcli.core.text.plural import counted
 from agentcli.tui.blocks.rows import shortened
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.model import Activity
-from agentcli.tui.textual_internals import repaint_soon
 from agentcli.tui.theme.palette import Palette
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -175,7 +174,7 @@ class ActivityLine(Widget):
     def _tick(self) -> None:
         if self.moving and self._activity.phase not in ("waiting", ""):
             self._frame = (self._frame + 1) % len(SPINNER)
-            repaint_soon(self, Region(MARGIN, 0, 1, 1))
+            self.refresh(Region(MARGIN, 0, 1, 1))
         self._retext()
 
     def _retext(self) -> None:
@@ -183,7 +182,7 @@ class ActivityLine(Widget):
         row = activity_text(self._activity, self._clock(), width, self._palette)
         if row != self._row:
             self._row = row
-            repaint_soon(self)
+            self.refresh()
 
     @property
     def _sign(self) -> str:

@@ -26,7 +26,6 @@ from agentcli.tui.blocks.rows import shortened, size
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.model import Facts
 from agentcli.tui.modes import MODE_WORDS
-from agentcli.tui.textual_internals import repaint_soon
 from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
@@ -317,7 +316,7 @@ class StatusLine(Widget):
 
     def _changed(self) -> None:
         self._made = None
-        repaint_soon(self)
+        self.refresh()
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width

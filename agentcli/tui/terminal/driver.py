@@ -7,6 +7,7 @@ that is always restored. `input` parses bytes, `writer` decides what may be drop
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import select
@@ -15,16 +16,15 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import FrameType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.color import ColorSystem
 from rich.console import COLOR_SYSTEMS
 from textual import constants, events
-from textual.app import ScreenStackError
-from textual.drivers.linux_driver import LinuxDriver
+from textual.driver import Driver
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
@@ -38,10 +38,15 @@ from agentcli.tui.terminal.instant import Instant, make_raw
 from agentcli.tui.terminal.key_order import KeyOrder
 from agentcli.tui.terminal.restore import TerminalRestore
 from agentcli.tui.terminal.translation import Translation
-from agentcli.tui.terminal.writer import SYNC_BEGIN, SYNC_END, TerminalWriter, is_frame, open_unblocked
-from agentcli.tui.textual_internals import end_with, repaint
+from agentcli.tui.terminal.writer import TerminalWriter, open_unblocked
+from agentcli.tui.textual_internals import paint_now
+
+if TYPE_CHECKING:
+    from agentcli.tui.painted_app import PaintedApp
 
 READ_BYTES = 65536
+SYNC_BEGIN, SYNC_END = "\x1b[?2026h", "\x1b[?2026l"
+SYNCHRONIZED_MODE = 2026
 MAX_TAKE_OVER_SECONDS = 2.0
 """After this time the app's frames are shown even if no widget is focused yet."""
 MAX_REPLAY_SECONDS = 0.3
@@ -75,10 +80,12 @@ class Preloaded:
     """Keeps echoing until the app has painted and a widget has the focus; its input is then replayed."""
     last_resort: Callable[[], object] | None = None
     """Called right before the process is killed because the app did not end in time."""
+    writes_whole_frames: bool = False
+    """For a terminal that does not show what it should."""
 
 
-class AgentDriver(LinuxDriver):
-    """Used as `App(driver_class=…)`; `AgentDriver.preload(…)` creates one with something to take over."""
+class AgentDriver(Driver):
+    """Used as `PaintedApp(driver_class=…)`; `AgentDriver.preload(…)` creates one with something to take over."""
 
     preloaded: ClassVar[Preloaded] = Preloaded()
 
@@ -86,8 +93,14 @@ class AgentDriver(LinuxDriver):
     def preload(cls, preloaded: Preloaded) -> type[AgentDriver]:
         return type("AgentDriver", (cls,), {"preloaded": preloaded})
 
-    def __init__(self, app: Any, *, debug: bool = False, mouse: bool = True, size: Any = None) -> None:
+    def __init__(self, app: PaintedApp[Any], *, debug: bool = False, mouse: bool = True, size: Any = None) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
+        assert sys.__stdin__ is not None
+        app.terminal_driver = self
+        self.app = app
+        self.loop = asyncio.get_running_loop()
+        self.fileno = sys.__stdin__.fileno()
+        self._uses_mouse = mouse
         self._fd_out = _output()
         instant = self.preloaded.instant
         self.restore = instant.restore if instant else TerminalRestore(self.fileno, self._fd_out)
@@ -99,8 +112,12 @@ class AgentDriver(LinuxDriver):
         self._gate_deadline = 0.0
         self._wake_read = self._wake_write = -1
         self._translation = Translation()
-        self._order = KeyOrder(app, self._loop)
+        self._order = KeyOrder(app, self.loop)
+        self._input_thread: threading.Thread | None = None
+        self._input_stops = threading.Event()
         self._size_is_due = False
+        self._restarts_after_stop = True
+        self._reports_resume = False
         # An app with a session saves it before it exits.
         leave: Callable[[int], object] = getattr(app, "leave", partial(app.exit, None))
         self._ending = OrderedExit(self.restore, lambda code: self._in_loop(leave, code), self.preloaded.last_resort)
@@ -110,30 +127,27 @@ class AgentDriver(LinuxDriver):
         self._synchronized = False
         self._unanswered = 0
         """Presses of Ctrl+C that the event loop has not handled."""
+        signal.signal(signal.SIGTSTP, self._on_stop)
+        signal.signal(signal.SIGCONT, self._on_continue)
 
     # -------------------------------------------------------------------------------------------------- output
 
     def write(self, data: str) -> None:
-        writer = self._writer
-        if writer is None:
-            return
-        if not self._gate_open and is_frame(data):
-            self._open_gate_when_ready()
-            return
-        writer.write(data)
+        if self._writer is not None:
+            self._writer.write(data)
 
-    def paint(
-        self, strips: Iterable[tuple[int, int, Strip]], size: Size, cursor: tuple[int, int], *, synchronized: bool
-    ) -> None:
+    def paint(self, strips: Iterable[tuple[int, int, Strip]], size: Size, cursor: tuple[int, int]) -> None:
         """Show strips, each with column and row, by writing the cells that have changed; later if the terminal accepts
-        no output now. `synchronized`: the terminal supports synchronized output."""
+        no output now."""
         if self._memory is None:
-            system = COLOR_SYSTEMS.get(self._app.console.color_system or "", ColorSystem.TRUECOLOR)
+            system = COLOR_SYSTEMS.get(self.app.console.color_system or "", ColorSystem.TRUECOLOR)
             terminal = Terminal.from_environ(os.environ, sys.platform)
             self._memory = ScreenMemory(system, erases_in_colour=not terminal.screen)
-        self._cursor, self._synchronized = cursor, synchronized
+        self._cursor = cursor
         self._memory.resize(*size)
         self._memory.place(strips)
+        if self.preloaded.writes_whole_frames:
+            self._memory.forget()
         if self._gate_open:
             self._write_changes()
         elif self._writer is not None:
@@ -147,7 +161,7 @@ class AgentDriver(LinuxDriver):
         if self._synchronized and len(frame) >= MIN_SYNCHRONIZED:
             frame = f"{SYNC_BEGIN}{frame}{SYNC_END}"
         if frame:
-            writer.write(frame, droppable=False)
+            writer.write(frame)
 
     def forget_screen(self) -> None:
         """Make the next frame a complete one, because the terminal may show something other than what was painted."""
@@ -156,10 +170,10 @@ class AgentDriver(LinuxDriver):
 
     def resized(self, size: Size) -> None:
         """Handle a resize, after which the terminal's content is undefined. If the size is already painted, as after
-        two quick resizes, there is no new layout, so a complete frame is requested here."""
+        two quick resizes, there is no new layout, so everything is written again here."""
         self.forget_screen()
         if self._memory is not None and self._memory.size == size:
-            self._repaint()
+            self._write_changes()
 
     def _open_gate_when_ready(self) -> None:
         """Handle the first frames of the app while the instant prompt is shown: keep the prompt until a widget is
@@ -168,7 +182,7 @@ class AgentDriver(LinuxDriver):
             return
         focused = None
         with contextlib.suppress(Exception):
-            focused = self._app.focused
+            focused = self.app.focused
         if focused is None and time.monotonic() < self._gate_deadline:
             return
         self._replaying = True
@@ -179,27 +193,18 @@ class AgentDriver(LinuxDriver):
     def _open_gate(self) -> None:
         if not self._gate_open:
             self._gate_open = True
-            self._paint()
-            self._app.post_message(TakenOver())
+            self.forget_screen()
+            # The whole screen with the text just typed: no frame shows an empty box in between.
+            self.app.screen.refresh()
+            paint_now(self.app.screen, ())
+            self.app.post_message(TakenOver())
 
     def _open_gate_late(self) -> None:
         """Fallback for an app that focuses no widget or is busy."""
         if not self._gate_open and self._writer is not None:
             self._gate_deadline = 0.0
             self._open_gate_when_ready()
-            self._loop.call_later(MAX_REPLAY_SECONDS, self._app.call_later, self._open_gate)
-
-    def _repaint(self) -> None:
-        self._in_loop(self._app.call_later, self._paint)
-
-    def _paint(self) -> None:
-        self.forget_screen()
-        with contextlib.suppress(ScreenStackError):
-            repaint(self._app)
-
-    def _catch_up(self) -> None:
-        """Continue when the terminal accepts frames again, with only the changes if the screen content is known."""
-        self._in_loop(self._app.call_later, self._paint if self._memory is None else self._write_changes)
+            self.loop.call_later(MAX_REPLAY_SECONDS, self.app.call_later, self._open_gate)
 
     # --------------------------------------------------------------------------------------------- application mode
 
@@ -208,7 +213,10 @@ class AgentDriver(LinuxDriver):
             return
         self.restore.arm()
         self._writer = TerminalWriter(
-            self._fd_out, repaint=self._catch_up, gone=self._terminal_gone, unblocked=open_unblocked(self._fd_out)
+            self._fd_out,
+            ready=lambda: self._in_loop(self._write_changes),
+            gone=self._terminal_gone,
+            unblocked=open_unblocked(self._fd_out),
         )
         self.restore.silence = self._writer.silence
         self._writer.start()
@@ -219,12 +227,12 @@ class AgentDriver(LinuxDriver):
             self._enter_modes(alternate_screen=True)
             typed, self._unreplayed = self._unreplayed, b""
             self._start_input(typed)
-            self._repaint()
+            self._write_changes()
         else:
             self._gate_deadline = time.monotonic() + MAX_TAKE_OVER_SECONDS
-            self._loop.call_later(MAX_TAKE_OVER_SECONDS, self._open_gate_late)
-        if self._must_signal_resume:
-            self._must_signal_resume = False
+            self.loop.call_later(MAX_TAKE_OVER_SECONDS, self._open_gate_late)
+        if self._reports_resume:
+            self._reports_resume = False
             self.send_message(self.SignalResume())
 
     def _take_over(self) -> None:
@@ -245,9 +253,10 @@ class AgentDriver(LinuxDriver):
         write("\x1b[?25l\x1b[?1004h\x1b[?2004h\x1b[?7l\x1b[?2031h")
         if not constants.DISABLE_KITTY_KEY:
             write(f"\x1b[>{_KITTY_FLAGS}u")
-        self._enable_mouse_support()
+        if self._uses_mouse:
+            write("\x1b[?1000h\x1b[?1003h\x1b[?1015h\x1b[?1006h")
         if os.environ.get("TERM_PROGRAM") != "Apple_Terminal":  # it prints the last letter of such queries
-            write("\x1b[?2026$p\x1b[?2048$p")
+            write("\x1b[?2026$p")
         if self.preloaded.instant is None:
             self.ask_for_background()
 
@@ -264,8 +273,10 @@ class AgentDriver(LinuxDriver):
         source = tokens.InputFilter(escape_seconds(os.environ))
         if typed:  # through the same filter as later input: a sequence may be cut off in the middle
             self._deliver(source.feed(typed, time.monotonic()))
-        self._key_thread = threading.Thread(target=self._read_keys, args=(source,), name="terminal-input", daemon=True)
-        self._key_thread.start()
+        self._input_thread = threading.Thread(
+            target=self._read_keys, args=(source,), name="terminal-input", daemon=True
+        )
+        self._input_thread.start()
 
     def stop_application_mode(self) -> None:
         if self._waiting_instant is not None:
@@ -286,8 +297,8 @@ class AgentDriver(LinuxDriver):
             self.restore.restore_terminal()
 
     def disable_input(self) -> None:
-        thread, self._key_thread = self._key_thread, None
-        self.exit_event.set()
+        thread, self._input_thread = self._input_thread, None
+        self._input_stops.set()
         if thread is not None:
             with contextlib.suppress(OSError):
                 os.write(self._wake_write, b"x")
@@ -298,7 +309,7 @@ class AgentDriver(LinuxDriver):
             if descriptor >= 0:
                 os.close(descriptor)
         self._wake_read = self._wake_write = -1
-        self.exit_event.clear()
+        self._input_stops.clear()
 
     def _may_use_terminal(self) -> bool:
         """Return False, after a stop, if a shell has put the process into the background and keeps the terminal."""
@@ -318,11 +329,11 @@ class AgentDriver(LinuxDriver):
         try:
             self._read_until_stopped(source)
         except Exception as error:  # noqa: BLE001 -- never let the keyboard die silently
-            self._in_loop(end_with, self._app, error)
+            self._in_loop(self.app.fail, error)
 
     def _read_until_stopped(self, source: tokens.InputFilter) -> None:
         fileno, wake = self.fileno, self._wake_read
-        while not self.exit_event.is_set():
+        while not self._input_stops.is_set():
             wait = None if source.deadline is None else max(0.0, source.deadline - time.monotonic())
             try:
                 ready, _, _ = select.select([fileno, wake], [], [], wait)
@@ -334,7 +345,7 @@ class AgentDriver(LinuxDriver):
             except (OSError, ValueError):
                 data = b""
             if data == b"":
-                if not self.exit_event.is_set():
+                if not self._input_stops.is_set():
                     self._terminal_gone()
                 return
             now = time.monotonic()
@@ -344,6 +355,8 @@ class AgentDriver(LinuxDriver):
         for token in found:
             if isinstance(token, tokens.ColourScheme):
                 self.ask_for_background()
+            elif isinstance(token, tokens.ModeReport) and token.mode == SYNCHRONIZED_MODE:
+                self._synchronized = token.setting > 0
         together: list[Message] = []
         for message in self._translation.messages(found):
             if isinstance(message, events.Key) and message.key == "ctrl+c":
@@ -353,7 +366,7 @@ class AgentDriver(LinuxDriver):
                 together = []
                 self.process_message(message)
             else:
-                together.append(message.set_sender(self._app))
+                together.append(message.set_sender(self.app))
         self._in_loop(self._order.post, *together)
 
     def _count_interrupt(self) -> None:
@@ -368,11 +381,11 @@ class AgentDriver(LinuxDriver):
 
     def _in_loop(self, callback: Callable[..., object], *arguments: object) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed, and with it the receiver
-            self._loop.call_soon_threadsafe(callback, *arguments)
+            self.loop.call_soon_threadsafe(callback, *arguments)
 
     # ------------------------------------------------------------------------------------------ size and signals
 
-    def _get_terminal_size(self) -> tuple[int, int]:
+    def _get_size(self) -> tuple[int, int]:
         """The size from the terminal, never from COLUMNS and LINES: exported, they hide every change of the window."""
         for descriptor in (self._fd_out, self.fileno):
             with contextlib.suppress(OSError):
@@ -383,13 +396,13 @@ class AgentDriver(LinuxDriver):
 
     def _send_size(self) -> None:
         self._size_is_due = False
-        size = Size(*self._get_terminal_size())
-        self._app.post_message(events.Resize(size, size))
+        size = Size(*self._get_size())
+        self.app.post_message(events.Resize(size, size))
 
     def _on_resize(self, signum: int, frame: FrameType | None) -> None:
         if self._waiting_instant is not None:
             self._waiting_instant.resized()
-        if not self._in_band_window_resize and not self._size_is_due:
+        if not self._size_is_due:
             self._size_is_due = True
             self._in_loop(self._send_size)
 
@@ -414,14 +427,26 @@ class AgentDriver(LinuxDriver):
             self._writer.silence()
         self._ending.terminal_gone()
 
-    def _sigtstp_application(self, *_: object) -> None:
-        if self._auto_restart and self._writer is not None:
+    @property
+    def can_suspend(self) -> bool:
+        return True
+
+    @contextlib.contextmanager
+    def no_automatic_restart(self) -> Iterator[None]:
+        before, self._restarts_after_stop = self._restarts_after_stop, False
+        try:
+            yield
+        finally:
+            self._restarts_after_stop = before
+
+    def _on_stop(self, *_: object) -> None:
+        if self._restarts_after_stop and self._writer is not None:
             self.suspend_application_mode()
-            self._must_signal_resume = True
+            self._reports_resume = True
         os.kill(os.getpid(), signal.SIGSTOP)
 
-    def _sigcont_application(self, *_: object) -> None:
-        if not self._auto_restart:
+    def _on_continue(self, *_: object) -> None:
+        if not self._restarts_after_stop:
             return
         if self._writer is None:
             self.resume_application_mode()
@@ -432,7 +457,7 @@ class AgentDriver(LinuxDriver):
             # Stopped by a signal that cannot be caught: another program may have changed the terminal meanwhile.
             self._must_write("\x1b[<u")
             self._enter_modes(alternate_screen=True)
-            self._repaint()
+            self._in_loop(self._write_changes)
 
 
 def _output() -> int:

@@ -22,8 +22,8 @@ PASTE_SECONDS = 0.5
 """A paste that pauses for this long is delivered as far as it has arrived."""
 TYPED_AT_ONCE = 16
 """Bytes. After a pause in a paste, a longer chunk still belongs to the paste; a shorter one was typed."""
-LARGEST_PASTE = 64 * 1024 * 1024
-LARGEST_SEQUENCE = 4096
+MAX_PASTE = 64 * 1024 * 1024
+MAX_SEQUENCE = 4096
 """Bytes. A longer sequence is discarded."""
 
 
@@ -82,25 +82,13 @@ class ModeReport:
 
 
 @frozen
-class Resized:
-    """In-band report of the terminal's size."""
-
-    columns: int
-    rows: int
-    pixel_width: int
-    pixel_height: int
-
-
-@frozen
 class TerminalReply:
     """An unused report: cursor position, device attributes, keyboard flags."""
 
     text: str
 
 
-Token = (
-    TypedText | Sequence | Escape | Pasted | Focus | Background | ColourScheme | ModeReport | Resized | TerminalReply
-)
+Token = TypedText | Sequence | Escape | Pasted | Focus | Background | ColourScheme | ModeReport | TerminalReply
 
 _CSI = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")
 _CSI_BEGUN = re.compile(rb"\x1b\[[0-?]*[ -/]*\Z")
@@ -113,10 +101,9 @@ _STRING_BODY = re.compile(rb"[^\x00-\x1f\x7f]*")
 _TAIL = re.compile(rb"\[(?:[0-9;:]*[A-HPQRSZu~]|<[0-9;]+[Mm]|\?[0-9;]+(?:\$y|[uc]))")
 _COLOUR = re.compile(rb"11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?")
 _MODE = re.compile(r"\x1b\[\?(\d{1,5});(\d)\$y")
-_SIZE = re.compile(r"\x1b\[48;(\d{1,5})(?::\d*)*;(\d{1,5})(?::\d*)*;(\d{1,6})(?::\d*)*;(\d{1,6})(?::\d*)*t")
 _POSITION = re.compile(r"\x1b\[(\d+);(\d+)R")
 _ANSWER = re.compile(r"\x1b\[(?:[?>=][\d;]*[cu]|\??[\d;]*[nt]|\?[\d;]*R)")
-_LARGEST_MODIFIER = 16
+_MAX_MODIFIER = 16
 
 
 class InputFilter:
@@ -213,7 +200,7 @@ class InputFilter:
         return _with_alt_length(data, start)
 
     def _hold(self, data: bytes, now: float, *, resumed: bool) -> None:
-        if len(data) > LARGEST_SEQUENCE:
+        if len(data) > MAX_SEQUENCE:
             self._swallowing = _CSI_HALF if data[1:2] == b"[" else _STRING_BODY
             data = b""
         self._held = data
@@ -265,7 +252,7 @@ class InputFilter:
         end = paste.find(PASTE_END, look_from)
         if end < 0:
             self.deadline = now + PASTE_SECONDS
-            if len(paste) > LARGEST_PASTE:
+            if len(paste) > MAX_PASTE:
                 tokens.extend(self._take_paste())
             return b""
         rest = bytes(paste[end + len(PASTE_END) :])
@@ -357,13 +344,10 @@ def _string_token(sequence: bytes) -> Token | None:
 def _report(text: str) -> Token | None:
     if match := _MODE.fullmatch(text):
         return ModeReport(int(match[1]), int(match[2]))
-    if match := _SIZE.fullmatch(text):
-        rows, columns, pixel_height, pixel_width = map(int, match.groups())
-        return Resized(columns, rows, pixel_width, pixel_height) if rows and columns else TerminalReply(text)
     if text in ("\x1b[?997;1n", "\x1b[?997;2n"):
         return ColourScheme(dark=text[7] == "1")
     if match := _POSITION.fullmatch(text):
         # `ESC [ 1 ; 2 R` is also Shift+F3. The position is never queried, so it is more likely the key.
-        is_key = match[1] == "1" and match[2].isdigit() and 2 <= int(match[2][:6]) <= _LARGEST_MODIFIER
+        is_key = match[1] == "1" and match[2].isdigit() and 2 <= int(match[2][:6]) <= _MAX_MODIFIER
         return None if is_key else TerminalReply(text)
     return TerminalReply(text) if _ANSWER.fullmatch(text) else None

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from textual import constants, events, messages
-from textual._xterm_parser import IS_ITERM, XTermParser
+from textual import events
+from textual._xterm_parser import XTermParser
 from textual.keys import Keys
 from textual.message import Message
 
@@ -59,10 +59,6 @@ class Translation:
                 return [events.AppFocus() if gained else events.AppBlur()]
             case tokens.Background(red, green, blue):
                 return [BackgroundColour((red, green, blue))]
-            case tokens.Resized():
-                return [self._resized(token)]
-            case tokens.ModeReport(mode, setting):
-                return _mode_report(mode, setting)
         return []
 
     def _sequence(self, text: str) -> list[Message]:
@@ -79,22 +75,6 @@ class Translation:
     def _keys(self, text: str) -> list[events.Key]:
         found = self._parser._sequence_to_key_events(text)
         return [event for event in found if event.key != Keys.Ignore and not _SURROGATE(event.character or "")]
-
-    def _resized(self, size: tokens.Resized) -> events.Resize:
-        event = events.Resize.from_dimensions((size.columns, size.rows), (size.pixel_width, size.pixel_height))
-        parser = self._parser
-        parser.terminal_size, parser.terminal_pixel_size = event.size, event.pixel_size
-        # Some terminals report zero pixels; mouse positions are then in cells.
-        parser.mouse_pixels = size.pixel_width > 0 and size.pixel_height > 0
-        return event
-
-
-def _mode_report(mode: int, setting: int) -> list[Message]:
-    if mode == 2026 and setting > 0:
-        return [messages.TerminalSupportsSynchronizedOutput()]
-    if mode == 2048 and constants.SMOOTH_SCROLL and not IS_ITERM:
-        return [messages.InBandWindowResize.from_setting_parameter(setting)]
-    return []
 
 
 def _without_passed_moves(found: Iterable[tokens.Token]) -> list[tokens.Token]:

@@ -2,8 +2,8 @@
 
 Short output that the terminal accepts without waiting is written by the caller: waking the thread costs more.
 
-Owns what is queued and what may be dropped: frames may, as long as a whole one is painted afterwards; everything else
-(modes, titles, the clipboard) goes out in order. A lost terminal is reported once, and nothing more is written to it.
+Everything goes out in order. While the terminal is behind, no frames are made for it: `takes_frames` says so, and
+`ready` is called when it has caught up. A lost terminal is reported once, and nothing more is written to it.
 """
 
 from __future__ import annotations
@@ -11,28 +11,18 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import select
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 
-SYNC_BEGIN = "\x1b[?2026h"
-SYNC_END = "\x1b[?2026l"
-LARGEST_BACKLOG = 256 * 1024
-LONGEST_BACKLOG_SECONDS = 0.25
+MAX_BACKLOG = 256 * 1024
+MAX_BACKLOG_SECONDS = 0.25
 """A frame that waits longer makes the writer reject later ones: on a slow terminal old frames are useless."""
-LARGEST_OTHER = 8 * 1024 * 1024
+MAX_WAITING = 8 * 1024 * 1024
 PIECE = 8192
 """Maximum bytes per write. The writer can be silenced between two writes."""
-
-_FRAME = re.compile(r"\x1b\[\d+;\d+H")
-"""Output of the compositor always begins with a cursor move, and no other output does."""
-
-
-def is_frame(text: str) -> bool:
-    return _FRAME.match(text) is not None
 
 
 def open_unblocked(fd: int) -> int:
@@ -55,63 +45,53 @@ class TerminalWriter(threading.Thread):
         self,
         fd: int,
         *,
-        repaint: Callable[[], object],
+        ready: Callable[[], object],
         gone: Callable[[], object],
         clock: Callable[[], float] = time.monotonic,
         unblocked: int = -1,
     ) -> None:
-        """`repaint`: called when frames were dropped and the terminal is ready for a complete one. `gone`: called when
-        nothing can be written any more. Both run in the writer's thread. `unblocked`: the same terminal, opened
+        """`ready`: called when frames were refused and the terminal accepts one again. `gone`: called when nothing can
+        be written any more. Both run in the writer's thread. `unblocked`: the same terminal, opened
         non-blocking; closed with the writer. Without it the thread writes everything."""
         super().__init__(daemon=True, name="terminal-output")
         self._fd = fd
         self._unblocked = unblocked
         self._putting = False
-        self._repaint = repaint
+        self._ready = ready
         self._gone = gone
         self._clock = clock
         self._queue: deque[bytes] = deque()
         self._changed = threading.Condition()
         self._waiting = 0
         self._behind_since: float | None = None
-        self._in_frame = False
-        self._dropped = False
+        self._refused = False
         self._stopping = False
         self._silent = False
 
     def takes_frames(self) -> bool:
-        """Whether a frame would be written soon. If not, `repaint` is called when the terminal is ready for one."""
+        """Whether a frame would be written soon. If not, `ready` is called later."""
         with self._changed:
             if self._is_behind():
-                self._dropped = True
+                self._refused = True
                 return False
             return not self._silent
 
-    def write(self, text: str, *, droppable: bool | None = None) -> None:
-        """Write text. `droppable`: whether later frames make up for it; None: decide by the text."""
+    def write(self, text: str) -> None:
         data = text.encode("utf-8", "replace")
-        droppable = is_frame(text) if droppable is None else droppable
         with self._changed:
-            if self._silent:
-                return
-            if droppable and self._is_behind():
-                self._dropped = True
-                return
-            if not droppable and self._waiting > LARGEST_OTHER:
+            if self._silent or self._waiting > MAX_WAITING:
                 return
             self._queue.append(data)
             self._waiting += len(data)
             if self._behind_since is None:
                 self._behind_since = self._clock()
-            # A frame and its synchronization marks are written together, so that the terminal shows it at once.
-            self._in_frame = text == SYNC_BEGIN if text in (SYNC_BEGIN, SYNC_END) else self._in_frame
-            if not self._in_frame and not self._write_at_once():
+            if not self._write_at_once():
                 self._changed.notify()
 
     def _write_at_once(self) -> bool:
         """Write the queue in the calling thread, with the lock held. Return False if anything is left for the writer's
         thread, which also handles errors of the terminal."""
-        if self._unblocked < 0 or self._putting or self._dropped or self._waiting > PIECE:
+        if self._unblocked < 0 or self._putting or self._refused or self._waiting > PIECE:
             return False
         data = b"".join(self._queue)
         written = 0
@@ -147,7 +127,7 @@ class TerminalWriter(threading.Thread):
     def run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: (self._queue and not self._in_frame) or self._stopping)
+                self._changed.wait_for(lambda: self._queue or self._stopping)
                 data = b"".join(self._queue)
                 self._queue.clear()
                 stopping = self._stopping
@@ -158,18 +138,17 @@ class TerminalWriter(threading.Thread):
                 self._putting = False
                 self._waiting -= len(data)
                 self._behind_since = self._clock() if self._queue else None
-                repaint = self._dropped and not self._queue
-                if repaint:
-                    self._dropped = False
-            if repaint:
-                self._repaint()
+                is_ready = self._refused and not self._queue
+                self._refused &= not is_ready
+            if is_ready:
+                self._ready()
             if stopping:
                 return
 
     def _is_behind(self) -> bool:
         if self._behind_since is None:
             return False
-        return self._waiting > LARGEST_BACKLOG or self._clock() - self._behind_since > LONGEST_BACKLOG_SECONDS
+        return self._waiting > MAX_BACKLOG or self._clock() - self._behind_since > MAX_BACKLOG_SECONDS
 
     def _put(self, data: bytes) -> bool:
         view = memoryview(data)

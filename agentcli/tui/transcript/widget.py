@@ -32,7 +32,6 @@ from textual.widgets import Static
 from agentcli.tui.agent_progress import AgentItem, AgentProgress
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import Above, Clear, Item, Operation, Remove
-from agentcli.tui.textual_internals import extend_selection, repaint_soon
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.copying import select, selected_text, span, word_at
 from agentcli.tui.transcript.items import TranscriptItems
@@ -321,7 +320,7 @@ class Transcript(ScrollView):
         # Include the scrollbar: stopping at its edge would cost the compositor an empty strip per row.
         width = self.outer_size.width - self.gutter.left
         if runs:
-            repaint_soon(self, *(Region(0, start, width, count) for start, count in runs))
+            self.refresh(*(Region(0, start, width, count) for start, count in runs))
 
     def _ground(self) -> Ground:
         if self._base is None:
@@ -340,7 +339,7 @@ class Transcript(ScrollView):
         thumb = (size, (height * 2 - size) * top // max(1, total - height))
         if thumb != self._thumb:
             self._thumb = thumb
-            repaint_soon(bar)
+            bar.refresh()
 
     # ------------------------------------------------------------------------------------------------- rendering
 
@@ -409,7 +408,7 @@ class Transcript(ScrollView):
         if self._items.layouts.width:
             self._view.scroll(rows)
             self._settle()
-            extend_selection(self)
+            self._extend_selection()
 
     def page_up(self) -> None:
         self.scroll_rows(-max(1, self._content.height - 2))
@@ -429,26 +428,26 @@ class Transcript(ScrollView):
         if round(old_value) != round(new_value) and self._items.layouts.width:
             self._view.look_at_row(round(new_value))
             self._settle()
-            extend_selection(self)
+            self._extend_selection()
 
-    def _on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop().prevent_default()
         self.scroll_rows(WHEEL)
 
-    def _on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop().prevent_default()
         self.scroll_rows(-WHEEL)
 
-    def _on_scroll_to(self, message: ScrollTo) -> None:
+    def on_scroll_to(self, message: ScrollTo) -> None:
         message.stop().prevent_default()
         if message.y is not None:
             self.scroll_y = message.y
 
-    def _on_scroll_up(self, event: ScrollUp) -> None:
+    def on_scroll_up(self, event: ScrollUp) -> None:
         event.stop().prevent_default()
         self.page_up()
 
-    def _on_scroll_down(self, event: ScrollDown) -> None:
+    def on_scroll_down(self, event: ScrollDown) -> None:
         event.stop().prevent_default()
         self.page_down()
 
@@ -467,11 +466,17 @@ class Transcript(ScrollView):
         text = selected_text(selection, self._items.stack, self._items.layouts.lines)
         return (text, "\n") if text else None
 
-    async def _on_mouse_down(self, event: events.MouseDown) -> None:
+    def _extend_selection(self) -> None:
+        """Extend a selection in progress to the content now under the mouse; Textual waits until the mouse moves."""
+        if self.text_selection is not None:
+            x, y = self.app.mouse_position
+            self.app.post_message(events.MouseMove(None, x, y, 0, 0, 1, False, False, False, screen_x=x, screen_y=y))
+
+    async def on_mouse_down(self, event: events.MouseDown) -> None:
         dismisses = self.text_selection is not None
         self._pressed = None if dismisses else (event.screen_x, event.screen_y)
 
-    async def _on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         event.prevent_default()
         await self.broker_event("click", event)
         offset, rows = event.get_content_offset(self), self._canvas.rows
