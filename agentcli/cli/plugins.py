@@ -53,7 +53,7 @@ def list_plugins(
     from agentcli.assemble import Options
     from agentcli.assemble.environment import Environment
     from agentcli.assemble.plugins import plugins_for
-    from agentcli.commands.plugins import plugin_lines, problem_texts
+    from agentcli.commands.extensions import plugin_lines, problem_texts
     from agentcli.tools.registry import BUILTIN_NAMES
 
     plugins = plugins_for(Environment(Options(trust=trust)))

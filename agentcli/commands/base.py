@@ -1,9 +1,9 @@
 """`Command`, a row of the registry of slash commands, and how a command reports its text.
 
-A command's module has a coroutine `run(engine, arguments)` that returns the text for the user, or None, and raises an
-`AgentError` if it fails. A command that asks or reports more is an async generator of events; its texts are notices
-with the code `command`. With `pages` or `local` in its row it is `run(engine, arguments, front_end)` and can open
-pages, ask, copy and so on.
+A command is a coroutine `run(engine, arguments)` in a module of its own name. It returns the text for the user or None,
+and raises an `AgentError` if it fails. A command that asks or reports more returns or is an async generator of events;
+its texts are notices with the code `command`. With `pages` or `local` in its row it is `run(engine, arguments,
+front_end)` and can open pages, ask, copy and so on. In a module of several commands the function is `run_NAME`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from contextlib import aclosing
 from functools import partial
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event, NoticeRaised
@@ -28,12 +27,12 @@ RunCommand = Callable[..., AsyncGenerator[Event, None]]
 ArgumentValues = Iterable[str | tuple[str, str]]
 """Values for a completion menu, with a description where one helps."""
 ALWAYS = ("*",)
-"""Value of `local` and `pages` for any arguments. A command with it in `local` needs a front end."""
+"""Value of `local` for any arguments. Such a command needs a front end."""
 
 
 @frozen
 class Manual:
-    """Text of `/help COMMAND` besides the row: `MANUAL` in the command's module."""
+    """Text of `/help COMMAND` besides the row: `MANUAL` in the command's module, `NAME_MANUAL` in a shared one."""
 
     text: str
     examples: tuple[tuple[str, str], ...]
@@ -47,27 +46,24 @@ class Command:
     argument_hint: str = ""
     """Its arguments as help shows them. A built-in command without a hint takes none."""
     aliases: tuple[str, ...] = ()
-    submits: bool = False
-    """Whether its events are a whole submission, with a `Result` at the end."""
-    beside: bool = False
+    module: str = ""
+    """Module that it shares with other commands; "": one of its own name."""
+    kind: Literal["report", "submission", "prompt"] = "report"
+    """What its events are: texts, a whole submission with a `Result` at the end, or one with a prompt for the model,
+    which the transcript shows as it was typed."""
+    concurrent: bool = False
     """Whether it may run while a reply streams: it is read-only, or changes only what the next request uses."""
-    pages: tuple[str, ...] = ()
-    """First words of arguments ("" for none) with which it opens a page, or `ALWAYS`. A front end without pages prints
-    text instead."""
-    pages_except: tuple[str, ...] = ()
-    """With `ALWAYS` in `pages`: first words of arguments with which it opens no page."""
+    pages: tuple[str, ...] | Callable[[str], bool] = ()
+    """First words of arguments ("" for none) with which it opens a page. A front end without pages prints text
+    instead."""
     local: tuple[str, ...] = ()
     """First words of arguments with which the front end runs it at once, not as a submission; or `ALWAYS`."""
-    without_engine: bool = False
-    """Whether it also runs while the app is starting, with None as the engine, like every command with `ALWAYS`."""
     completes: ArgumentValues | Callable[[Engine, FrontEnd], ArgumentValues] = ()
     """Completions of its arguments. Each value is a whole line of arguments."""
     completes_late: Callable[[str], Awaitable[list[tuple[str, str]]]] | None = None
     """Requests further completions for the typed arguments, from an MCP server."""
     source: str = ""
     """Source of a command that is not built in: `project`, `user`, `plugin` or the name of an MCP server."""
-    sends_prompt: bool = False
-    """Whether it sends a prompt to the model; the transcript shows that prompt as it was typed."""
     function: Callable[..., Any] | None = None
     """Function to run; None: `run` of its module."""
     unavailable: str = ""
@@ -88,25 +84,33 @@ class Command:
     def is_local(self, arguments: str, front_end: FrontEnd) -> bool:
         """Whether the front end itself runs it: calls `load()` and passes itself."""
         word = "".join(arguments.split()[:1])
-        opens_page = word in self.pages or (self.pages == ALWAYS and word not in self.pages_except)
+        opens_page = self.pages(word) if callable(self.pages) else word in self.pages
         return self.local == ALWAYS or word in self.local or (front_end.has_pages and opens_page)
+
+    @property
+    def needs_engine(self) -> bool:
+        """Whether it cannot run while the app is starting, with None as the engine."""
+        return self.local != ALWAYS and "" not in self.local
 
     def completions(self, engine: Engine, front_end: FrontEnd) -> list[tuple[str, str]]:
         values = self.completes(engine, front_end) if callable(self.completes) else self.completes
         return [(value, "") if isinstance(value, str) else value for value in values]
 
-    @property
-    def _module(self) -> ModuleType:
-        """The command's module, imported on first use to keep the start fast."""
-        return import_module(f"agentcli.commands.{self.name.replace('-', '_')}")
+    def _member(self, name: str) -> Any:
+        """A member of the command's module, which is imported on first use to keep the start fast."""
+        own = self.name.replace("-", "_")
+        module = import_module(f"agentcli.commands.{self.module or own}")
+        if not self.module:
+            return getattr(module, name)
+        return getattr(module, f"run_{own}" if name == "run" else f"{own.upper()}_{name}")
 
     @property
     def manual(self) -> Manual:
-        return self.help if self.help is not None else cast(Manual, self._module.MANUAL)
+        return self.help if self.help is not None else cast(Manual, self._member("MANUAL"))
 
     def load(self) -> RunCommand:
-        run = self.function if self.function is not None else self._module.run
-        return cast(RunCommand, run) if self.submits else partial(self._guarded, run)
+        run = self.function if self.function is not None else self._member("run")
+        return partial(self._guarded, run) if self.kind == "report" else cast(RunCommand, run)
 
     async def _guarded(
         self, run: Callable[..., Any], engine: Engine | None, arguments: str, front_end: FrontEnd | None = None
@@ -121,12 +125,13 @@ class Command:
                 raise UsageError(f"/{self.name} takes no arguments, so nothing was done.")
             work = run(engine, arguments, *extra)
             if isinstance(work, Coroutine):
-                if text := await work:
-                    yield say(text)
-                return
-            async with aclosing(work) as events:
-                async for event in events:
-                    yield event
+                work = await work
+            if isinstance(work, AsyncGenerator):
+                async with aclosing(work) as events:
+                    async for event in events:
+                        yield event
+            elif work:
+                yield say(work)
         except Unavailable as error:
             yield fail(f"/{self.name} is not available here. {error}")
         except AgentError as error:

@@ -1,10 +1,12 @@
-"""/context: show the content of the next request by kind or by item; pin, drop and restore items."""
+"""/context and /compact: what the next request contains, by kind or by item; pin, drop, restore and summarise it."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.agent.context.pins import DropEffect, RestoreEffect
@@ -14,6 +16,7 @@ from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import GAP, WIDTH, cells, cut
 from agentcli.core.errors import UsageError
+from agentcli.core.events import CompactionFailed, ContextCompacted, Event, Result
 from agentcli.core.text.format import percent, token_count
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
@@ -21,7 +24,7 @@ from agentcli.core.text.plural import counted
 if TYPE_CHECKING:
     from agentcli.agent.mcp.updates import ServerCost
 
-MANUAL = Manual(
+CONTEXT_MANUAL = Manual(
     "Pinned items are never compacted. Dropped items are no longer sent and can be restored. In the app, p, d and u "
     "pin, drop and restore the selected item.",
     (
@@ -43,7 +46,7 @@ _ALWAYS = ("system", "tools")
 _HANDLE = 6
 
 
-async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
+async def run_context(engine: Engine, arguments: str, front_end: FrontEnd) -> str | None:
     if not arguments and front_end.has_pages:
         await front_end.page("context", engine)
         return None
@@ -159,3 +162,35 @@ def _meant(engine: Engine, name: str) -> str:
     if name in ids:
         return name
     return next((id for id, handle in handles(ids).items() if handle == name.lower()), name)
+
+
+COMPACT_MANUAL = Manual(
+    "Shows the summary first, and you can edit it. Compaction also runs automatically before the context window is "
+    "full, without asking. Your prompts, the last exchange, files in use and pinned items stay.",
+    (
+        ("/compact", "summarise now"),
+        ("/compact the parser, not the tests", "summarise now, with a focus"),
+        ("/compact undo", "undo the last compaction"),
+    ),
+)
+
+
+def run_compact(engine: Engine, arguments: str) -> AsyncGenerator[Event, None]:
+    if arguments.strip().lower() == "undo":
+        return engine.perform(engine.context.undo_compaction())
+    return _compact(engine, arguments)
+
+
+async def _compact(engine: Engine, focus: str) -> AsyncGenerator[Event, None]:
+    text = ""
+    async with aclosing(engine.compact(focus, review=engine.previews_compaction)) as events:
+        async for event in events:
+            match event:
+                case ContextCompacted():
+                    before, after = token_count(event.tokens_before), token_count(event.tokens_after)
+                    text = f"Summarised: about {before} tokens became {after}. /compact undo reverts it."
+                case CompactionFailed(text=why, cancelled=True):
+                    text = why
+                case Result(is_error=False):
+                    event = replace(event, text=text)
+            yield event

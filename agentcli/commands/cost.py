@@ -1,31 +1,33 @@
-"""/cost: tokens and cost of this conversation in this process: per model, prompt, tool and agent; cache losses."""
+"""/cost and /budget: tokens and cost of this conversation in this process, and what it may cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from agentcli.agent.costs.budget_question import dollars
 from agentcli.agent.costs.spending import Spending, SubmissionSpending, ToolSpending
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import WIDTH, table, width_of
+from agentcli.core.errors import UsageError
 from agentcli.core.text.format import about_money, money, percent, token_count
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
 from agentcli.core.usage import ModelTotals, Totals, Usage
 
-MANUAL = Manual("Lists tokens and cost per model, prompt and tool.", (("/cost", "show tokens and cost so far"),))
+COST_MANUAL = Manual("Lists tokens and cost per model, prompt and tool.", (("/cost", "show tokens and cost so far"),))
 
 UNUSED = "Nothing has been used yet."
 UNUSED_SINCE_RESUME = "Nothing has been used since the session was resumed."
-_MOST_PROMPTS = 10
-_MOST_TOOLS = 15
+MAX_PROMPTS = 10
+MAX_TOOLS = 15
 _NAME_LIMIT = 40
 _HEADER = ("requests", "input", "output", "cache write", "cache read", "cached", "cost")
 _NARROW = ("requests", "input", "output", "written", "read", "cached", "cost")
 
 
-async def run(engine: Engine, _arguments: str, front_end: FrontEnd) -> str | None:
+async def run_cost(engine: Engine, _arguments: str, front_end: FrontEnd) -> str | None:
     if front_end.has_pages:
         await front_end.page("cost", engine)
         return None
@@ -129,7 +131,7 @@ def _by_name(title: str, totals: Totals, width: int) -> str:
 
 def _submissions(submissions: Sequence[SubmissionSpending], width: int) -> str:
     """Table of prompts. Their text is the last column, because its width on a screen is uncertain."""
-    first = max(0, len(submissions) - _MOST_PROMPTS)
+    first = max(0, len(submissions) - MAX_PROMPTS)
     rows = [
         (str(number), f"{one.spent.requests:,}", cached(one.spent.usage), price(one.spent), one.title)
         for number, one in enumerate(submissions[first:], first + 1)
@@ -149,9 +151,9 @@ def _tools(tools: Sequence[tuple[str, ToolSpending]], width: int) -> str:
             f"{row.sent_tokens:,}",
             f"{money(row.cost_usd)}" + (" + ?" if row.unpriced else ""),
         )
-        for name, row in tools[:_MOST_TOOLS]
+        for name, row in tools[:MAX_TOOLS]
     ]
-    rest = f"\n({len(tools) - _MOST_TOOLS:,} more are not shown.)" if len(tools) > _MOST_TOOLS else ""
+    rest = f"\n({len(tools) - MAX_TOOLS:,} more are not shown.)" if len(tools) > MAX_TOOLS else ""
     made = table([header, *rows])
     if width_of(made) > width:
         made = table([(name, calls, about) for name, calls, *_tokens, about in (header, *rows)])
@@ -202,3 +204,48 @@ def cached(usage: Usage) -> str:
 
 def _requests(count: int) -> str:
     return counted(count, "request")
+
+
+BUDGET_MANUAL = Manual(
+    "Warns at 80% and asks before spending more than the budget.",
+    (("/budget", "show what is left"), ("/budget 2.50", "set it, in dollars"), ("/budget off", "remove it")),
+)
+
+
+async def run_budget(engine: Engine, arguments: str) -> str:
+    wanted = arguments.strip().lower()
+    if not wanted:
+        return _current_budget(engine)
+    if wanted in ("off", "none", "no"):
+        engine.costs.set_budget(None)
+        return _current_budget(engine)
+    cap = dollars(wanted)
+    if cap is None:
+        raise UsageError(f"{arguments!r} is not an amount in dollars. Use /budget 5, /budget 0.50 or /budget off.")
+    if problem := _unpriced(engine):
+        raise UsageError(problem)
+    engine.costs.set_budget(cap)
+    spent = engine.costs.totals.cost_usd
+    beyond = " You have already spent more: raise the budget to continue." if spent >= cap else ""
+    return _current_budget(engine) + beyond
+
+
+def _unpriced(engine: Engine) -> str:
+    """Why a budget cannot be enforced: models without a known price. "" if all prices are known."""
+    models = (engine.model, *engine.profile.fallback_models, engine.profile.advisor)
+    unknown = [model for model in models if model and engine.catalog.get(model).price is None]
+    unknown += [name for name, used in engine.costs.totals.by_model.items() if used.unpriced_requests]
+    if not unknown:
+        return ""
+    return (
+        f"The price of {', '.join(dict.fromkeys(unknown))} is unknown, so a budget cannot be enforced. Set it in the "
+        'settings ("models"), or choose another model.'
+    )
+
+
+def _current_budget(engine: Engine) -> str:
+    spent = engine.costs.totals.cost_usd
+    so_far = f"{money(spent)} spent" + ("" if engine.costs.totals.fully_priced else ", plus requests of unknown price")
+    if engine.costs.budget is None:
+        return f"No budget is set; {so_far}. /budget 5 sets one of five dollars for this session."
+    return f"The budget is {money(engine.costs.budget)}; {so_far} ({percent(spent, engine.costs.budget)})."

@@ -20,7 +20,7 @@ from agentcli.mcp.protocol import McpContent, PromptMessage, PromptOffer, server
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.servers import McpServers
 
-_LONGEST_SUMMARY = 120
+MAX_SUMMARY = 120
 _WORD = re.compile(r"""\s*("(?:[^"\\]|\\.)*"(?=\s|\Z)|'[^']*'(?=\s|\Z)|\S+)""")
 _ROLES = {"user": "User:", "assistant": "Assistant:"}
 
@@ -35,11 +35,10 @@ def rows_from_servers(servers: McpServers) -> Iterator[Command]:
             usage = f"/{names[prompt.name]} {argument_hint(prompt)}".rstrip()
             yield Command(
                 names[prompt.name],
-                plain_line(prompt_summary(prompt), _LONGEST_SUMMARY).rstrip(".") or "Prompt of an MCP server",
+                plain_line(prompt_summary(prompt), MAX_SUMMARY).rstrip(".") or "Prompt of an MCP server",
                 argument_hint(prompt),
-                submits=True,
+                kind="prompt",
                 source=server_name(server),
-                sends_prompt=True,
                 function=partial(_send, server, prompt, names[prompt.name]),
                 help=Manual("\n".join(prompt_lines(prompt, usage)), ()),
                 completes_late=partial(complete_argument, server, prompt) if prompt.arguments else None,

@@ -1,13 +1,16 @@
-"""Parse what the user typed into a prompt, a slash command or a shell line."""
+"""Parse what the user typed into a prompt, a slash command or a shell line, and run a slash command."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
-from agentcli.commands.base import Command
-from agentcli.commands.registry import find
+from agentcli.agent.engine import Engine
+from agentcli.commands.base import Command, fail
+from agentcli.commands.registry import find, near
+from agentcli.core.events import Event
 from agentcli.core.frozen import frozen
 
 if TYPE_CHECKING:
@@ -63,3 +66,26 @@ def parse_line(text: str, engine: Engine | None = None) -> Line:
     if command is None and (not _LIKELY.match(name) or os.path.lexists(f"/{name}")):
         return PromptLine(text)
     return CommandLine(name, (found.group(2) or "").strip(), command)
+
+
+def run_command(
+    engine: Engine, name: str, arguments: str, typed: str = "", added: str = ""
+) -> AsyncGenerator[Event, None]:
+    """Run the command of a name. For commands that send a prompt: `typed` is the text for the transcript, `added` is
+    appended to the prompt as it is."""
+    command = find(name, engine)
+    if command is None:
+        return engine.perform(_unknown(engine, name))
+    if command.kind == "prompt":
+        return command.load()(engine, arguments, typed, added)
+    work = command.load()(engine, arguments)
+    return engine.perform(work) if command.kind == "report" else work
+
+
+async def _unknown(engine: Engine, name: str) -> AsyncGenerator[Event, None]:
+    if name.startswith("mcp__") and not all(server.start_ended for server in engine.mcp or ()):
+        yield fail(f"There is no command /{name} yet: MCP servers are still connecting. /mcp shows them.")
+        return
+    meant = near(name, engine)
+    hint = f" Did you mean {' or '.join(f'/{one}' for one in meant)}?" if meant else " /help lists all commands."
+    yield fail(f"There is no command /{name}.{hint}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import contextmanager
 
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual, say
@@ -45,36 +45,30 @@ NONE = "No MCP servers are configured. `agentcli mcp add` adds one."
 USAGE = "Use /mcp, /mcp NAME, /mcp reconnect|login|logout NAME or /mcp enable|disable NAME [TOOL]."
 SETTLE_SECONDS = 30.0
 _PASTE = "If the last page does not load in the browser, paste its address: /mcp login {name} ADDRESS"
-_MOST_TOOLS = 500
+MAX_TOOLS = 500
 
 
-async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> str | AsyncGenerator[Event, None] | None:
     await engine.live_files.refresh_settings()
     servers, text = engine.mcp, arguments.strip()
     if servers is None or not list(servers):
-        yield say(LATER if engine.live_files.is_stale else NONE)
-    elif not text and front_end.has_pages:
-        await front_end.page("mcp", servers)
-    elif not text:
-        yield say(overview(list(servers)))
-    elif (server := servers.get(text)) is not None and front_end.has_pages:
-        await front_end.page("mcp", servers, server)
-    elif server is not None:
-        yield say("\n".join(details(server, list(servers))))
-    else:
-        verb, _, rest = text.partition(" ")
-        found = find_server(servers, rest.strip())
-        if verb not in (*_ACTIONS, "login"):
-            raise UsageError(f"There is no MCP server {plain_line(text, 80)}. {_names(servers)}")
-        if found is None:
-            missing = f"There is no MCP server {plain_line(rest, 80)}. {_names(servers)}"
-            raise UsageError(missing if rest.strip() else USAGE)
-        if verb == "login":
-            async with aclosing(_login(engine, servers, *found)) as events:
-                async for event in events:
-                    yield event
-        else:
-            yield say(await _ACTIONS[verb](engine, servers, *found))
+        return LATER if engine.live_files.is_stale else NONE
+    server = servers.get(text) if text else None
+    if front_end.has_pages and (server is not None or not text):
+        await front_end.page("mcp", servers, *([server] if server is not None else []))
+        return None
+    if not text:
+        return overview(list(servers))
+    if server is not None:
+        return "\n".join(details(server, list(servers)))
+    verb, _, rest = text.partition(" ")
+    found = find_server(servers, rest.strip())
+    if verb not in (*_ACTIONS, "login"):
+        raise UsageError(f"There is no MCP server {plain_line(text, 80)}. {_names(servers)}")
+    if found is None:
+        missing = f"There is no MCP server {plain_line(rest, 80)}. {_names(servers)}"
+        raise UsageError(missing if rest.strip() else USAGE)
+    return _login(engine, servers, *found) if verb == "login" else await _ACTIONS[verb](engine, servers, *found)
 
 
 def find_server(servers: McpServers, text: str) -> tuple[McpServer, str] | None:
@@ -98,7 +92,7 @@ def completions(servers: McpServers) -> Iterator[tuple[str, str]]:
             yield f"login {name}", "sign in"
             yield f"logout {name}", "forget the tokens"
     for server in servers:
-        for tool in server.offers.tools[:_MOST_TOOLS]:
+        for tool in server.offers.tools[:MAX_TOOLS]:
             verb = "enable" if tool.name in server.disabled_tools else "disable"
             yield f"{verb} {server.name} {tool.name}", plain_line(tool.description, 80)
 

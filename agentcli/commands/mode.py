@@ -1,4 +1,4 @@
-"""/mode: show or choose the permission mode."""
+"""/mode and /plan: the permission mode."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentcli.core.errors import UsageError
 from agentcli.core.events import MODE_CHOSEN, Event
 from agentcli.core.permission import PermissionMode
 
-MANUAL = Manual(
+MODE_MANUAL = Manual(
     "default asks before changes. acceptEdits allows edits in the working directories. auto also allows sandboxed "
     "commands without network. plan changes nothing until you approve a plan. dontAsk denies what would need "
     "approval. bypassPermissions allows almost everything. Shift+Tab cycles through the first four.",
@@ -28,15 +28,14 @@ _MEANS = {
 }
 
 
-async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGenerator[Event, None]:
+async def run_mode(engine: Engine, arguments: str, front_end: FrontEnd) -> str | AsyncGenerator[Event, None] | None:
     if not arguments and front_end.has_pages:
         if (picked := await front_end.page("mode", engine)) is not None:
             front_end.send(f"/mode {picked.value}")
-        return
+        return None
     if not arguments:
         lines = [f"  {mode.value:<18} {meaning}" for mode, meaning in _MEANS.items()]
-        yield say("\n".join([f"The mode is {engine.permissions.mode.label}. /mode NAME changes it:", *lines]))
-        return
+        return "\n".join([f"The mode is {engine.permissions.mode.label}. /mode NAME changes it:", *lines])
     typed = arguments.strip().lower()
     wanted = next((mode for mode in PermissionMode if typed in (mode.value.lower(), mode.label)), None)
     if wanted is None:
@@ -46,6 +45,23 @@ async def run(engine: Engine, arguments: str, front_end: FrontEnd) -> AsyncGener
         raise UsageError("In a non-interactive run, set the mode at the start: --permission-mode.")
     if wanted is PermissionMode.AUTO and engine.auto_mode_problem:
         raise UsageError(f"Auto mode is not available: {engine.auto_mode_problem}")
-    engine.permissions.set_mode(wanted)
+    return _change(engine, wanted, f"The mode is {wanted.label}: {_MEANS[wanted]}.")
+
+
+async def _change(engine: Engine, mode: PermissionMode, text: str) -> AsyncGenerator[Event, None]:
+    engine.permissions.set_mode(mode)
     yield engine.permissions.mode_changed(MODE_CHOSEN)
-    yield say(f"The mode is {wanted.label}: {_MEANS[wanted]}.")
+    yield say(text)
+
+
+PLAN_MANUAL = Manual(
+    "The model reads the project and proposes a plan. You approve, reject or edit it.",
+    (("/plan", "turn on plan mode"),),
+)
+
+
+async def run_plan(engine: Engine, _arguments: str) -> str | AsyncGenerator[Event, None]:
+    if engine.permissions.mode is PermissionMode.PLAN:
+        return "Plan mode is on already. /mode default leaves it."
+    text = "Plan mode is on: nothing is changed until you approve a plan. /mode default leaves it."
+    return _change(engine, PermissionMode.PLAN, text)

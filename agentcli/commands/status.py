@@ -1,23 +1,30 @@
-"""/status: session, model, mode, folders and sandbox."""
+"""/status and /doctor: session, model, mode, folders and sandbox; checks of this installation."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Sequence
 
 from agentcli import __version__
 from agentcli.agent.engine import Engine
 from agentcli.agent.live_files import Inactive
+from agentcli.assemble import Options
 from agentcli.commands.base import Manual
 from agentcli.commands.cost import cache_losses
+from agentcli.core.errors import UsageError
 from agentcli.core.text.format import elapsed, money, token_count
 from agentcli.core.text.plaintext import plain_line
+from agentcli.doctor.check_context import CheckContext, OutputScreen
+from agentcli.doctor.checks import run_checks
+from agentcli.doctor.finding import finding_lines, summary
 
-MANUAL = Manual(
+STATUS_MANUAL = Manual(
     "Include its output when you report a problem.", (("/status", "show session, model, mode, sandbox and cost"),)
 )
 
 
-async def run(engine: Engine, _arguments: str) -> str:
+async def run_status(engine: Engine, _arguments: str) -> str:
     await engine.live_files.refresh_settings()
     inactive = await engine.live_files.inactive()
     profile = engine.profile
@@ -66,3 +73,22 @@ def _cache(engine: Engine) -> list[tuple[str, str]]:
     if losses := cache_losses(engine):
         rows.append(("", losses))
     return rows
+
+
+DOCTOR_MANUAL = Manual(
+    "Checks versions, programs, terminal, settings, key, folders and sessions, and tests the sandbox in a "
+    "scratch folder. It changes none of your files.",
+    (("/doctor", "check this installation"), ("/doctor online", "also request the list of models from the server")),
+)
+
+
+async def run_doctor(engine: Engine, arguments: str) -> str:
+    if arguments not in ("", "online"):
+        raise UsageError("/doctor checks this installation; /doctor online also contacts the server.")
+    screen = OutputScreen.here(may_ask=False)
+    context = CheckContext(Options(cwd=engine.working_dirs[0], interactive=True), os.environ, screen)
+    # In a thread, because it starts programs and a sandbox: streaming and typing must not wait for that.
+    found = await asyncio.to_thread(lambda: list(run_checks(context, online=arguments == "online")))
+    # Not wrapped: the front end does that, again after each resize.
+    lines = [line for finding in found for line in finding_lines(finding, None)]
+    return "\n".join([*lines, "", summary(found)])

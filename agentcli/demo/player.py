@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from agentcli.commands.line import CommandLine, parse_line
-from agentcli.commands.run import run_command
+from agentcli.commands.line import CommandLine, parse_line, run_command
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import TextBlock, ThinkingBlock

@@ -166,9 +166,9 @@ class HeadlessSession:
         line = command_in(prompt, self._engine)
         if line is None:
             return None
-        from agentcli.commands.run import run_command
+        from agentcli.commands.line import run_command
 
-        sends_prompt = line.command is not None and line.command.sends_prompt
+        sends_prompt = line.command is not None and line.command.kind == "prompt"
         if sends_prompt and own and isinstance(prompt, str) and (typed := command_in(own, self._engine)) is not None:
             added = prompt.removeprefix(own).strip()
             return run_command(self._engine, typed.name, typed.arguments, added=added)

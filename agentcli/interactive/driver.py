@@ -423,7 +423,7 @@ class SessionDriver:
             case ShellLine() as line if engine.is_model_working:
                 # The user's shell lines wait for one another, not for the model.
                 return self._run_shell_line(engine, line.command)
-            case CommandLine() as line if line.command is not None and line.command.beside:
+            case CommandLine() as line if line.command is not None and line.command.concurrent:
                 return self._run_command(engine, line)
         return None
 

@@ -30,7 +30,7 @@ def needs_model(draft: Draft, engine: Engine | None) -> bool:
     from agentcli.commands.line import CommandLine, parse_line
 
     line = parse_line(draft.text, engine)
-    return isinstance(line, CommandLine) and line.command is not None and line.command.sends_prompt
+    return isinstance(line, CommandLine) and line.command is not None and line.command.kind == "prompt"
 
 
 async def submit(engine: Engine, draft: Draft | None) -> AsyncGenerator[ev.Event, None]:
@@ -38,8 +38,7 @@ async def submit(engine: Engine, draft: Draft | None) -> AsyncGenerator[ev.Event
     thread."""
     if draft is None:
         return engine.wake()
-    from agentcli.commands.line import CommandLine, PromptLine, ShellLine, parse_line
-    from agentcli.commands.run import run_command
+    from agentcli.commands.line import CommandLine, PromptLine, ShellLine, parse_line, run_command
 
     if draft.text.lstrip().startswith("/"):
         await engine.live_files.refresh()

@@ -301,7 +301,7 @@ class Plain:
         self.options = options
         if self._start.pick_session:
             from agentcli.assemble.options import another_session
-            from agentcli.commands.resume import pick_session
+            from agentcli.commands.session import pick_session
 
             try:
                 if wanted := await pick_session(self._front_end):

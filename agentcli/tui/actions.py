@@ -55,11 +55,9 @@ class Actions:
         return True
 
     async def _run(self, command: Command, arguments: str) -> None:
-        from agentcli.commands.base import ALWAYS
         from agentcli.core.events import NoticeRaised
 
-        at_once = command.local == ALWAYS or command.without_engine
-        engine = self._chat.session.engine if at_once else await self._ready()
+        engine = await self._ready() if command.needs_engine else self._chat.session.engine
         async for event in command.load()(engine, arguments, self.front_end):
             if isinstance(event, NoticeRaised):
                 self._chat.transcript.follow()  # a search may have scrolled away from the end

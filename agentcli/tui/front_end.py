@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.agent.live_permissions import RuleEntry
     from agentcli.assemble import Options
-    from agentcli.commands.hooks import HookRow
+    from agentcli.commands.extensions import HookRow
     from agentcli.config.settings import SettingRow as Setting
     from agentcli.config.settings import SettingScope
     from agentcli.config.trust import TrustState

@@ -10,7 +10,7 @@ import pytest
 from agentcli.agent.costs.budget_question import LIFT, STOP, dollars
 from agentcli.agent.costs.spending import raised
 from agentcli.agent.profile import Bounds, Profile
-from agentcli.commands.run import run_command
+from agentcli.commands.line import run_command
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.messages import Json

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agentcli.agent.costs.account import model_usage, totals_from
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
-from agentcli.commands.run import run_command
+from agentcli.commands.line import run_command
 from agentcli.core import events as ev
 from agentcli.core.text.format import money
 from agentcli.core.usage import Totals, Usage

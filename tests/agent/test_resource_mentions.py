@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.commands.run import run_command
+from agentcli.commands.line import run_command
 from agentcli.core.messages import ATTACHED, ImageBlock, Message, Origin
 from agentcli.interactive import wording
 from agentcli.mcp.protocol import McpContent, PromptMessage

@@ -10,7 +10,7 @@ import pytest
 
 from agentcli.agent.updates import skills
 from agentcli.agent.updates.skills import LISTING_CHARACTERS, MAX_ALL_LISTED
-from agentcli.commands.run import run_command
+from agentcli.commands.line import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import SKILLS, Json
 from agentcli.core.permission import Answer

@@ -15,8 +15,7 @@ from agentcli.agent.costs.spending import Budget, Spending
 from agentcli.agent.engine import Engine
 from agentcli.agent.profile import Bounds, Profile
 from agentcli.assemble import Options, build_engine
-from agentcli.commands.line import CommandLine, parse_line
-from agentcli.commands.run import run_command
+from agentcli.commands.line import CommandLine, parse_line, run_command
 from agentcli.commands.table import table
 from agentcli.core import events as ev
 from agentcli.core.messages import (

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.commands.run import run_command
+from agentcli.commands.line import run_command
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
 from agentcli.interactive.modes import next_mode

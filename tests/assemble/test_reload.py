@@ -12,8 +12,8 @@ import pytest
 
 from agentcli.agent.live_files import Reloaded
 from agentcli.assemble.reload import SessionConfiguration
-from agentcli.commands.config import with_inactive
-from agentcli.commands.run import run_command
+from agentcli.commands.line import run_command
+from agentcli.commands.settings import with_inactive
 from agentcli.config.schema import KEYS
 from agentcli.config.trust import TrustStore
 from agentcli.core import events as ev

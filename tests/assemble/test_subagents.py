@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.commands.run import run_command
+from agentcli.commands.line import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need, PermissionMode

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agentcli.agent import live_files
+from agentcli.commands.line import run_command
 from agentcli.commands.registry import matching, names, reserve_names
-from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer
 from agentcli.interactive.completion.targets import Target, command_menu

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.commands.run import run_command
+from agentcli.commands.line import run_command
 from agentcli.core import events as ev
 from tests.commands.test_commands import engine_on, refused, said
 from tests.support.fakes import collect, only, result_of

@@ -9,9 +9,8 @@ import pytest
 
 from agentcli.agent.cache.watch import SHORT_TTL
 from agentcli.agent.profile import Tuning
-from agentcli.commands.confirmed_change import without_now
-from agentcli.commands.line import CommandLine, parse_line
-from agentcli.commands.run import run_command
+from agentcli.commands.line import CommandLine, parse_line, run_command
+from agentcli.commands.model import without_now
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.permission import Answer

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.commands import export
-from agentcli.commands.export import heading, markdown
+from agentcli.commands import transcript
+from agentcli.commands.transcript import heading, markdown
 from agentcli.core.events import PermissionRequested, ToolFinished
 from agentcli.core.messages import (
     COPY_OF,
@@ -204,7 +204,7 @@ async def test_a_long_conversation_is_written_beside_the_event_loop(
         threads.append(threading.current_thread())
         return markdown(*given, **named)
 
-    monkeypatch.setattr(export, "markdown", rendering)
+    monkeypatch.setattr(transcript, "markdown", rendering)
     async with engine_on(tmp_path, "Hello there.") as engine:
         await collect(engine.submit("hi"))
         await said(engine, "/export")

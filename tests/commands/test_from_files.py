@@ -8,9 +8,8 @@ import pytest
 
 from agentcli.agent.engine import Engine
 from agentcli.commands.front_end import NoFrontEnd
-from agentcli.commands.line import CommandLine, PromptLine, parse_line
+from agentcli.commands.line import CommandLine, PromptLine, parse_line, run_command
 from agentcli.commands.registry import COMMANDS, completions, find, matching, names, near, rows
-from agentcli.commands.run import run_command
 from tests.support.assembled import engine_on
 from tests.support.fakes import collect, result_of
 
@@ -64,7 +63,7 @@ async def test_a_line_with_the_name_of_a_file_command_is_a_command(engine: Engin
     async with engine:
         line = parse_line("/web:page a b", engine)
         assert isinstance(line, CommandLine)
-        assert (line.arguments, line.command and line.command.sends_prompt) == ("a b", True)
+        assert (line.arguments, line.command and line.command.kind) == ("a b", "prompt")
         assert parse_line("/1 is a number", engine) == PromptLine("/1 is a number")
 
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from agentcli.commands.from_mcp import complete_argument, filled_arguments, words_of
-from agentcli.commands.line import CommandLine, parse_line
+from agentcli.commands.line import CommandLine, parse_line, run_command
 from agentcli.commands.registry import find, matching
-from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import ImageBlock, Message, Origin

@@ -11,9 +11,9 @@ import pytest
 
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
-from agentcli.commands.copy import code_blocks
 from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.commands.registry import COMMANDS, completions, find
+from agentcli.commands.transcript import code_blocks
 from agentcli.core.events import NoticeRaised
 from agentcli.core.permission import PermissionMode
 from agentcli.tui.screens.settings import SettingChange

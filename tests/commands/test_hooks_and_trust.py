@@ -11,8 +11,8 @@ import pytest
 
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
+from agentcli.commands.extensions import NO_HOOKS, HookRow
 from agentcli.commands.front_end import FrontEnd
-from agentcli.commands.hooks import NONE, HookRow
 from agentcli.commands.registry import find
 from agentcli.config.trust import TrustState
 from agentcli.core.events import NoticeRaised
@@ -100,7 +100,7 @@ async def test_what_is_not_trusted_stays_off(project: Path) -> None:
         (text,) = await hooks(engine, front_end)
         assert text.endswith(OFF)
         (project / ".agentcli/settings.json").unlink()
-        assert await hooks(engine, front_end) == [NONE]
+        assert await hooks(engine, front_end) == [NO_HOOKS]
 
 
 async def test_the_app_shows_a_page_and_a_search_finds(project: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.assemble import Options, build_engine
-from agentcli.commands.run import run_command
+from agentcli.commands.line import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import TYPED
 from agentcli.core.permission import Answer, PermissionMode

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from agentcli.commands.front_end import NoFrontEnd
+from agentcli.commands.line import run_command
 from agentcli.commands.mcp import NONE, USAGE
 from agentcli.commands.mcp_listing import about, details, overview
 from agentcli.commands.registry import completions, find
-from agentcli.commands.run import run_command
 from agentcli.core.events import Event, NoticeRaised
 from agentcli.mcp.configuration import ServerConfig
 from agentcli.mcp.protocol import ServerOffers, ToolOffer
@@ -188,7 +188,7 @@ def test_arguments_complete_to_names_actions_and_tools() -> None:
 def test_it_runs_beside_the_work_of_the_model() -> None:
     command = find("mcp")
     assert command is not None
-    assert command.beside
+    assert command.concurrent
 
 
 class WithPages(NoFrontEnd):

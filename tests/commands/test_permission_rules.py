@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.agent.engine import Engine
-from agentcli.commands.run import run_command
+from agentcli.commands.line import run_command
 from agentcli.core import events as ev
 from agentcli.core.permission import PermissionMode
 from tests.commands.test_commands import engine_on, refused, said

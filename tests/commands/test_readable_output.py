@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 from agentcli.assemble import Options, build_engine
+from agentcli.commands.line import run_command
 from agentcli.commands.registry import COMMANDS
-from agentcli.commands.run import run_command
 from agentcli.core.events import NoticeRaised
 from agentcli.core.permission import PermissionMode
 from tests.support.scripts import call, provider_on, reply, transport_for
@@ -26,7 +26,7 @@ ARGUMENTS = {
     "diff": ["", "session"],
     "context": ["", "pin nothing"],
 }
-NAMES = [command.name for command in COMMANDS if not command.submits]
+NAMES = [command.name for command in COMMANDS if command.kind == "report"]
 CHANGING = [
     "budget",
     "thinking",

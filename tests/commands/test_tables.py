@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentcli.agent.cache.watch import SHORT_TTL
 from agentcli.agent.costs.spending import Spending
 from agentcli.commands.cost import details
-from agentcli.commands.run import run_command
+from agentcli.commands.line import run_command
 from agentcli.commands.table import cells, cut, table, width_of
 from agentcli.core import events as ev
 from agentcli.core.messages import Origin, user_message

@@ -13,7 +13,7 @@ import pytest
 
 from agentcli.agent.engine import Engine
 from agentcli.agent.toolcalls.call_input import paths_of_command
-from agentcli.commands.run import run_command
+from agentcli.commands.line import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode

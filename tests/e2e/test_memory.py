@@ -12,8 +12,8 @@ import pytest
 from agentcli.assemble import Options, build_engine
 from agentcli.assemble.environment import memory_folder
 from agentcli.commands.front_end import FrontEnd
+from agentcli.commands.line import run_command
 from agentcli.commands.registry import find
-from agentcli.commands.run import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode

@@ -16,8 +16,8 @@ import pytest
 
 from agentcli.assemble import Options
 from agentcli.assemble.environment import Environment
+from agentcli.commands.line import run_command
 from agentcli.commands.registry import find, rows
-from agentcli.commands.run import run_command
 from agentcli.config.trust import TrustStore
 from agentcli.core import events as ev
 from agentcli.core.aio import cancel_and_wait

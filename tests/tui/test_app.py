@@ -16,7 +16,7 @@ from textual._context import visible_screen_stack
 from textual.pilot import Pilot
 
 from agentcli.assemble import Options
-from agentcli.commands import doctor
+from agentcli.commands import status
 from agentcli.core.permission import PermissionMode
 from agentcli.doctor.finding import Finding
 from agentcli.tui import resume
@@ -489,7 +489,7 @@ def test_the_text_of_doctor_fits_the_window_also_after_it_was_resized(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = " ".join(f"word{number}" for number in range(30))
-    monkeypatch.setattr(doctor, "run_checks", lambda *_given, **_rest: [Finding("warn", "Terminal", words, words)])
+    monkeypatch.setattr(status, "run_checks", lambda *_given, **_rest: [Finding("warn", "Terminal", words, words)])
 
     async def script(pilot: Pilot[int], app: AgentApp) -> None:
         await sends(pilot, app, "/doctor")

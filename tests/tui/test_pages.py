@@ -17,7 +17,7 @@ from textual.selection import Selection
 from textual.widgets import Static
 
 from agentcli.agent.context.report import Category, ContextItem
-from agentcli.commands.hooks import HookRow
+from agentcli.commands.extensions import HookRow
 from agentcli.config.schema import BY_NAME, KEYS
 from agentcli.config.settings import Layer
 from agentcli.config.settings import SettingRow as Setting

@@ -20,7 +20,7 @@ from agentcli.tui.screens.text import Runs, joined, safe, wrapped
 from agentcli.tui.theme.palette import Palette
 
 if TYPE_CHECKING:
-    from agentcli.commands.hooks import HookRow
+    from agentcli.commands.extensions import HookRow
     from agentcli.session.find import SessionInfo
 
 ACTIVE_SIGN = "●"

@@ -1,4 +1,4 @@
-"""/resume: continue an earlier session."""
+"""/rename, /clear, /resume and /exit: the session itself."""
 
 from __future__ import annotations
 
@@ -16,15 +16,39 @@ from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
 from agentcli.session.find import SessionInfo, list_sessions
 
-MANUAL = Manual(
+RENAME_MANUAL = Manual(
+    "agentcli -r NAME resumes a session by its name.",
+    (("/rename", "show the name"), ("/rename the parser", "name this session")),
+)
+_HOW = "/rename NAME changes it."
+
+
+async def run_rename(engine: Engine, arguments: str) -> str:
+    title = plain_line(arguments)
+    if not title:
+        name = plain_line(engine.title)
+        return f"This session is called {name}. {_HOW}" if name else f"This session has no name. {_HOW}"
+    engine.rename(title)
+    return f"This session is now called {title}."
+
+
+CLEAR_MANUAL = Manual("The previous session is kept. /resume returns to it.", (("/clear", "start a new session"),))
+
+
+async def run_clear(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> str:
+    await front_end.open_session()
+    return "New session. /resume returns to the previous session."
+
+
+RESUME_MANUAL = Manual(
     "The list shows how each session ended. Type to search names and first prompts.",
     (("/resume", "choose from a list"), ("/resume parser", "resume the session that matches")),
 )
 
-_MOST_LISTED = 20
+MAX_LISTED = 20
 
 
-async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> None:
+async def run_resume(engine: Engine | None, arguments: str, front_end: FrontEnd) -> None:
     wanted = arguments or await pick_session(front_end)
     if wanted is None:
         return
@@ -43,13 +67,22 @@ async def pick_session(front_end: FrontEnd) -> str | None:
     if front_end.has_pages:
         picked: SessionInfo | None = await front_end.page("resume", load)
         return picked.session_id if picked is not None else None
-    found = (await asyncio.to_thread(load))[:_MOST_LISTED]
+    found = (await asyncio.to_thread(load))[:MAX_LISTED]
     if not found:
         raise UsageError("There is no earlier session in this folder.")
-    return await front_end.choose("Resume a session", [_choice(session) for session in found])
+    return await front_end.choose("Resume a session", [_session_choice(session) for session in found])
 
 
-def _choice(session: SessionInfo) -> Choice:
+def _session_choice(session: SessionInfo) -> Choice:
     when = datetime.fromtimestamp(session.modified).strftime("%Y-%m-%d %H:%M")
     count = "" if session.message_count is None else f"  {counted(session.message_count, 'message')}"
     return Choice(session.session_id, f"{plain_line(session.label, 100)}{count}", when)
+
+
+EXIT_MANUAL = Manual(
+    "Ctrl+C twice does the same. An unsent prompt is restored at the next start.", (("/exit", "quit"),)
+)
+
+
+async def run_exit(_engine: Engine | None, _arguments: str, front_end: FrontEnd) -> None:
+    front_end.leave()

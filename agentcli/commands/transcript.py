@@ -1,4 +1,4 @@
-"""/export: write the conversation as Markdown, with tool results cut to a readable length."""
+"""/copy, /find and /export: answers for the clipboard, a search, the conversation as Markdown."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
+from agentcli.commands.front_end import FrontEnd
 from agentcli.core.aio import in_thread
-from agentcli.core.answers import AnswerTracker
+from agentcli.core.answers import AnswerTracker, answers
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import ToolFinished
 from agentcli.core.messages import (
@@ -32,7 +33,67 @@ from agentcli.core.tool_errors import unwrapped
 from agentcli.session.load import SessionDetails
 from agentcli.tools.files.diff import diff_display
 
-MANUAL = Manual(
+COPY_MANUAL = Manual(
+    "Copies Markdown, without gutters and line wraps. Over ssh, the terminal sets the clipboard, if it allows that; in "
+    "tmux its buffer is set too.",
+    (
+        ("/copy", "copy the last answer"),
+        ("/copy 2", "copy the second last answer"),
+        ("/copy code", "copy the last code block"),
+        ("/copy code 2", "copy the second last code block"),
+    ),
+)
+
+_ARGUMENTS = re.compile(r"(code)?\s*(\d{1,6})?")
+_FENCE = re.compile(r"( *)(`{3,}|~{3,})(.*)")
+
+
+async def run_copy(engine: Engine | None, arguments: str, front_end: FrontEnd) -> None:
+    found = _ARGUMENTS.fullmatch(arguments)
+    if found is None:
+        raise UsageError("/copy takes a number, code, or code and a number: /copy code 2")
+    messages = await engine.all_messages() if engine is not None else ()
+    pieces = [text for answer in answers(messages) if (text := plain_text(answer).strip("\n"))]
+    what = "answer"
+    if found[1]:
+        pieces, what = [code for answer in pieces for code in code_blocks(answer)], "code block"
+    place = int(found[2] or 1)
+    if not pieces:
+        raise UsageError(f"There is no {what} to copy yet.")
+    if not 1 <= place <= len(pieces):
+        raise UsageError(f"There is no {what} {place}. This session has {counted(len(pieces), what)}.")
+    outcome = await front_end.copy(pieces[-place])
+    front_end.hint(f"{f'Last {what}' if place == 1 else f'{what.capitalize()} {place} from the end'}: {outcome}")
+
+
+def code_blocks(markdown: str) -> list[str]:
+    """The content of every fenced code block. A fence may be indented, as in a list, and the last may be open."""
+    blocks: list[str] = []
+    fence, indent = "", 0
+    for line in markdown.split("\n"):
+        found = _FENCE.fullmatch(line)
+        if not fence:
+            if found is not None and not (found[2][0] == "`" and "`" in found[3]):
+                indent, fence = len(found[1]), found[2]
+                blocks.append("")
+        elif found is not None and found[2].startswith(fence) and not found[3].strip(" \t" + fence[0]):
+            fence = ""
+        else:
+            blocks[-1] += f"{line[min(indent, len(line) - len(line.lstrip(' '))) :]}\n"
+    return [block.removesuffix("\n") for block in blocks]
+
+
+FIND_MANUAL = Manual(
+    "Ctrl+F does the same. Enter finds the next match, Esc closes the search.",
+    (("/find", "open the search"), ("/find TODO", "search for TODO")),
+)
+
+
+async def run_find(_engine: Engine | None, arguments: str, front_end: FrontEnd) -> None:
+    await front_end.page("find", arguments)
+
+
+EXPORT_MANUAL = Manual(
     "Writes prompts, replies and tool calls to a new Markdown file in the project, with the changes of each edit as a "
     "diff. Long diffs and tool results are cut. Without a name the file is called conversation-ID.md. "
     "Searches in the project find the file unless .gitignore lists it. A non-interactive run prints the text instead.",
@@ -48,13 +109,13 @@ _DIFF_LINES = 80, 20
 """Lines shown of the beginning and of the end."""
 _TITLE = 300
 _TITLE_ABOVE_COMMAND = 60
-_LONGEST_LINE = 500
+MAX_LINE = 500
 _BACKTICKS = re.compile(r"`{3,}")
 _THINKING = "--thinking"
 _FOUND_BY_SEARCHES = "Searches in the project find it too: move it, or list it in .gitignore."
 
 
-async def run(engine: Engine, arguments: str) -> str:
+async def run_export(engine: Engine, arguments: str) -> str:
     words = arguments.split()
     name = " ".join(word for word in words if word != _THINKING)
     if name.startswith("-"):
@@ -225,7 +286,7 @@ def _cut(lines: Sequence[str], first: int, last: int) -> list[str]:
     hidden = len(lines) - first - last
     if hidden > 1:
         lines = (*lines[:first], f"… {counted(hidden, 'more line')} …", *lines[-last:])
-    return [line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…" for line in lines]
+    return [line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}…" for line in lines]
 
 
 def _write(engine: Engine, name: str, text: str) -> Path:
