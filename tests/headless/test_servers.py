@@ -19,7 +19,7 @@ class FakeServer:
     error: str = ""
 
     @property
-    def settled(self) -> bool:
+    def start_ended(self) -> bool:
         return self.state != "connecting"
 
 
@@ -37,7 +37,7 @@ class FakeServers:
     def start(self) -> None:
         self.started = True
 
-    async def settle(self, seconds: float) -> None:
+    async def wait_for_start(self, seconds: float) -> None:
         await asyncio.sleep(min(self.seconds, seconds))
         if self.seconds < seconds:
             for server in self.servers:
