@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from agentcli.agent.loop_state import LoopState
 from agentcli.core.abort import AbortSignal
@@ -16,10 +16,10 @@ from agentcli.core.events import ContextEdited, Event
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, Message, ToolResultBlock, ToolUseBlock
 from agentcli.core.usage import Usage
-from agentcli.providers.base import Provider, Request
 from agentcli.workspace.base import Workspace
 
 if TYPE_CHECKING:
+    from agentcli.agent.session import Session
     from agentcli.hooks.runner import HookRun
 
 EmitEvent = Callable[[Event], Awaitable[None]]
@@ -325,19 +325,6 @@ class Attachments:
         return ()
 
 
-class Requests(Protocol):
-    """Builds requests with the current setup of the conversation: model, system prompt, tools, effort."""
-
-    def build(
-        self, messages: Sequence[Json], max_tokens: int, purpose: str, budget_spent: int | None = None
-    ) -> Request:
-        """Build a request. `budget_spent`: tokens of the task budget that the messages no longer show; None if they
-        show all."""
-
-    def small(self, system: str, prompt: str) -> Request:
-        """A side request to the small model, without tools and thinking."""
-
-
 @frozen
 class ContextLimits:
     """Limits of the context, in tokens. Estimates are compared with `usable`."""
@@ -360,13 +347,9 @@ PriceOf = Callable[[str, Usage], float | None]
 
 @frozen
 class Staging:
-    """Dependencies and input for summaries of old spans, as of the next request."""
+    """Input for summaries of old spans, as of the next request."""
 
-    provider: Provider
-    requests: Requests
-    price: PriceOf
-    emit_soon: Callable[[Event], None]
-    """Emits usage events without waiting for the consumer."""
+    session: Session
     log: Sequence[Message]
     estimate: int
     usable: int

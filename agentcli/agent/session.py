@@ -303,6 +303,11 @@ class Session:
         return self.settings.context_limits(self.requests.overhead_tokens())
 
     @property
+    def signal(self) -> AbortSignal | None:
+        """Signal of the running submission; None: nothing runs."""
+        return self.controller.signal if self.controller is not None else None
+
+    @property
     def command_signal(self) -> AbortSignal | None:
         """Signal that stops the user's own command; None for one that runs beside the model's work, which is not
         stopped with it."""
@@ -425,31 +430,11 @@ class Session:
         servers = self.mcp
         if servers is None or self.parent is not None:
             return None
-        from agentcli.agent.mcp.requests import RequestsHost, SessionRequests
-        from agentcli.agent.mcp.sampling import SamplingHost
+        from agentcli.agent.mcp.requests import SessionRequests
         from agentcli.agent.mcp.updates import ServerNotices
 
         self.server_notices = ServerNotices(servers)
-        if not isinstance(servers.requests, SessionRequests):
-            return None
-        return servers.requests.bind(
-            RequestsHost(
-                folders=lambda: self.tool_context.working_dirs,
-                questions=self.questions,
-                ids=self.ids,
-                signal=lambda: self.controller.signal if self.controller is not None else None,
-                call_for_attention=lambda text: self.hooks.attention_needed("elicitation_dialog", text),
-                sampling=SamplingHost(
-                    self.provider,
-                    lambda: self.profile,
-                    self.catalog,
-                    self.costs.take,
-                    lambda: self.costs.is_budget_spent,
-                ),
-                log=servers.note,
-                environ=self.environ,
-            )
-        )
+        return servers.requests.bind(self) if isinstance(servers.requests, SessionRequests) else None
 
     def add_servers(self, servers: McpServers, limits: OfferLimits) -> None:
         """Give a session without MCP servers its first ones. Their tools are deferred; if a request was sent already,
@@ -540,9 +525,7 @@ class Session:
     def stage_collapses(self, log: Sequence[Message], estimate: int, signal: AbortSignal) -> None:
         """Start background summaries of old exchanges, if they may be needed soon; returns at once."""
         pinned = pinned_now(log, self.pins) if self.pins else frozenset[str]()
-        usable = self.context_limits.usable
-        staging = Staging(self.provider, self.requests, self.price, self.emit_soon, log, estimate, usable, pinned)
-        self.collapser.stage(staging, signal)
+        self.collapser.stage(Staging(self, log, estimate, self.context_limits.usable, pinned), signal)
 
     async def end_background_work(self) -> None:
         """Cancel the summaries that a submission has begun."""

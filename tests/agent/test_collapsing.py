@@ -439,10 +439,7 @@ def test_an_abort_at_any_point_stages_nothing_incomplete(how: str) -> None:
 
 
 def staging_of(s: Stage, **rest: Any) -> Staging:
-    parts = s.engine.session
-    requests = s.engine.session.requests
-    given = {"log": s.engine.messages, "estimate": 29_000, "usable": 30_000, "emit_soon": lambda _event: None, **rest}
-    return Staging(parts.provider, requests, lambda _model, _usage: 0.0, **given)
+    return Staging(s.engine.session, **{"log": s.engine.messages, "estimate": 29_000, "usable": 30_000, **rest})
 
 
 async def all_staged(s: Stage, **rest: Any) -> set[str]:

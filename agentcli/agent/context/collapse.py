@@ -172,8 +172,8 @@ class ConversationCollapse(Collapser):
         ids = frozenset(span.ids)
         by_person = person_edited((message for message in staging.log if message.id in ids), edits.edited)
         notes = standing_notes(span, edits.in_force(staging.log))
-        call = SideCall(staging.provider, staging.price)
-        request = staging.requests.small(SYSTEM, asked(span))
+        call = SideCall(staging.session.provider, staging.session.price)
+        request = staging.session.requests.small(SYSTEM, asked(span))
         request = replace(request, max_tokens=SUMMARY_TOKENS, purpose=self.step.name)
         paid = False
         try:
@@ -181,11 +181,11 @@ class ConversationCollapse(Collapser):
                 async for event in events:
                     if isinstance(event, ev.UsageReported):
                         paid = True
-                        staging.emit_soon(event)
+                        staging.session.emit_soon(event)
         finally:
             if (lost := call.lost_usage()) is not None:
                 paid = True
-                staging.emit_soon(lost)
+                staging.session.emit_soon(lost)
             self._tries[span.first] += paid
         if call.failure is not None or call.stop_reason not in (None, "end_turn", "stop_sequence"):
             aborted = call.failure is not None and call.failure.kind is FailureKind.ABORTED

@@ -10,21 +10,21 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agentcli.agent.mcp.sampling import SamplingHost, ServerSampling
-from agentcli.agent.questions import Questions
+from agentcli.agent.mcp.sampling import ServerSampling
 from agentcli.core import events as ev
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.aio import in_thread
-from agentcli.core.frozen import frozen
-from agentcli.core.ids import Ids
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer
 from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.protocol import InputAnswer, InputRequest, SamplingReply, SamplingRequest, ServerRequests
 from agentcli.mcp.user_input import AddressRefused, FormRefused, InputForm, VisitAddress, parse_address, parse_form
+
+if TYPE_CHECKING:
+    from agentcli.agent.session import Session
 
 MOST_OPEN = 10
 """Maximum open questions of all servers; more are cancelled."""
@@ -37,16 +37,9 @@ CANCELLED = Answer("deny", updated_input={"action": "cancel"})
 class ServerQuestions:
     def __init__(
         self,
-        questions: Questions,
-        ids: Ids,
-        signal: Callable[[], AbortSignal | None],
-        call_for_attention: Callable[[str], None],
+        session: Session,
     ) -> None:
-        """`signal`: that of the running submission; None: nothing runs."""
-        self._questions = questions
-        self._ids = ids
-        self._signal = signal
-        self._call_for_attention = call_for_attention
+        self._session = session
         self._events: deque[ev.Event] = deque()
         self._news = asyncio.Event()
         self._wake: Callable[[], object] | None = None
@@ -61,11 +54,11 @@ class ServerQuestions:
     async def ask(self, server: str, title: str, display: Json) -> Answer | None:
         """The user's answer. None: the question was closed, the work was stopped, nothing can show it, or the server
         asks too often."""
-        signal = self._signal()
+        signal = self._session.signal
         if not self._admits(server, signal):
             return None
-        request_id = self._ids.new()
-        answered = self._questions.ask(request_id)
+        request_id = self._session.ids.new()
+        answered = self._session.questions.ask(request_id)
         self._open.add(request_id)
         behavior = "withdrawn"
         try:
@@ -79,13 +72,13 @@ class ServerQuestions:
                 display=display,
             )
             self.put(question)
-            self._call_for_attention(title)
+            self._session.hooks.attention_needed("elicitation_dialog", title)
             answer = await (answered if signal is None else signal.run(answered))
             behavior = answer.behavior
         except Aborted:
             return None
         finally:
-            self._questions.withdraw(request_id)
+            self._session.questions.withdraw(request_id)
             self._open.discard(request_id)
             self.put(ev.PermissionResolved(request_id=request_id, tool_use_id="", behavior=behavior))
         if is_cancelled(answer):
@@ -95,7 +88,7 @@ class ServerQuestions:
 
     def cancel_all(self) -> None:
         for request_id in list(self._open):
-            self._questions.answer(request_id, CANCELLED)
+            self._session.questions.answer(request_id, CANCELLED)
 
     def _admits(self, server: str, signal: AbortSignal | None) -> bool:
         if signal is not self._asked_during:
@@ -166,23 +159,6 @@ _DECLINE = InputAnswer("decline")
 OpenAddress = Callable[[str, Mapping[str, str], Sequence[Path]], bool]
 
 
-@frozen
-class RequestsHost:
-    """The conversation that servers belong to."""
-
-    folders: Callable[[], Sequence[Path]]
-    questions: Questions
-    ids: Ids
-    signal: Callable[[], AbortSignal | None]
-    """Signal of the running submission; None: nothing runs."""
-    call_for_attention: Callable[[str], None]
-    """Notifies the user that a question is waiting."""
-    sampling: SamplingHost
-    log: Callable[[str, str], None]
-    """Adds a line to the log of a server."""
-    environ: Mapping[str, str] = field(default_factory=dict)
-
-
 class SessionRequests(ServerRequests):
     """Created before the engine, which `bind` connects. `interactive`: whether a user can be asked."""
 
@@ -193,15 +169,15 @@ class SessionRequests(ServerRequests):
         self._interactive = interactive
         self._sampling_budget = sampling_budget_usd
         self._open_address = open_address
-        self._host: RequestsHost | None = None
+        self._session: Session | None = None
         self._sampling: ServerSampling | None = None
         self.questions: ServerQuestions | None = None
         """Questions of servers; None before `bind`."""
 
-    def bind(self, host: RequestsHost) -> ServerQuestions:
-        self._host = host
-        self.questions = ServerQuestions(host.questions, host.ids, host.signal, host.call_for_attention)
-        self._sampling = ServerSampling(host.sampling, self.questions, host.signal, self._sampling_budget)
+    def bind(self, session: Session) -> ServerQuestions:
+        self._session = session
+        self.questions = ServerQuestions(session)
+        self._sampling = ServerSampling(session, self.questions, self._sampling_budget)
         return self.questions
 
     @property
@@ -213,7 +189,7 @@ class SessionRequests(ServerRequests):
         return self._interactive and self._sampling_budget > 0
 
     def roots(self) -> Sequence[Path]:
-        return self._host.folders() if self._host is not None else ()
+        return self._session.tool_context.working_dirs if self._session is not None else ()
 
     async def sample(self, request: SamplingRequest) -> SamplingReply:
         if self._sampling is None or not self.samples:
@@ -224,7 +200,7 @@ class SessionRequests(ServerRequests):
         return reply
 
     async def elicit(self, request: InputRequest) -> InputAnswer:
-        if self._host is None or self.questions is None or not self._interactive:
+        if self._session is None or self.questions is None or not self._interactive:
             return _CANCEL
         try:
             if request.url:
@@ -259,7 +235,7 @@ class SessionRequests(ServerRequests):
         return InputAnswer("accept", content)
 
     async def _visit(self, request: InputRequest, address: VisitAddress) -> InputAnswer:
-        assert self._host is not None
+        assert self._session is not None
         assert self.questions is not None
         title = f"The MCP server {plain_line(request.server, 80)} asks you to open an address"
         answer = await self._ask(request, title, {"kind": "mcp_url", "url": address.text})
@@ -278,10 +254,10 @@ class SessionRequests(ServerRequests):
     async def _opened(self, address: str) -> bool:
         from agentcli.core.processes.browser import open_in_browser
 
-        assert self._host is not None
+        assert self._session is not None
         opener = self._open_address or open_in_browser
-        return await in_thread(opener, address, self._host.environ, tuple(self._host.folders()))
+        return await in_thread(opener, address, self._session.environ, self._session.tool_context.working_dirs)
 
     def _log(self, server: str, line: str) -> None:
-        if self._host is not None:
-            self._host.log(server, line)
+        if self._session is not None and self._session.mcp is not None:
+            self._session.mcp.note(server, line)

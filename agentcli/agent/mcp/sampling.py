@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import defaultdict
-from collections.abc import Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, cast
 
-from agentcli.agent.profile import Profile, price_of
+from agentcli.agent.profile import Profile
 from agentcli.agent.side_call import SideCall
 from agentcli.context.estimate import text_tokens
 from agentcli.core import events as ev
-from agentcli.core.abort import AbortController, AbortSignal
+from agentcli.core.abort import AbortController
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, clean_text
 from agentcli.core.text.format import money
@@ -25,10 +24,10 @@ from agentcli.core.text.plaintext import plain_line
 from agentcli.core.usage import Usage
 from agentcli.mcp.protocol import McpContent, SamplingReply, SamplingRequest
 from agentcli.providers import base as model
-from agentcli.providers.catalog import Catalog
 
 if TYPE_CHECKING:
     from agentcli.agent.mcp.requests import ServerQuestions
+    from agentcli.agent.session import Session
 
 MOST_TOKENS = 4_096
 """Maximum output tokens of one reply, whatever a server requests."""
@@ -43,19 +42,6 @@ _MESSAGE_TOKENS = 8
 _IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _GENERIC = frozenset({"claude", "anthropic", "model", "latest"})
 _STOP_REASONS = {"end_turn": "endTurn", "max_tokens": "maxTokens", "stop_sequence": "stopSequence"}
-
-
-@frozen
-class SamplingHost:
-    """Dependencies from the session."""
-
-    provider: model.Provider
-    profile: Callable[[], Profile]
-    catalog: Catalog
-    count: Callable[[ev.Event], None]
-    """Adds the cost of a reply to the session's totals."""
-    is_budget_spent: Callable[[], bool]
-    """Whether the session's own budget is spent."""
 
 
 class _Refused(Exception):
@@ -74,17 +60,13 @@ class _Plan:
 class ServerSampling:
     def __init__(
         self,
-        host: SamplingHost,
+        session: Session,
         questions: ServerQuestions,
-        signal: Callable[[], AbortSignal | None],
         budget_usd: float,
     ) -> None:
-        """`signal`: that of the running submission, which stops replies; None: nothing runs."""
-        self._host = host
-        self._signal = signal
+        self._session = session
         self._questions = questions
         self._budget = budget_usd
-        self._price = price_of(host.catalog)
         self._spent: dict[str, float] = defaultdict(float)
         """Dollars that each server has used in this session."""
         self._allowed: set[str] = set()
@@ -111,19 +93,19 @@ class ServerSampling:
     # ---------------------------------------------------------------------------------------------------- decision
 
     def _plan(self, request: SamplingRequest) -> _Plan:
-        if self._host.is_budget_spent():
+        if self._session.costs.is_budget_spent:
             raise _Refused("the session's budget is spent")
         messages = _wire_messages(request)
         size = len(request.system) + sum(len(message.content.text) for message in request.messages)
         if size > LONGEST_REQUEST:
             raise _Refused(f"the request has {size:,} characters, and at most {LONGEST_REQUEST:,} are sent")
-        name = _model_for(request.hints, self._host.profile())
+        name = _model_for(request.hints, self._session.profile)
         images = sum(message.content.kind == "image" for message in request.messages)
         texts = (request.system, *(message.content.text for message in request.messages))
         around = len(texts) * _MESSAGE_TOKENS
         tokens = round(sum(map(text_tokens, texts))) + images * _IMAGE_TOKENS + around
         output = max(1, min(request.max_tokens, MOST_TOKENS))
-        price = self._host.catalog.get(name).price
+        price = self._session.catalog.get(name).price
         most, is_affordable = None, False
         if price is not None:
             left = self._budget - self._spent[request.server]
@@ -191,8 +173,8 @@ class ServerSampling:
     # ------------------------------------------------------------------------------------------------------- reply
 
     async def _run(self, server: str, plan: _Plan) -> SamplingReply:
-        call = SideCall(self._host.provider, self._price)
-        with AbortController(parent=self._signal()) as controller:
+        call = SideCall(self._session.provider, self._session.price)
+        with AbortController(parent=self._session.signal) as controller:
             try:
                 async with aclosing(call.run(plan.request, controller.signal)) as events:
                     async for event in events:
@@ -213,7 +195,7 @@ class ServerSampling:
     def _take(self, server: str, event: ev.Event) -> None:
         if isinstance(event, ev.UsageReported):
             self._spent[server] += event.cost_usd or 0.0
-            self._host.count(event)
+            self._session.costs.take(event)
 
 
 def _model_for(hints: tuple[str, ...], profile: Profile) -> str:
