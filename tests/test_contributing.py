@@ -13,8 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
-CHANGED = {"agentcli/tools", "agentcli/commands"}
-TESTS = ("tests/tools", "tests/commands")
+CHANGED = {f"agentcli/{name}" for name in ("tools", "commands", "core", "interactive", "context", "assemble")}
+TESTS = ("tests/tools", "tests/commands", "tests/context")
 
 
 def section(title: str) -> str:
@@ -87,6 +87,7 @@ print("---", flush=True)
 from agentcli.cli.main import main
 import agentcli.tools.registry as registry
 print([tool.name for tool in registry.builtin_tools()][0], registry.BUILTIN_NAMES[0])
+print(*registry.builtin_traits("explores"))
 print("---", flush=True)
 for prompt in sys.argv[1:]:
     assert main(["-p", prompt], os.environ) == 0
@@ -96,10 +97,62 @@ for prompt in sys.argv[1:]:
     shown = python(checkout, "-c", runs, *prompts, AGENTCLI_SCRIPT=script).split("---\n")
     report, tools, words, commands, one = shown[:5]
     assert all(f"PASSED {test}" in report for test in tests), report
-    assert tools.split() == ["CountLines", "CountLines"]
+    assert tools.split()[:3] == ["CountLines", "CountLines", "CountLines"]
     assert words == "0 words so far.\n"
     assert "/words" in commands
     assert "count them" in one
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert text.count(old) == 1, f"{path}: {old!r}"
+    path.write_text(text.replace(old, new))
+
+
+def test_following_the_recipe_for_an_event_gives_one_that_every_front_end_shows(checkout: Path) -> None:
+    event, case = blocks("An event", "python")
+    end = "\n\nEVENT_TYPES: Mapping"
+    edit(checkout / "agentcli/core/events.py", end, f"\n\n{event}{end}")
+    first = "        case ev.NoticeRaised():\n            return event.text,"
+    edit(checkout / "agentcli/interactive/wording.py", first, case + first)
+    runs = """
+from agentcli import PoemFinished
+from agentcli.core.event_base import event_from_dict, event_to_dict
+from agentcli.interactive.wording import event_line
+event = PoemFinished(verses=3)
+assert event_from_dict(event_to_dict(event)) == event
+print(event_line(event), event.policy.recorded, event.policy.stderr)
+"""
+    assert python(checkout, "-c", runs) == "('The poem has 3 verses', 'info') shown always\n"
+
+
+def test_following_the_recipe_for_a_context_step_gives_one_that_frees_space(checkout: Path) -> None:
+    (checkout / "agentcli/context/polite.py").write_text(blocks("A context step", "python")[0])
+    pipeline = checkout / "agentcli/assemble/context_pipeline.py"
+    edit(pipeline, " Snip(),", " Snip(), Polite(),")
+    imported = "from agentcli.context.pipeline import Pipeline\n"
+    edit(pipeline, imported, f"{imported}from agentcli.context.polite import Polite\n")
+    runs = """
+from pathlib import Path
+from agentcli.agent.ports import Collapser
+from agentcli.assemble.context_pipeline import pipeline_for
+from agentcli.config.paths import Paths
+from agentcli.config.settings import SettingsRequest, load_settings
+from agentcli.context.polite import Polite
+from agentcli.context.steps import ContextState
+from tests.context.logs import Talk
+talk = Talk()
+talk.prompt("go")
+target = talk.call("Bash", {"command": "make"}, "All went well. " * 50)
+talk.call("Bash", {"command": "ls"}, "a")
+talk.answer()
+talk.prompt("more")
+plan = Polite().plan(talk.log, ContextState(estimate=1_000, usable=100_000))
+assert [(edit.target, edit.text) for edit in plan.edits] == [(target, "[ok]")]
+settings = load_settings(SettingsRequest(paths=Paths(None, None, None), cwd=Path.cwd(), sources=()))
+print([step.name for step in pipeline_for(settings, None, Collapser())._steps])
+"""
+    assert "'snip', 'polite'" in python(checkout, "-c", runs)
 
 
 def test_following_the_recipe_for_a_theme_gives_one_that_can_be_read(tmp_path: Path) -> None:
@@ -112,8 +165,9 @@ def test_following_the_recipe_for_a_theme_gives_one_that_can_be_read(tmp_path: P
 
 
 def test_the_files_it_names_exist() -> None:
-    made_up = {"tools/countlines.py", "commands/words.py", "themes/moss.toml", "tests/test_contributing.py"}
-    named = set(re.findall(r"`((?:agentcli|tests|themes|[a-z]+)/[a-z_/]+\.(?:py|md|toml))`", TEXT)) - made_up
-    named = {name for name in named if not name.startswith("agentcli/tools/c") and "words" not in name}
+    made_up = ("countlines", "words", "moss", "polite")
+    named = set(re.findall(r"`([a-z_.]+/[a-z_/]+\.(?:py|md|toml|yml|sh))`", TEXT))
+    named = {name for name in named if not any(word in name for word in made_up)}
+    assert len(named) > 25
     missing = [name for name in sorted(named) if not ((ROOT / name).exists() or (ROOT / "agentcli" / name).exists())]
     assert missing == []
