@@ -90,7 +90,7 @@ class Delivery:
         match event:
             case ev.MessageAppended(message=message) if message.origin is Origin.QUEUED and session.parent is None:
                 # Rights of skills end with the prompt they were loaded for; a command's last for the submission.
-                session.permissions.take_back(but_from=self.keeps_rights_of)
+                session.permissions.revoke_rules(but_from=self.keeps_rights_of)
             case ev.DirectoryChanged():
                 session.tool_context = replace(session.tool_context, cwd=Path(event.cwd))
             case ev.TodosChanged():

@@ -65,19 +65,27 @@ class LivePermissions:
     ) -> None:
         """`reread` builds the policy again from the current settings files; None: they are read once. `before_plan`:
         the mode that a policy in plan mode returns to."""
-        self.policy = policy
+        self._policy = policy
         self._files = files
         self._reread = reread
         self._now = now
-        self.before_plan = before_plan
-        """The mode that an approved plan returns to."""
+        self._before_plan = before_plan
         self._session: list[tuple[Behavior, Rule]] = []
         """Rules of this session only; kept when the files are read again."""
-        self._lent: list[Rule] = []
+        self._granted: list[Rule] = []
         """Allow rules of commands and skills that are in use."""
         self._uses: dict[tuple[str, str, str], tuple[int, float]] = {}
         self._notices: list[str] = []
         self._seen = self._signature()
+
+    @property
+    def policy(self) -> LatePolicy:
+        return self._policy
+
+    @property
+    def before_plan(self) -> PermissionMode:
+        """The mode that an approved plan returns to."""
+        return self._before_plan
 
     @property
     def is_late(self) -> bool:
@@ -90,7 +98,7 @@ class LivePermissions:
         if EVALUATORS not in sys.modules:
             await asyncio.sleep(after)
             await in_thread(import_module, EVALUATORS)
-        self.policy = self.policy.ready()
+        self._policy = self.policy.ready()
 
     @property
     def mode(self) -> PermissionMode:
@@ -98,8 +106,8 @@ class LivePermissions:
 
     def set_mode(self, mode: PermissionMode) -> None:
         if mode is PermissionMode.PLAN and self.policy.mode is not PermissionMode.PLAN:
-            self.before_plan = self.policy.mode
-        self.policy = self.policy.with_mode(mode)
+            self._before_plan = self.policy.mode
+        self._policy = self.policy.with_mode(mode)
 
     def mode_changed(self, reason: str) -> ModeChanged:
         """The event that reports and records the current mode."""
@@ -109,7 +117,7 @@ class LivePermissions:
     def leave_plan(self) -> None:
         """Leave plan mode for the previous mode. An answer may have left it already."""
         if self.policy.mode is PermissionMode.PLAN:
-            self.policy = self.policy.with_mode(self.before_plan)
+            self._policy = self.policy.with_mode(self.before_plan)
 
     def decide(self, name: str, input: Json, needs: tuple[Need, ...], context: ToolContext) -> Decision:
         return self._counted(self.preview(name, input, needs, context))
@@ -176,27 +184,27 @@ class LivePermissions:
             self._seen = self._signature()
         learned = parse_rules(rules, _SESSION if where == "session" else where, scope)
         self._session += [("allow", rule) for rule in learned]
-        self.policy = self.policy.with_rules(allow=learned)
+        self._policy = self.policy.with_rules(allow=learned)
         return where
 
     # ---------------------------------------------------------------------------------- rules of commands and skills
 
-    def lend(self, texts: Sequence[str], source: str) -> list[str]:
-        """Add allow rules until `take_back`; deny and ask rules still take precedence. Returns the problems of invalid
+    def grant_rules(self, texts: Sequence[str], source: str) -> list[str]:
+        """Add allow rules until `revoke_rules`; deny and ask rules still take precedence. Returns problems in the
         texts."""
-        rules, problems = lent_rules(texts, source)
-        new = [rule for rule in rules if rule not in self._lent]
+        rules, problems = parse_granted_rules(texts, source)
+        new = [rule for rule in rules if rule not in self._granted]
         if new:
-            self._lent += new
-            self.policy = self.policy.with_rules(allow=new)
+            self._granted += new
+            self._policy = self.policy.with_rules(allow=new)
         return problems
 
-    def take_back(self, *, but_from: str = "") -> None:
-        """Remove the lent rules, except those from one source."""
-        lent = [rule for rule in self._lent if not but_from or rule.source != but_from]
-        if lent:
-            self._lent = [rule for rule in self._lent if rule not in lent]
-            self.policy = replace(self.policy, allow=tuple(rule for rule in self.policy.allow if rule not in lent))
+    def revoke_rules(self, *, but_from: str = "") -> None:
+        """Remove the granted rules, except those from one source."""
+        revoked = [rule for rule in self._granted if not but_from or rule.source != but_from]
+        if revoked:
+            self._granted = [rule for rule in self._granted if rule not in revoked]
+            self._policy = replace(self.policy, allow=tuple(rule for rule in self.policy.allow if rule not in revoked))
 
     # ------------------------------------------------------------------------------------------------ the user's rules
 
@@ -237,7 +245,7 @@ class LivePermissions:
             raise AgentError(f"This session has no {behavior} rule {min(missing)} of its own.")
         self._forget(behavior, gone, None)
         self._session += [(behavior, rule) for rule in added]
-        self.policy = self.policy.with_rules(**{behavior: added})
+        self._policy = self.policy.with_rules(**{behavior: added})
         return "this session"
 
     def _forget(self, behavior: Behavior, texts: set[str], source: str | None) -> None:
@@ -249,7 +257,7 @@ class LivePermissions:
 
         self._session = [(kind, rule) for kind, rule in self._session if kind != behavior or not goes(rule)]
         kept = tuple(rule for rule in _rules(self.policy, behavior) if not goes(rule))
-        self.policy = _with_kind(self.policy, behavior, kept)
+        self._policy = _with_kind(self.policy, behavior, kept)
 
     # -------------------------------------------------------------------------------------------------- settings files
 
@@ -288,7 +296,7 @@ class LivePermissions:
         hidden = self.policy.hidden_from_commands if set(fresh.deny) <= set(self.policy.deny) else None
         policy = replace(
             self.policy,
-            allow=(*fresh.allow, *self._lent),
+            allow=(*fresh.allow, *self._granted),
             ask=fresh.ask,
             deny=fresh.deny,
             trusted=fresh.trusted,
@@ -300,7 +308,7 @@ class LivePermissions:
         own = [(kind, rule) for kind, rule in self._session if rule.scope in scopes]
         for kind, rule in own:
             policy = _with_kind(policy, kind, (*_rules(policy, kind), rule))
-        self.policy, self._session = policy, own
+        self._policy, self._session = policy, own
 
     def _signature(self) -> tuple[object, ...]:
         if self._files is None or self._reread is None:
@@ -344,7 +352,7 @@ def _changes(before: LatePolicy, after: LatePolicy) -> str:
     return f"Permission rules reloaded: {listed}.{trust}"
 
 
-def lent_rules(texts: Sequence[str], source: str) -> tuple[list[Rule], list[str]]:
+def parse_granted_rules(texts: Sequence[str], source: str) -> tuple[list[Rule], list[str]]:
     """The rules that a command or skill lends, each once, and the problems of invalid texts."""
     rules: dict[Rule, None] = {}
     problems = []

@@ -2,7 +2,7 @@
 
 A file's arguments are filled in and its `!` commands run. Such a command is a Bash call like the model's own: rules,
 hooks, questions and the sandbox apply to it. If it may not run, the prompt is not sent. Its output is data: mentions
-and arguments in it are not expanded. A file may also lend rights (`allowed-tools`) for the submission.
+and arguments in it are not expanded. A file may also grant rights (`allowed-tools`) for the submission.
 """
 
 from __future__ import annotations
@@ -143,12 +143,12 @@ class RequestedPrompt:
     """Text whose `@path` mentions are attached: what the user typed, never what was received."""
 
 
-def lend_rights(definition: CommandFile | SkillFile, permissions: LivePermissions) -> list[str]:
-    """Allow the tools that the file lists until `permissions.take_back`, if the user trusts it. Returns notices."""
+def grant_rights(definition: CommandFile | SkillFile, permissions: LivePermissions) -> list[str]:
+    """Allow the tools that the file lists until `permissions.revoke_rules`, if the user trusts it. Returns notices."""
     if notice := rights_notice(definition):
         return [notice]
     label = definition.origin.label
-    return [f"{label}: {problem}" for problem in permissions.lend(definition.allowed_tools, label)]
+    return [f"{label}: {problem}" for problem in permissions.grant_rules(definition.allowed_tools, label)]
 
 
 def rights_notice(definition: CommandFile | SkillFile) -> str:

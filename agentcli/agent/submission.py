@@ -19,7 +19,7 @@ from agentcli.agent.loop import wording as words
 from agentcli.agent.loop.decide import budget_stop
 from agentcli.agent.loop.run_loop import run_loop
 from agentcli.agent.loop_state import EndReason, Stop
-from agentcli.agent.prompt_expansion import DefinedPrompt, PromptExpansion, RequestedPrompt, lend_rights
+from agentcli.agent.prompt_expansion import DefinedPrompt, PromptExpansion, RequestedPrompt, grant_rights
 from agentcli.agent.prompt_queue import prompt_blocks
 from agentcli.agent.session import Session
 from agentcli.agent.updates.undo_notes import COMMAND_FAILED
@@ -88,7 +88,7 @@ class Submission:
         session.controller, session.delivery = self._controller, delivery
         session.is_model_working = self._work.command is None
         # A background agent may have loaded a skill since the last one.
-        self._take_back_rights()
+        self._revoke_rights()
         try:
             try:
                 with ExitStack() as stack:
@@ -109,7 +109,7 @@ class Submission:
                 session.controller = session.delivery = None
                 session.is_model_working = session.is_answering = False
                 session.live_files.look_again()
-                self._take_back_rights()
+                self._revoke_rights()
         for event in delivery.take_call_changes():
             delivery.record(event)
             yield event
@@ -124,10 +124,10 @@ class Submission:
             session.store.sync()
         yield result
 
-    def _take_back_rights(self) -> None:
+    def _revoke_rights(self) -> None:
         """End the rights of commands and skills. An agent shares them with the submission that it works for."""
         if self._session.parent is None:
-            self._session.permissions.take_back()
+            self._session.permissions.revoke_rules()
 
     # ------------------------------------------------------------------------------------------------------ the work
 
@@ -199,7 +199,7 @@ class Submission:
         if defined.runs_commands:
             # Before the calls of its commands, so that the session file shows them after it.
             session.store.record(ev.CommandEntered(text=defined.typed))
-        for text in lend_rights(defined.definition, session.permissions):
+        for text in grant_rights(defined.definition, session.permissions):
             await emit(ev.NoticeRaised(text=text, level="warning", code="definitions"))
         expansion = PromptExpansion(defined, session.runner, session.tool_context, self._signal)
         await expansion.run(emit)

@@ -65,7 +65,7 @@ class PlacePermissions(AgentPermissions):
         self._moved = moved
 
     @property
-    def policy(self) -> LatePolicy:  # type: ignore[override]
+    def policy(self) -> LatePolicy:
         shared, place = self._of_session.policy, self._place
         deny = tuple(dict.fromkeys((*shared.deny, *map(self._moved, shared.deny), *place.deny)))
         return replace(

@@ -275,7 +275,7 @@ async def test_a_file_that_is_now_denied_is_not_restored(tmp_path: Path) -> None
 
         permissions = engine.session.permissions
         rule = parse_rule("Read(./secret.py)", "test")
-        permissions.policy = replace(permissions.policy, deny=(*permissions.policy.deny, rule))
+        permissions._policy = replace(permissions.policy, deny=(*permissions.policy.deny, rule))
         said = await after_compaction(engine, transport)
     assert "fine = 1" in said
     assert "password" not in said

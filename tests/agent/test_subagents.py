@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
+from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Extensions, Hooks, StopVerdict
 from agentcli.agent.profile import Bounds
+from agentcli.agent.subagents.shared import AgentPermissions
 from agentcli.agent.subagents.specs import BUILTIN, AgentSpec
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import Answer, PermissionMode
+from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
 from agentcli.tools.base import Output
 from agentcli.tools.shell.bashoutput import BashOutput
@@ -220,7 +223,7 @@ def test_an_agent_asks_through_its_parent() -> None:
 
 async def test_a_rule_can_deny_one_agent() -> None:
     b, children = agent_bench(reply(task(), task(subagent_type="plan")), "Done.", worker("Worked."))
-    b.engine.permissions.policy = replace(
+    b.engine.permissions._policy = replace(
         b.engine.permissions.policy, mode=PermissionMode.DEFAULT, deny=tuple(parse_rules(["Task(plan)"]))
     )
     async with b.engine:
@@ -457,3 +460,13 @@ async def test_the_model_can_stop_a_background_agent() -> None:
         assert b.engine.agents.running == []
         # Its report was the result.
         assert not [message for message in b.engine.messages if "has ended" in message.text]
+
+
+def test_rights_that_a_skill_grants_an_agent_end_and_stay_its_own() -> None:
+    session = LivePermissions(Policy())
+    own = AgentPermissions(session)
+    assert own.grant_rules(["Bash(make *)", "Bash(ls *)"], "a skill") == []
+    assert [rule.text for rule in own.policy.allow] == ["Bash(make *)", "Bash(ls *)"]
+    assert session.policy.allow == ()
+    own.revoke_rules(but_from="another skill")
+    assert own.policy.allow == ()

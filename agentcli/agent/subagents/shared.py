@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentcli.agent.live_permissions import LivePermissions, lent_rules
+from agentcli.agent.live_permissions import LivePermissions, parse_granted_rules
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import HookChain, Hooks, PromptVerdict, StopVerdict
 from agentcli.core.messages import Json, Origin
 from agentcli.core.permission import Decision, PermissionMode, SaveTo
 from agentcli.permissions.late_policy import LatePolicy
-from agentcli.permissions.rules.rule import Rule
 from agentcli.workspace.base import Workspace
 
 if TYPE_CHECKING:
@@ -62,30 +61,34 @@ class AgentPermissions(LivePermissions):
     apply only to this agent and end with it. It writes no memory notes: what misled it must not persist unseen."""
 
     def __init__(self, session: LivePermissions) -> None:
+        super().__init__(session.policy)
         self._of_session = session
-        self._lent_here: tuple[Rule, ...] = ()
         self._made: tuple[LatePolicy, LatePolicy] | None = None
         """The session's policy, and the one made from it."""
 
     @property
-    def policy(self) -> LatePolicy:  # type: ignore[override]
+    def policy(self) -> LatePolicy:
         shared = self._of_session.policy
         if self._made is None or self._made[0] is not shared:
             own = replace(shared, memory=(), readable=(*shared.readable, *shared.memory)) if shared.memory else shared
-            self._made = (shared, own.with_rules(allow=self._lent_here) if self._lent_here else own)
+            self._made = (shared, own.with_rules(allow=self._granted) if self._granted else own)
         return self._made[1]
 
-    def lend(self, texts: Sequence[str], source: str) -> list[str]:
-        rules, problems = lent_rules(texts, source)
-        self._lent_here = tuple(dict.fromkeys((*self._lent_here, *rules)))
+    def grant_rules(self, texts: Sequence[str], source: str) -> list[str]:
+        rules, problems = parse_granted_rules(texts, source)
+        self._granted = list(dict.fromkeys((*self._granted, *rules)))
         self._made = None
         return problems
+
+    def revoke_rules(self, *, but_from: str = "") -> None:
+        self._granted = [rule for rule in self._granted if but_from and rule.source == but_from]
+        self._made = None
 
     def set_mode(self, mode: PermissionMode) -> None:
         self._of_session.set_mode(mode)
 
     @property
-    def before_plan(self) -> PermissionMode:  # type: ignore[override]
+    def before_plan(self) -> PermissionMode:
         return self._of_session.before_plan
 
     def leave_plan(self) -> None:

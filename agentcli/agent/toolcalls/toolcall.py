@@ -463,7 +463,7 @@ class ToolRunner:
             await emit(self.session.permissions.mode_changed("the plan was approved"))
         if output.todos is not None:
             await emit(ev.TodosChanged(todos=output.todos))
-        for problem in self.session.permissions.lend(output.allows, output.allows_from):
+        for problem in self.session.permissions.grant_rules(output.allows, output.allows_from):
             text = f"{output.allows_from}: {problem}"
             await emit(ev.NoticeRaised(text=text, level="warning", code="definitions"))
         for text in output.notices:
