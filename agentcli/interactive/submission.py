@@ -10,6 +10,7 @@ from agentcli.core import events as ev
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
+    from agentcli.commands.line import Line
     from agentcli.interactive.drafts.draft import Draft
 
 
@@ -18,19 +19,30 @@ def is_prompt(draft: Draft, engine: Engine | None) -> bool:
     if not draft.text.lstrip().startswith(("/", "!", "# ")):
         # Importing the commands imports the engine, and the first prompt must not wait for that.
         return True
-    from agentcli.commands.line import PromptLine, parse_line
+    from agentcli.commands.line import PromptLine
 
-    return isinstance(parse_line(draft.text, engine), PromptLine)
+    return isinstance(parse_draft(draft, engine), PromptLine)
+
+
+def parse_draft(draft: Draft, engine: Engine | None) -> Line:
+    """What the typed line of a draft means."""
+    from agentcli.commands.line import parse_line
+
+    return parse_line(draft.text, engine)
 
 
 def needs_model(draft: Draft, engine: Engine | None) -> bool:
     """Whether a draft is a prompt, or a command that sends one."""
-    if is_prompt(draft, engine):
-        return True
-    from agentcli.commands.line import CommandLine, parse_line
+    return sends_prompt(parse_draft(draft, engine))
 
-    line = parse_line(draft.text, engine)
-    return isinstance(line, CommandLine) and line.command is not None and line.command.kind == "prompt"
+
+def sends_prompt(line: Line) -> bool:
+    """Whether a line is a prompt, or a command that sends one."""
+    from agentcli.commands.line import CommandLine, PromptLine
+
+    if isinstance(line, CommandLine):
+        return line.command is not None and line.command.kind == "prompt"
+    return isinstance(line, PromptLine)
 
 
 async def submit(engine: Engine, draft: Draft | None) -> AsyncGenerator[ev.Event, None]:
@@ -42,10 +54,10 @@ async def submit(engine: Engine, draft: Draft | None) -> AsyncGenerator[ev.Event
 
     if draft.text.lstrip().startswith("/"):
         await engine.live_files.refresh()
-    line = parse_line(draft.text, engine)
-    if not isinstance(line, PromptLine):
-        if not needs_model(draft, engine):
-            engine.record_shown(ev.CommandEntered(text=draft.text))
+    line = parse_draft(draft, engine)
+    if not sends_prompt(line):
+        engine.record_shown(ev.CommandEntered(text=draft.text))
+    if draft.pieces and not isinstance(line, PromptLine):
         line = parse_line(draft.expanded(), engine)
     match line:
         case ShellLine():

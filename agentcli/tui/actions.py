@@ -3,7 +3,6 @@ rewinding, copying."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +11,10 @@ from agentcli.core.errors import AgentError
 from agentcli.core.text.plaintext import is_lone_key, plain_line, plain_text
 from agentcli.core.text.plural import counted
 from agentcli.interactive.drafts.draft import Draft
-from agentcli.interactive.submission import needs_model
+from agentcli.interactive.submission import parse_draft, sends_prompt
 from agentcli.tui.front_end import AppFrontEnd
 
 if TYPE_CHECKING:
-    from agentcli.agent.engine import Engine
     from agentcli.commands.base import Command
     from agentcli.tui.app import AgentApp
     from agentcli.tui.chat import ChatScreen
@@ -34,15 +32,14 @@ class Actions:
 
     def start_local(self, draft: Draft) -> bool:
         """Start what a sent line means outside of a submission. False: the session driver takes the line."""
-        from agentcli.commands.line import CommandLine, parse_line
-
         if is_lone_key(draft.text):
             # An API key pasted into the prompt: it must neither be sent nor shown.
             self.start(self._app.model_connection.open(key=draft.text))
             return True
-        engine = self._chat.session.engine
-        line = parse_line(draft.text, engine)
-        if needs_model(draft, engine):
+        from agentcli.commands.line import CommandLine
+
+        line = parse_draft(draft, self._chat.session.engine)
+        if sends_prompt(line):
             # While no model is reachable, connect one first.
             if self._app.model_connection.is_unreachable:
                 self.start(self._app.model_connection.open(draft))
@@ -57,7 +54,7 @@ class Actions:
     async def _run(self, command: Command, arguments: str) -> None:
         from agentcli.core.events import NoticeRaised
 
-        engine = await self._ready() if command.needs_engine else self._chat.session.engine
+        engine = await self._app.opener.wait_for_engine() if command.needs_engine else self._chat.session.engine
         async for event in command.load()(engine, arguments, self.front_end):
             if isinstance(event, NoticeRaised):
                 self._chat.transcript.follow()  # a search may have scrolled away from the end
@@ -97,12 +94,6 @@ class Actions:
     def say(self, text: str, level: str = "info") -> None:
         self._chat.session.note(text, level)
 
-    async def _ready(self) -> Engine:
-        while (engine := self._chat.session.engine) is None:
-            await self._app.opener.engine_ready.wait()
-            await asyncio.sleep(0.02)
-        return engine
-
     async def _keys(self) -> None:
         if usage := await self.front_end.page("help", True):
             self.front_end.prefill(f"{usage.split()[0]} ")
@@ -125,7 +116,7 @@ class Actions:
         """Esc Esc on an empty prompt: edit the last prompt, or undo the latest changes (maybe of an older one)."""
         from agentcli.agent.updates.undo_notes import prompts_of_submission
 
-        engine = await self._ready()
+        engine = await self._app.opener.wait_for_engine()
         changes = await engine.files.changes()
         last = next((m for m in reversed(engine.recent_messages) if m.origin.value == "prompt"), None)
         rows = []

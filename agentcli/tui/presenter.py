@@ -75,7 +75,6 @@ class Presenter:
         self._numbers = itertools.count(1)
         self._streams: dict[tuple[str, int], _Stream] = {}
         self._tools: dict[str, ToolItem] = {}
-        self._beside: dict[str, ToolItem] = {}
         self._spelling: dict[tuple[str, int], ToolItem] = {}
         self._of_reply: dict[str, dict[str, None]] = {}
         self._retry: NoticeItem | None = None
@@ -175,15 +174,6 @@ class Presenter:
         self._agent_calls.add(call)
         item = AgentItem(id=known or self._new("agent"), progress=progress)
         return item, [Replace(item) if known else Add(item)]
-
-    def show_beside(self, event: ev.Event, now: float) -> list[Operation]:
-        """Show an event of a shell line beside a submission; the line may outlive it, also after an interruption."""
-        kept = self._state, self._halted, self._tools
-        self._state, self._halted, self._tools = ActivityState(), False, self._beside
-        try:
-            return self._show(event, now)
-        finally:
-            self._state, self._halted, self._tools = kept
 
     def _show(self, event: ev.Event, now: float) -> list[Operation]:
         # Not a `singledispatchmethod`: that of Python 3.13 keeps every object it was called on alive.

@@ -52,19 +52,19 @@ _FENCE = re.compile(r"^ {0,3}(?:```|~~~)+ *([A-Za-z0-9_+#.-]+)", re.MULTILINE)
 
 def replayed(history: Iterable[ev.Event], title_of: Titles, prefix: str = "past-") -> list[Item]:
     """Return the items that these events produce. Pure; may run in a thread. `prefix` of ids missing in the file."""
-    presenter = Presenter(title_of, prefix)
+    presenter, shell_presenter = Presenter(title_of, prefix), Presenter(title_of, f"{prefix}shell-")
     items: dict[str, Item] = {}
-    beside = _ShellLinesBeside()
+    shell_lines = _ConcurrentShellLines()
     for event in history:
-        show = presenter.show_beside if beside.has(event) else presenter.show
-        _apply(items, show(event, 0.0))
+        shows = shell_presenter if shell_lines.has(event) else presenter
+        _apply(items, shows.show(event, 0.0))
     _apply(items, presenter.closed(0.0))
     # A shell line that was running when the process ended has no finish event.
     return [replace(item, status="interrupted") if _runs(item) else item for item in items.values()]
 
 
-class _ShellLinesBeside:
-    """Tells the user's shell lines that ran beside a submission from those that were submissions themselves."""
+class _ConcurrentShellLines:
+    """Tells the user's shell lines that ran during a submission from those that were submissions themselves."""
 
     def __init__(self) -> None:
         self._model_works = False

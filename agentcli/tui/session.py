@@ -76,12 +76,17 @@ class TranscriptView:
         self._now = now
         self._engine: Engine | None = None
         self._previewed: list[str] = []
-        self.presenter = Presenter(self._title_of)
+        self._begin_presenting()
         self._frames = FrameClock(self._paint)
         self._waiting: list[tuple[ev.Event, float]] = []
         """Events that are not shown yet, with their arrival times."""
         self.facts = FactsFeed(screen.show_facts, read_branch, self._frames.request)
         self.past: Sequence[Item] | None = None
+
+    def _begin_presenting(self) -> None:
+        self.presenter = Presenter(self._title_of)
+        self._shell_presenter = Presenter(self._title_of, "shell-")
+        """Presents shell lines that run during a submission: they may outlive it, also after an interruption."""
 
     def _title_of(self, name: str, input: Json) -> str:
         return self._engine.title_of(name, input) if self._engine is not None else ""
@@ -121,6 +126,8 @@ class TranscriptView:
         for event, at in waiting:
             try:
                 operations += self.presenter.show(event, at)
+                if isinstance(event, ev.CommandChangedFiles):
+                    operations += self._shell_presenter.show(event, at)
             except Exception:
                 logging.getLogger("agentcli").exception("an event cannot be shown: %s", type(event).__name__)
             # Of a sub-agent, only its usage changes the status.
@@ -167,7 +174,7 @@ class TranscriptView:
 
     def clear(self) -> None:
         self.catch_up()
-        self.presenter = Presenter(self._title_of)
+        self._begin_presenting()
         self._show_agents()
         self._previewed = []
         self._screen.apply([Clear()])
@@ -203,7 +210,7 @@ class TranscriptView:
 
     def show_beside(self, event: ev.Event) -> None:
         self.catch_up()
-        self._apply(self.presenter.show_beside(event, self._now()))
+        self._apply(self._shell_presenter.show(event, self._now()))
 
     def note(self, text: str, level: str) -> None:
         self.catch_up()

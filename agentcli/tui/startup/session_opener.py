@@ -90,6 +90,15 @@ class SessionOpener:
             finally:
                 session.hold(False)
 
+    async def wait_for_engine(self) -> Engine:
+        """Wait for the first session, and while one session replaces another."""
+        await self.engine_ready.wait()
+        async with self._opening:
+            engine = self._app.chat.session.engine
+        if engine is None:
+            raise AgentError("No session is open.")
+        return engine
+
     async def _preview_resumed(self) -> None:
         """Show the end of the session that is resumed: reading all of it takes much longer."""
         start, state, chat = self._start, self._app.preferences.paths.state_dir, self._app.chat
