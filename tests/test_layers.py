@@ -65,7 +65,7 @@ ONLY_IN = {
     "markdownify": ("tools/web/html_worker.py",),
     "watchfiles": ("tui/theme/themes.py", "agent/updates/file_watch.py"),
     "pygments": ("tui/blocks/",),
-    "markdown_it": ("tui/blocks/", "plain/output/rendering.py"),
+    "markdown_it": ("tui/blocks/", "plain/rendering.py"),
 }
 
 

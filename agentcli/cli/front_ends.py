@@ -171,7 +171,7 @@ def _report_as_json(message: str, parsed: Parsed) -> None:
         return
     from agentcli.core.ids import RandomIds
     from agentcli.headless.encode import encode_whole
-    from agentcli.headless.result_frame import failure_frame
+    from agentcli.headless.stream_json import failure_frame
 
     write_bytes(encode_whole(failure_frame(message, "", RandomIds().new())))
 

@@ -7,27 +7,136 @@ Exit codes: 0 success; 1 the run ended with an error; 2 wrong usage; 75 a tempor
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from agentcli.core.abort import AbortReason
+from agentcli.core.aio import start_task
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Result
+from agentcli.core.frozen import frozen
 from agentcli.core.ids import RandomIds, SystemClock
+from agentcli.core.messages import Json
 from agentcli.core.processes.exit_cleanup import end_process
-from agentcli.headless.debug import open_debug_log
 from agentcli.headless.input import FIRST_BYTE_SECONDS, lines, piped_text
-from agentcli.headless.output import EventOutput, JsonOutput, Notices, StreamJsonOutput
+from agentcli.headless.output import EventOutput, JsonOutput, Notices, StreamJsonOutput, open_debug_log
 from agentcli.headless.session import HeadlessSession, command_in
-from agentcli.headless.settings import HeadlessSettings
-from agentcli.headless.signals import StopSignals
 from agentcli.headless.streams import OutputLost, Streams, StreamWriter, is_terminal, watch_reader
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.assemble import Options
+    from agentcli.session.recent_messages import EarlierPart, Pace
+
+OutputFormat = Literal["text", "json", "stream-json"]
+InputFormat = Literal["text", "stream-json"]
+
+
+@frozen(kw_only=True)
+class HeadlessSettings:
+    prompt: str | None = None
+    output_format: OutputFormat = "text"
+    input_format: InputFormat = "text"
+    verbose: bool = False
+    replay_user_messages: bool = False
+    include_hook_events: bool = False
+    wait_background: bool = False
+    """Wait for background commands at the end instead of stopping them."""
+    debug_filter: str | None = None
+    """None: no debug output unless there is a `debug_file`; an empty string: every event."""
+    debug_file: Path | None = None
+
+
+SHUTDOWN_SECONDS = 1.5
+"""Seconds from SIGTERM or SIGHUP to the end, whatever a child process does: there is little time at a logout."""
+ECHO_SECONDS = 0.15
+"""Seconds within which a second equal signal is ignored: a launcher that forwards Ctrl+C sends two for one key press,
+and a user is not that fast."""
+
+
+class StopSignals:
+    def __init__(self, stop: Callable[[AbortReason], None], force: Callable[[int], None]) -> None:
+        self._stop = stop
+        self._force = force
+        self._installed: list[signal.Signals] = []
+        self._first_at = 0.0
+        self._deadline: asyncio.TimerHandle | None = None
+        self.exit_code: int | None = None
+        """128 + the number of the received signal; None if there was none."""
+
+    def install(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, self.receive, number)
+                self._installed.append(number)
+
+    def remove(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._installed:
+            loop.remove_signal_handler(self._installed.pop())
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def receive(self, number: signal.Signals) -> None:
+        loop = asyncio.get_running_loop()
+        code = 128 + number
+        if self.exit_code is not None:
+            if code != self.exit_code or loop.time() - self._first_at > ECHO_SECONDS:
+                self._force(code)
+            return
+        self.exit_code, self._first_at = code, loop.time()
+        if number is not signal.SIGINT:
+            self._deadline = loop.call_later(SHUTDOWN_SECONDS, self._force, code)
+        self._stop(AbortReason.USER_CANCEL if number is signal.SIGINT else AbortReason.SHUTDOWN)
+
+
+_AT_ONCE = 50
+"""Records read between two pauses."""
+_PAUSE_SECONDS = 0.01
+"""Length of a pause, in which the run itself gets the processor."""
+
+
+class _RunEnded(Exception):
+    """Raised in the reading thread to end it."""
+
+
+@asynccontextmanager
+async def report_unread_lines(part: EarlierPart, notices: Notices) -> AsyncIterator[None]:
+    """Report damaged lines of `part` on standard error if they are found before the run ends, which does not wait."""
+    has_ended = False
+
+    def paced(records: Iterator[Json]) -> Iterator[Json]:
+        for number, record in enumerate(records, 1):
+            if has_ended:
+                raise _RunEnded
+            if number % _AT_ONCE == 0:
+                time.sleep(_PAUSE_SECONDS)
+            yield record
+
+    reading = start_task(_report_unread_lines(part, paced, notices))
+    try:
+        yield
+    finally:
+        has_ended = True
+        await reading
+
+
+async def _report_unread_lines(part: EarlierPart, paced: Pace, notices: Notices) -> None:
+    from agentcli.session.load import unreadable_lines
+
+    try:
+        count = await asyncio.to_thread(part.count_unreadable, paced)
+    except (OSError, _RunEnded):
+        return
+    if count:
+        notices.say(unreadable_lines(count))
+
 
 SUCCESS, FAILURE, USAGE, TRY_AGAIN, READER_LEFT = 0, 1, 2, 75, 141
 
@@ -120,7 +229,7 @@ class HeadlessRun:
         """Count damaged lines in the unread part of a resumed session, if there is one, during the run."""
         if engine.earlier_part is None:
             return nullcontext()
-        from agentcli.headless.unread_lines import report_unread_lines
+        from agentcli.headless.run import report_unread_lines
 
         return report_unread_lines(engine.earlier_part, self._notices)
 
@@ -152,7 +261,7 @@ class HeadlessRun:
             case "json":
                 return JsonOutput(writer, self._notices, ids)
             case "text":
-                from agentcli.headless.text import TextOutput
+                from agentcli.headless.output import TextOutput
 
                 return TextOutput(writer, self._notices, is_terminal(self._streams.stdout))
 

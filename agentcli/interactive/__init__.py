@@ -2,9 +2,8 @@
 
 driver, view          the session driver, and the protocol that a front end implements for it
 submission            turns a sent draft into a submission
-waiting_prompts       drafts sent while a submission runs
-pending_questions     questions to the user, one at a time
-rule_choices          what "always allow" can save
+waiting               drafts sent while a submission runs, and questions to the user, one at a time
+questions/            what is asked, with its choices and what each answer means
 wording               events in words
 drafts/               the text of the prompt with its chips, saved drafts, the user's editor, the prompt history
 completion/           what could be completed at the cursor, and the sources of candidates

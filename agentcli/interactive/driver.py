@@ -17,10 +17,9 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.aio import CLEANUP_SECONDS, start_task
 from agentcli.core.permission import Answer
-from agentcli.interactive.pending_questions import PendingQuestions
 from agentcli.interactive.submission import is_prompt, needs_model, submit
 from agentcli.interactive.view import Sent, View
-from agentcli.interactive.waiting_prompts import WaitingPrompts
+from agentcli.interactive.waiting import PendingQuestions, WaitingPrompts
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine

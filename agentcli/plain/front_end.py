@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from agentcli.commands.front_end import Choice, FrontEnd, Unavailable
 from agentcli.core.errors import AgentError
 from agentcli.core.text.plaintext import plain_text
-from agentcli.plain.output.pieces import TextLine, TextStyle, prose
-from agentcli.plain.prompt.reader import QuitRequested
+from agentcli.plain.line_reader import QuitRequested
+from agentcli.plain.pieces import TextLine, TextStyle, prose
 
 if TYPE_CHECKING:
     from agentcli.assemble import Options

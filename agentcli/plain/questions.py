@@ -24,7 +24,7 @@ from agentcli.interactive.questions.model import AnswerChoice, Question, answer_
 from agentcli.interactive.questions.permission import AlwaysChoice, PermissionQuestion, edit_rules
 from agentcli.mcp.user_input import FieldValue, FormField, FormOption, ValueRefused
 from agentcli.permissions.rules.rule import shown_rule
-from agentcli.plain.output.pieces import Gap, Piece, TextLine, TextRuns, TextStyle, line, prose
+from agentcli.plain.pieces import Gap, Piece, TextLine, TextRuns, TextStyle, line, prose
 
 MAX_OPTIONS = 20
 """Maximum choices listed at once; longer lists are searched."""

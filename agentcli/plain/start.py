@@ -23,10 +23,10 @@ from agentcli.core.processes.exit_cleanup import end_process
 from agentcli.interactive.completion.resources import MentionSource
 from agentcli.interactive.drafts.draft import Draft
 from agentcli.plain.front_end_choice import is_dumb_terminal
-from agentcli.plain.output.pieces import Gap, Piece, line, prose
-from agentcli.plain.output.writer import BareWriter, ColourWriter, Sink, to_terminal
-from agentcli.plain.prompt.reader import PromptCancelled, QuitRequested, Reader
+from agentcli.plain.line_reader import PromptCancelled, QuitRequested, Reader
+from agentcli.plain.pieces import Gap, Piece, line, prose
 from agentcli.plain.terminal import Keyboard, Signals, columns, encoding, wants_colours
+from agentcli.plain.writer import BareWriter, ColourWriter, Sink, to_terminal
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
@@ -111,14 +111,13 @@ class Plain:
 
     def _make_reader(self) -> Reader:
         if self._bare:
-            from agentcli.plain.prompt.line_reader import LineReader
+            from agentcli.plain.line_reader import LineReader
 
             reader = LineReader(self._sink, self._writer.taken, self._mode)
             reader.remember_with(lambda text: self._history.add(Draft(text)))
             return reader
-        from agentcli.interactive.completion.server_completions import LateCompletions
-        from agentcli.plain.prompt.prompt_reader import PromptReader
-        from agentcli.plain.prompt.recall import PromptCompleter, SharedHistory
+        from agentcli.interactive.completion.sources import ServerCompletions
+        from agentcli.plain.prompt_reader import PromptCompleter, PromptReader, SharedHistory
 
         return PromptReader(
             SharedHistory(self._history),
@@ -126,7 +125,7 @@ class Plain:
                 self._mentions,
                 self._commands,
                 self._completions,
-                LateCompletions(lambda: self.session.engine),
+                ServerCompletions(lambda: self.session.engine),
             ),
             self._mode,
             self._cycle_mode,
@@ -323,7 +322,7 @@ class Plain:
 
         past: list[Piece] = []
         if engine.message_count:
-            from agentcli.plain.output.replay import past_of
+            from agentcli.plain.printer import past_of
 
             past = await past_of(engine, verbose=self._start.verbose)
         self.session.open(engine, past)

@@ -21,7 +21,7 @@ from agentcli import __version__
 from agentcli.core import events as ev
 from agentcli.core.terminal import Terminal
 from agentcli.interactive.completion.resources import MentionSource
-from agentcli.interactive.completion.server_completions import LateCompletions
+from agentcli.interactive.completion.sources import ServerCompletions
 from agentcli.interactive.drafts.history import History, history_path
 from agentcli.interactive.drafts.saved_draft import DraftStore, drafts_folder
 from agentcli.tui.chat import ChatScreen
@@ -82,7 +82,7 @@ class AgentApp(PaintedApp[int], inherit_bindings=False):
             files=self.mentions,
             commands=self._commands,
             choices=self._completions,
-            late_choices=LateCompletions(lambda: self.chat.session.engine),
+            late_choices=ServerCompletions(lambda: self.chat.session.engine),
             keymap=preferences.keymap or {},
             cwd=cwd,
             environ=preferences.environ,

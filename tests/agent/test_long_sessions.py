@@ -19,7 +19,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Message
 from agentcli.core.permission import PermissionMode
 from agentcli.headless.output import Notices
-from agentcli.headless.unread_lines import report_unread_lines
+from agentcli.headless.run import report_unread_lines
 from agentcli.session import recent_messages
 from agentcli.session.load import load_session
 from agentcli.session.recent_messages import EarlierPart

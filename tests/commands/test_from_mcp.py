@@ -13,7 +13,7 @@ from agentcli.commands.registry import find, matching
 from agentcli.core import events as ev
 from agentcli.core.errors import UsageError
 from agentcli.core.messages import ImageBlock, Message, Origin
-from agentcli.interactive.completion.server_completions import LateCompletions
+from agentcli.interactive.completion.sources import ServerCompletions
 from agentcli.interactive.wording import expansion_line
 from agentcli.mcp.protocol import McpContent, PromptArgument, PromptMessage, PromptOffer, ServerOffers
 from tests.support.fakes import Bench, bench, collect, only, result_of
@@ -144,7 +144,7 @@ async def test_late_completions_are_cached_and_end_in_time() -> None:
     servers = servers_with(("notes", "connected"))
     b = bench(mcp=servers)
     async with b.engine:
-        late = LateCompletions(lambda: b.engine)
+        late = ServerCompletions(lambda: b.engine)
         assert await late("mcp__notes__greet", "al") == [("Alan", "Whom")]
         assert await late("mcp__notes__greet", "al") == [("Alan", "Whom")]
         assert len(fake(servers, "notes").done) == 1

@@ -12,8 +12,7 @@ import pytest
 from agentcli.assemble import Options
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
-from agentcli.headless.run import run
-from agentcli.headless.settings import HeadlessSettings
+from agentcli.headless.run import HeadlessSettings, run
 from agentcli.headless.streams import Streams
 from tests.support.scripts import call, provider_on, reply, transport_for
 from tests.workspace.test_diff import committed

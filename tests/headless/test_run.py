@@ -16,8 +16,7 @@ from agentcli.core.abort import AbortReason
 from agentcli.core.errors import CredentialError, UsageError
 from agentcli.core.events import Event, NoticeRaised, PermissionDenied, PermissionRequested, RetryScheduled
 from agentcli.headless import run as running
-from agentcli.headless.run import run
-from agentcli.headless.settings import HeadlessSettings
+from agentcli.headless.run import HeadlessSettings, run
 from agentcli.headless.streams import Streams
 from tests.headless.fake_engine import FakeEngine, failed, result, started, until_aborted
 

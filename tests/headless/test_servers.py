@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from agentcli.headless.servers import wait_for_servers
+from agentcli.headless.session import wait_for_servers
 from tests.support.virtual import run_virtual
 
 

@@ -35,8 +35,7 @@ from agentcli.core.messages import (
     user_message,
 )
 from agentcli.core.usage import Usage
-from agentcli.headless.result_frame import result_frame
-from agentcli.headless.stream_json import Frames
+from agentcli.headless.stream_json import Frames, result_frame
 from tests.headless.fake_engine import SESSION, failed, result, started
 from tests.support.tables import each_row
 

@@ -18,7 +18,7 @@ from agentcli.core.usage import Usage
 from agentcli.headless.notices import is_shown
 from agentcli.headless.stream_json import Frames
 from agentcli.interactive import wording
-from agentcli.plain.output.printer import Printer
+from agentcli.plain.printer import Printer
 from agentcli.tui.presenter import Presenter
 from tests.support.tables import each_row
 

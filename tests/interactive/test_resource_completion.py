@@ -11,7 +11,7 @@ from agentcli.interactive.completion.resources import MentionSource
 from agentcli.interactive.completion.sources import FileHit, FoundFiles
 from agentcli.interactive.completion.targets import file_menu, target_at
 from agentcli.mcp.servers import McpServers
-from agentcli.plain.prompt.recall import PromptCompleter
+from agentcli.plain.prompt_reader import PromptCompleter
 from tests.support.mcp_offers import fake, servers_with
 from tests.support.virtual import run_virtual
 

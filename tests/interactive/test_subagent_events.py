@@ -11,8 +11,8 @@ from agentcli.headless.notices import notice
 from agentcli.headless.stream_json import Frames
 from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.driver import SessionDriver
-from agentcli.plain.output.printer import Printer
-from agentcli.plain.output.writer import BareWriter
+from agentcli.plain.printer import Printer
+from agentcli.plain.writer import BareWriter
 from agentcli.tui.presenter import Presenter
 from tests.interactive.test_driver import Record, played
 from tests.support.fakes import Bench, FakeTool, collect

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from agentcli.plain.output.pieces import Piece
-from agentcli.plain.output.writer import BareWriter, Writer
-from agentcli.plain.prompt.reader import Listener, QuitRequested
+from agentcli.plain.line_reader import Listener, QuitRequested
+from agentcli.plain.pieces import Piece
+from agentcli.plain.writer import BareWriter, Writer
 
 ESC = "\x1b"
 FOREVER = "(never)"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.plain.output.pieces import AnswerEnd, AnswerText, line
-from agentcli.plain.output.writer import BareWriter, ColourWriter
+from agentcli.plain.pieces import AnswerEnd, AnswerText, line
+from agentcli.plain.writer import BareWriter, ColourWriter
 
 
 @pytest.mark.parametrize("text", ["a \u202egpj.exe", "a &#x202e;gpj.exe", "a &#8238;gpj.exe", "`a \u202egpj.exe`"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.plain.output.markdown import LARGEST_BLOCK, MarkdownCutter, MarkdownPart
+from agentcli.plain.markdown import LARGEST_BLOCK, MarkdownCutter, MarkdownPart
 from tests.support.tables import each_row
 
 

@@ -19,11 +19,10 @@ from agentcli.core.messages import (
     user_message,
 )
 from agentcli.interactive import wording
-from agentcli.plain.output.pieces import AnswerEnd, AnswerText, Gap, line
-from agentcli.plain.output.printer import Printer
-from agentcli.plain.output.replay import replayed
-from agentcli.plain.output.results import diff_output, result_lines
-from agentcli.plain.output.writer import BareWriter, ColourWriter
+from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, line
+from agentcli.plain.printer import Printer, replayed
+from agentcli.plain.results import diff_output, result_lines
+from agentcli.plain.writer import BareWriter, ColourWriter
 from agentcli.session.history import history_of
 from tests.headless.fake_engine import failed, result
 from tests.support.agent_events import agent_end, agent_start, agent_work, task_call, task_end

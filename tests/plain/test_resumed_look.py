@@ -20,9 +20,9 @@ import pytest
 from agentcli.assemble import Options, build_engine
 from agentcli.core import events as ev
 from agentcli.core.permission import PermissionMode
-from agentcli.plain.output import replay
-from agentcli.plain.output.writer import BareWriter
+from agentcli.plain import printer as replay
 from agentcli.plain.session import PlainSession
+from agentcli.plain.writer import BareWriter
 from agentcli.session import recent_messages
 from agentcli.session.history import NOT_KEPT
 from agentcli.session.load import LoadedSession

@@ -16,9 +16,8 @@ from agentcli.core.permission import PermissionMode
 from agentcli.mcp.configuration import ServerConfig, ServerSurroundings
 from agentcli.mcp.protocol import InputRequest
 from agentcli.mcp.servers import McpServers
-from agentcli.plain.output.writer import BareWriter
-from agentcli.plain.session import PlainSession
-from agentcli.plain.session_view import context_used
+from agentcli.plain.session import PlainSession, context_used
+from agentcli.plain.writer import BareWriter
 from agentcli.tools.base import Output
 from tests.plain.asked import ESC, FOREVER, ScriptedReader
 from tests.support.fakes import Bench, FakeTool, bench

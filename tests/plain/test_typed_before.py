@@ -15,9 +15,8 @@ from prompt_toolkit.completion import DummyCompleter
 from prompt_toolkit.history import DummyHistory
 from prompt_toolkit.shortcuts import PromptSession
 
-from agentcli.plain.prompt.line_reader import LineReader
-from agentcli.plain.prompt.prompt_reader import PromptReader
-from agentcli.plain.prompt.reader import Listener, QuitRequested
+from agentcli.plain.line_reader import LineReader, Listener, QuitRequested
+from agentcli.plain.prompt_reader import PromptReader
 from agentcli.plain.terminal import Keyboard
 
 pytestmark = pytest.mark.anyio
@@ -92,7 +91,7 @@ async def test_keys_typed_while_the_first_question_is_made_do_not_answer_it(
 
     with os.fdopen(os.dup(reading)) as file, Keyboard(reading).quiet():
         reader = reader_of(file, monkeypatch)
-        monkeypatch.setattr("agentcli.plain.prompt.prompt_reader.PromptSession", SlowlyMade)
+        monkeypatch.setattr("agentcli.plain.prompt_reader.PromptSession", SlowlyMade)
         asking = asyncio.get_running_loop().create_task(reader.ask("Run it? "))
         async with asyncio.timeout(30):
             while not (made := reader._questions.get(False)) or not made.app.is_running:
@@ -106,7 +105,7 @@ async def test_an_esc_does_not_take_the_next_character_with_it(
     terminal: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typing, reading = terminal
-    monkeypatch.setattr("agentcli.plain.prompt.prompt_reader._SEQUENCE_SECONDS", 1_000)
+    monkeypatch.setattr("agentcli.plain.prompt_reader._SEQUENCE_SECONDS", 1_000)
     with os.fdopen(os.dup(reading)) as file:
         reader = reader_of(file, monkeypatch)
         asking = asyncio.get_running_loop().create_task(reader.prompt())

@@ -14,10 +14,10 @@ from agentcli.core.events import ToolFinished
 from agentcli.core.messages import TextBlock, ToolResultBlock
 from agentcli.core.permission import Answer
 from agentcli.interactive.questions.model import AnswerChoice, Question
-from agentcli.plain.output.pieces import line, prose
-from agentcli.plain.output.printer import Printer
-from agentcli.plain.output.writer import ColourWriter, to_terminal, wrapped
+from agentcli.plain.pieces import line, prose
+from agentcli.plain.printer import Printer
 from agentcli.plain.questions import answer_question
+from agentcli.plain.writer import ColourWriter, to_terminal, wrapped
 from tests.headless.fake_engine import result
 from tests.plain.asked import Paper
 

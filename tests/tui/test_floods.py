@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.plain.output.markdown import LARGEST_BLOCK, LONGEST_LINE, MarkdownCutter
-from agentcli.plain.output.rendering import Renderer
+from agentcli.plain.markdown import LARGEST_BLOCK, LONGEST_LINE, MarkdownCutter
+from agentcli.plain.rendering import Renderer
 from agentcli.tui.blocks.markdown import flow as flow_module
 from agentcli.tui.blocks.markdown.flow import Flow
 from agentcli.tui.blocks.markdown.layout import MarkdownDocument

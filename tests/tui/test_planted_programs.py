@@ -16,7 +16,7 @@ from agentcli.core.errors import AgentError
 from agentcli.core.terminal import Terminal
 from agentcli.interactive.clipboard import copy
 from agentcli.interactive.drafts.editor import NotWritten, editor_command
-from agentcli.plain.prompt.prompt_reader import edited_outside
+from agentcli.plain.prompt_reader import edited_outside
 from agentcli.providers.credentials import KeyHelper
 from agentcli.tui.model import Facts
 from agentcli.tui.prompt.paste import read_clipboard

@@ -13,8 +13,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.core.aio import cancel_and_wait, start_task
-from agentcli.interactive.completion.server_completions import LateArguments, no_late_arguments
-from agentcli.interactive.completion.sources import ArgumentSource, CommandSource, FileSource, FoundFiles
+from agentcli.interactive.completion.sources import (
+    ArgumentSource,
+    CommandSource,
+    FileSource,
+    FoundFiles,
+    ServerArguments,
+    no_server_arguments,
+)
 from agentcli.interactive.completion.targets import (
     Candidate,
     Menu,
@@ -44,7 +50,7 @@ class Assist:
         commands: CommandSource,
         choices: ArgumentSource,
         room: Callable[[], int],
-        late: LateArguments = no_late_arguments,
+        late: ServerArguments = no_server_arguments,
     ) -> None:
         self._editor = editor
         self._popup = popup

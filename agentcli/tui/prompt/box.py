@@ -20,13 +20,14 @@ from textual.widget import Widget
 
 from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import plain_line
-from agentcli.interactive.completion.server_completions import LateArguments, no_late_arguments
 from agentcli.interactive.completion.sources import (
     ArgumentSource,
     CommandSource,
     FileSource,
     NoFiles,
+    ServerArguments,
     no_choices,
+    no_server_arguments,
     registered_commands,
 )
 from agentcli.interactive.completion.targets import Candidate
@@ -54,7 +55,7 @@ class PromptParts:
     files: FileSource = field(default_factory=NoFiles)
     commands: CommandSource = registered_commands
     choices: ArgumentSource = no_choices
-    late_choices: LateArguments = no_late_arguments
+    late_choices: ServerArguments = no_server_arguments
     keymap: Mapping[str, str] = field(default_factory=dict)
     cwd: Path = field(default_factory=Path.cwd)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from agentcli.core.text.columns import hanging_indent
 from agentcli.core.text.plaintext import spell_hidden_in_piece
-from agentcli.plain.output.markdown import MarkdownCutter, MarkdownPart
-from agentcli.plain.output.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextRuns, TextStyle
+from agentcli.plain.markdown import MarkdownCutter, MarkdownPart
+from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextRuns, TextStyle
 
 if TYPE_CHECKING:
-    from agentcli.plain.output.rendering import Renderer
+    from agentcli.plain.rendering import Renderer
 
 Sink = Callable[[str], None]
 NARROWEST = 20
@@ -169,7 +169,7 @@ class ColourWriter(Writer):
 
     def warm_up(self) -> None:
         """Import the Markdown renderer; called in a thread, so that the first answer need not wait for it."""
-        from agentcli.plain.output.rendering import Renderer
+        from agentcli.plain.rendering import Renderer
 
         Renderer(colours=self._colours).render("`a` *b*\n\n- c", NARROWEST)
 
@@ -251,7 +251,7 @@ class ColourWriter(Writer):
 
     def _rendered(self, text: str) -> str:
         if self._renderer is None:
-            from agentcli.plain.output.rendering import Renderer
+            from agentcli.plain.rendering import Renderer
 
             self._renderer = Renderer(colours=self._colours)
         return self._renderer.render(text, self._room)

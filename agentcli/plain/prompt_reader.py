@@ -11,16 +11,19 @@ import re
 import select
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import in_terminal, run_in_terminal
 from prompt_toolkit.application.current import set_app
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import completion_is_selected, emacs_mode, has_completions, has_focus
-from prompt_toolkit.history import DummyHistory, History
+from prompt_toolkit.history import DummyHistory
+from prompt_toolkit.history import History as ToolkitHistory
 from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
@@ -30,16 +33,27 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
 
 from agentcli.core.errors import AgentError
+from agentcli.core.processes.shell import shown_command
 from agentcli.core.text.plaintext import plain_text
+from agentcli.interactive.completion.sources import (
+    ArgumentSource,
+    CommandSource,
+    FileSource,
+    ServerArguments,
+    all_files,
+    no_server_arguments,
+)
+from agentcli.interactive.completion.targets import Menu, argument_menu, command_menu, file_menu, target_at
+from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.drafts.editor import NotWritten, edited
-from agentcli.plain.prompt.reader import Listener, PromptCancelled, QuitRequested
+from agentcli.interactive.drafts.history import History
+from agentcli.plain.line_reader import Listener, PromptCancelled, QuitRequested
 from agentcli.plain.terminal import wants_vi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from prompt_toolkit.buffer import Buffer
-    from prompt_toolkit.completion import Completer
     from prompt_toolkit.input import Input
     from prompt_toolkit.key_binding.key_processor import KeyProcessor
     from prompt_toolkit.output import Output
@@ -75,7 +89,7 @@ class PromptReader:
 
     def __init__(
         self,
-        history: History,
+        history: ToolkitHistory,
         completer: Completer,
         mode: Callable[[], str],
         cycle_mode: Callable[[], None],
@@ -357,3 +371,66 @@ async def edited_outside(text: str, environ: Mapping[str, str], cwd: Path) -> st
     if isinstance(outcome, NotWritten):
         raise AgentError(outcome.reason)
     return outcome.text
+
+
+_MOST_FILES = 20
+_SEARCH_SECONDS = 0.5
+"""Time limit of a file search; after it the best matches so far are offered."""
+
+
+class SharedHistory(ToolkitHistory):
+    """The prompt history, in the same file as the app's."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self._history = history
+
+    def load_history_strings(self) -> Iterable[str]:
+        return [draft.expanded() for draft in reversed(self._history.entries)]
+
+    def store_string(self, string: str) -> None:
+        self._history.add(Draft(string))
+
+
+class PromptCompleter(Completer):
+    """Completes commands after a slash, their arguments, and files after an @."""
+
+    def __init__(
+        self,
+        files: FileSource,
+        commands: CommandSource,
+        choices: ArgumentSource,
+        late: ServerArguments = no_server_arguments,
+    ) -> None:
+        self._files = files
+        self._commands = commands
+        self._choices = choices
+        self._late = late
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Unused: the file search needs the event loop."""
+        return ()
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        column = document.cursor_position_col
+        target = target_at(document.current_line, column, first_line=document.cursor_position_row == 0)
+        menu: Menu | None = None
+        if target is None:
+            return
+        if target.kind == "file":
+            self._files.begin()
+            menu = file_menu(target, await all_files(self._files, target.query, _MOST_FILES, _SEARCH_SECONDS))
+        elif target.kind == "command":
+            menu = command_menu(target, self._commands)
+        else:
+            values = await self._late(target.command, target.query)
+            menu = argument_menu(target, self._commands, lambda name: [*self._choices(name), *values])
+        for candidate in menu.candidates if menu is not None else ():
+            yield Completion(
+                candidate.insert,
+                start_position=target.start - column,
+                display=shown_command(f"{candidate.label} {candidate.hint}".rstrip()),
+                display_meta=shown_command(candidate.detail),
+            )

@@ -6,9 +6,12 @@ call has ended. All untrusted text is cleaned here, once. Keeps state for the cu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
+from itertools import islice
+from typing import TYPE_CHECKING
 
 from agentcli.core import events as ev
 from agentcli.core.messages import SAID, Json, Message, Origin, TextBlock, ThinkingBlock, ToolUseBlock, is_thinking
@@ -18,8 +21,12 @@ from agentcli.core.text.plural import counted, plural
 from agentcli.core.text.unified_diff import contains_diff
 from agentcli.interactive import wording
 from agentcli.interactive.partial_output import PartialOutput
-from agentcli.plain.output.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextStyle, line, prose
-from agentcli.plain.output.results import INDENT, RunningOutput, diff_lines, diff_output, result_lines, without_summary
+from agentcli.interactive.wording import is_entered
+from agentcli.plain.pieces import AnswerEnd, AnswerText, Gap, Piece, TextLine, TextStyle, line, prose
+from agentcli.plain.results import INDENT, RunningOutput, diff_lines, diff_output, result_lines, without_summary
+
+if TYPE_CHECKING:
+    from agentcli.agent.engine import Engine
 
 Titles = Callable[[str, Json], str]
 _TITLE = 2_000
@@ -433,3 +440,49 @@ def prompt_lines(text: str) -> Iterable[Piece]:
     """A line that the user sent, if they have not just typed it."""
     first, *rest = text.strip("\n").split("\n")
     return [line(first, "strong", "> ", "mark"), *(line(f"  {row}", "strong") for row in rest)]
+
+
+PROMPTS_SHOWN = 2
+
+
+async def past_of(engine: Engine, *, verbose: bool = False) -> list[Piece]:
+    """Replay the end of an engine's conversation. In a thread: reading a long one takes seconds."""
+    return await asyncio.to_thread(lambda: replayed(engine.take_history(), engine.title_of, verbose=verbose))
+
+
+def replayed(history: Sequence[ev.Event], title_of: Titles, *, verbose: bool = False) -> list[Piece]:
+    """Print everything from the last but one prompt on; the messages before it are only counted."""
+    printer = Printer(title_of, verbose=verbose)
+    start = _find_start(history)
+    before = sum(isinstance(event, ev.MessageAppended | ev.ReplyStarted) for event in islice(history, start))
+    if not before:
+        start = 0
+    for event in islice(history, start):
+        match event:
+            # Later lines depend on these: the cost so far, the permission mode, shell commands still running.
+            case ev.Result() | ev.SessionResumed() | ev.ModeChanged() | ev.ToolStarted(agent=ev.USER_AGENT):
+                _print(event, printer)
+    pieces: list[Piece] = [line(f"… {counted(before, 'message')} before", "quiet")] if before else []
+    for event in islice(history, start, None):
+        pieces += _print(event, printer)
+    return [*pieces, Gap()] if pieces else []
+
+
+def _find_start(history: Sequence[ev.Event]) -> int:
+    prompts = (place for place in range(len(history) - 1, -1, -1) if _is_prompt(history[place]))
+    return next(islice(prompts, PROMPTS_SHOWN - 1, None), 0)
+
+
+def _is_prompt(event: ev.Event) -> bool:
+    return isinstance(event, ev.MessageAppended) and event.message.origin is Origin.PROMPT
+
+
+def _print(event: ev.Event, printer: Printer) -> list[Piece]:
+    if isinstance(event, ev.MessageAppended) and _is_prompt(event) and not is_entered(event.message):
+        return printer.message(event.message)
+    if isinstance(event, ev.CommandEntered):
+        return [Gap(), *prompt_lines(plain_text(event.text))]
+    pieces = printer.show(event, 0.0)
+    if isinstance(event, ev.Result):
+        printer.settled()
+    return pieces

@@ -1,1 +1,0 @@
-"""Output of plain mode: events to pieces, pieces to text, text to the terminal."""

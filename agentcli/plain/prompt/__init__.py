@@ -1,1 +1,0 @@
-"""The prompt of plain mode: reading lines, its history and completions."""
