@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentcli import __version__
 from agentcli.core.abort import Aborted, AbortSignal
-from agentcli.core.aio import cancel_and_wait, in_thread, start_task
+from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.mcp.answers import AnswerReader, TakenResult
@@ -31,7 +30,6 @@ from agentcli.mcp.protocol import (
     ServerRequests,
     ToolOffer,
 )
-from agentcli.mcp.schemas import output_mismatch
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -68,7 +66,6 @@ class McpConnection:
         self._limits = limits
         self._clock = clock
         self._open: set[asyncio.Task[Any]] = set()
-        self._output_schemas: dict[str, Json] = {}
 
     @classmethod
     @asynccontextmanager
@@ -120,7 +117,6 @@ class McpConnection:
         resources = await self._all(client.list_resources) if claims.resources else []
         templates = await self._all(client.list_resource_templates) if claims.resources else []
         prompts = await self._all(client.list_prompts) if claims.prompts else []
-        self._output_schemas = {name: tool.output_schema for name, tool in tools.items() if tool.output_schema}
         info = client.server_info
         return ServerOffers(
             name=clean_text(info.name, 200) if info is not None else "",
@@ -181,18 +177,7 @@ class McpConnection:
             on_progress(CallProgress(progress, total, plain_line(message or "")))
 
         asked = self._client.call_tool(tool, dict(arguments), progress_callback=report)
-        result: McpResult = (await self._read(asked, seconds, signal)).value
-        schema = self._output_schemas.get(tool)
-        if schema is None or result.is_error:
-            return result
-        if result.structured is None:
-            reason = "there is no structured content"
-        else:
-            reason = await in_thread(output_mismatch, schema, result.structured)
-        if not reason:
-            return result
-        note = McpContent("text", text=f"[The result does not match the tool's output schema: {reason}]")
-        return replace(result, content=(*result.content, note), is_error=True)
+        return (await self._read(asked, seconds, signal)).value  # type: ignore[no-any-return]
 
     async def read(self, uri: str, signal: AbortSignal | None = None) -> tuple[McpContent, ...]:
         asked = self._client.read_resource(uri)

@@ -93,11 +93,6 @@ def _tool(raw: Json, most_chars: int) -> tuple[ToolOffer, int]:
     bad = next((name for name in schema.get("properties", ()) if not _PARAMETER.fullmatch(name)), None)
     if bad is not None:
         raise SchemaRefused(f"the API does not accept the parameter name {plain_line(bad, 80)!r}")
-    output = raw.get("outputSchema")
-    try:
-        output_schema = clean_schema(output, most_chars) if output is not None else None
-    except SchemaRefused as error:
-        raise SchemaRefused(f"its output schema {error}") from None
     hints = _object(raw.get("annotations"))
     largest = _object(raw.get("_meta")).get(MAX_RESULT_KEY)
     offer = ToolOffer(
@@ -105,13 +100,12 @@ def _tool(raw: Json, most_chars: int) -> tuple[ToolOffer, int]:
         description=clean_text(raw.get("description"), _MAX_DESCRIPTION),
         title=_line(raw.get("title")) or _line(hints.get("title")),
         input_schema=schema,
-        output_schema=output_schema,
         read_only=hints.get("readOnlyHint") is True,
         destructive=hints.get("destructiveHint") is True,
         open_world=hints.get("openWorldHint") is True,
         max_result_chars=largest if isinstance(largest, int) and not isinstance(largest, bool) else None,
     )
-    return offer, len(str(schema)) + len(str(output_schema or ""))
+    return offer, len(str(schema))
 
 
 def _resource(raw: Json) -> ResourceOffer | None:

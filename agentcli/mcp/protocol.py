@@ -28,7 +28,6 @@ class ToolOffer:
     description: str = ""
     title: str = ""
     input_schema: Json = field(default_factory=lambda: {"type": "object"})
-    output_schema: Json | None = None
     read_only: bool = False
     """The server claims that it changes nothing."""
     destructive: bool = False

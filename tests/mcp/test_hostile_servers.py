@@ -12,7 +12,7 @@ import pytest
 
 from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.protocol import CallProgress
-from tests.support.mcp_started import hostile, started, until
+from tests.support.mcp_started import started, until
 
 pytestmark = pytest.mark.anyio
 CONTROL = {chr(code) for code in range(0x20) if chr(code) not in "\n\t"} | {chr(code) for code in range(0x7F, 0xA0)}
@@ -110,7 +110,7 @@ async def test_unusable_tools_are_refused_by_name() -> None:
         reasons = dict(server.offers.refused)
         assert reasons["text"] == "its input schema describes string, not an object"
         assert reasons["list"] == "its input schema is not an object"
-        assert reasons["invalid"].startswith("its input schema is not valid: 'nonsense' is not valid under any of")
+        assert reasons["invalid"] == "its input schema is not valid: type is 'nonsense'"
         assert "only local references" in reasons["remote"]
         assert reasons["parameter"] == "the API does not accept the parameter name 'not allowed'"
         assert "nested more than 48 levels deep" in reasons["deep"]
@@ -119,8 +119,7 @@ async def test_unusable_tools_are_refused_by_name() -> None:
         assert reasons["tool 10"] == "it has no name"
         assert reasons["bell"] == "its name has control characters"
         assert "has a list of 3,000 values" in reasons["wide"]
-        assert reasons["output"] == "its output schema describes array, not an object"
-        assert reasons["tool 14"] == "it is not an object"
+        assert reasons["tool 13"] == "it is not an object"
 
 
 async def test_a_schema_of_megabytes_is_refused_by_name_off_the_event_loop() -> None:
@@ -163,18 +162,6 @@ async def test_an_error_of_a_server_has_no_control_characters() -> None:
         with pytest.raises(McpFailure) as raised:
             await server.call("work", {})
         assert str(raised.value) == "bad: red<U+202E> did not work"
-
-
-async def test_a_result_that_does_not_match_its_schema_is_an_error_that_names_the_mismatch() -> None:
-    async with started("mismatch") as (server, _):
-        result = await server.call("work", {})
-        assert result.is_error
-        assert "'three' is not of type 'number' (at sum)" in result.content[-1].text
-
-
-async def test_patterns_of_a_server_are_not_evaluated() -> None:
-    async with started(hostile("redos", timeout=5)) as (server, _):
-        assert not (await server.call("work", {})).is_error
 
 
 async def test_an_unknown_protocol_version_disconnects() -> None:

@@ -73,7 +73,6 @@ def lying_tools() -> list[Any]:
         tool(""),
         tool("bell\x07"),
         tool("wide", inputSchema={"type": "object", "required": ["a"] * 3000}),
-        tool("output", outputSchema={"type": "array"}),
         "no object",
         tool("untyped", inputSchema={"properties": {"a": {"type": "string"}}}),
         tool("last", description=17, title=["x"], annotations="none", _meta=3),
@@ -96,11 +95,6 @@ def tools() -> list[Any]:
             return [tool("work", description=ESCAPES, title=ESCAPES, inputSchema=schema), tool(ESCAPES)]
         case "shifting":
             return [tool(f"work_{calls}"), tool()]
-        case "mismatch":
-            return [tool(outputSchema={"type": "object", "properties": {"sum": {"type": "number"}}})]
-        case "redos":
-            pattern = {"type": "string", "pattern": "^(a+)+$"}
-            return [tool(outputSchema={"type": "object", "properties": {"text": pattern}})]
     return [tool()]
 
 
@@ -149,10 +143,6 @@ def call(request: Any, params: dict[str, Any]) -> None:  # noqa: C901
             return
         case "shifting":
             send({"method": "notifications/tools/list_changed"})
-        case "mismatch":
-            result = {**text("3"), "structuredContent": {"sum": "three"}}
-        case "redos":
-            result = {**text("x"), "structuredContent": {"text": "a" * 40 + "!"}}
         case "big-result" | "fairly-big-result":
             size = 8_000_000 if MODE == "big-result" else 800_000
             result = {"content": [{"type": "image", "data": "A" * size, "mimeType": "image/png"}] * 2}
