@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 def offer_limits(env: Environment, recorded: Sequence[Json] = ()) -> OfferLimits:
     """Limits on offered tools. `recorded`: the direct tools of a resumed session."""
     from agentcli.agent.mcp.offer import DIRECT_TOKENS, OfferLimits, OfferSettings, SearchMode, matching_any
-    from agentcli.agent.mcp.results import MOST_TOKENS
+    from agentcli.agent.mcp.results import MAX_TOKENS
 
     direct = env.settings.integer("mcp.directTokens")
     settings = OfferSettings(
         search=cast("SearchMode", env.settings.text("mcp.toolSearch") or "own"),
         direct_tokens=DIRECT_TOKENS if direct is None else direct,
-        result_tokens=env.settings.integer("mcp.maxOutputTokens") or MOST_TOKENS,
+        result_tokens=env.settings.integer("mcp.maxOutputTokens") or MAX_TOKENS,
     )
     named = env.options.mcp_tools
     if named is None and env.options.tools is not None:

@@ -13,7 +13,6 @@ import pytest
 from agentcli.agent.mcp import results
 from agentcli.agent.mcp.results import ResultLimits, output_of
 from agentcli.context.estimate import text_tokens
-from agentcli.mcp.large_json import PIECE
 from agentcli.mcp.protocol import McpContent, McpResult
 from agentcli.tools.base import Output
 from tests.support.tables import each_row
@@ -54,45 +53,27 @@ async def test_large_structured_content_is_saved_unless_a_text_repeats_it(tmp_pa
     assert saved(tmp_path / "other") == LINES + "\n" + json.dumps(ROWS, ensure_ascii=False)
 
 
-async def test_large_json_on_one_line_is_saved_in_lines_and_stays_valid(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(results, "_LONGEST_INDENTED", 2 * PIECE)
+async def test_large_json_on_one_line_is_saved_in_lines_and_stays_valid(tmp_path: Path) -> None:
     value = [{"text": '},{ "quoted" \\', "list": [[1], [2]]} for _row in range(4_000)]
     await output(tmp_path, text(json.dumps(value)))
     lines = saved(tmp_path)
     assert json.loads(lines) == value
-    assert lines.count("\n") == 8_000 - 1
+    assert lines.count("\n") == 12_000 - 1
 
 
 async def test_nothing_large_is_handled_on_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    on_loop: list[str] = []
+    on_loop: list[bool] = []
+    inner = results._output
 
-    def watch(name: str) -> None:
-        inner = getattr(results, name)
+    def watched(*arguments: Any) -> Output:
+        on_loop.append(threading.current_thread() is threading.main_thread())
+        return inner(*arguments)
 
-        def watched(*arguments: Any) -> Any:
-            if threading.current_thread() is threading.main_thread():
-                on_loop.append(name)
-            return inner(*arguments)
-
-        monkeypatch.setattr(results, name, watched)
-
-    for name in (
-        "plain_text",
-        "plain_large_text",
-        "_all_content",
-        "_joined_lines",
-        "_summary",
-        "_spilled",
-        "text_tokens",
-    ):
-        watch(name)
+    monkeypatch.setattr(results, "_output", watched)
     await output(tmp_path, text(LINES), text(LINES), structured=ROWS)
     await output(tmp_path, structured=ROWS)
-    assert on_loop == []
-    await output(tmp_path, text("short"), structured={"a": 1})
-    assert set(on_loop) == {"plain_text", "_all_content", "_summary"}
+    await output(tmp_path, text("short"))
+    assert on_loop == [False, False, True]
 
 
 async def test_the_event_loop_goes_on_meanwhile(tmp_path: Path) -> None:
@@ -116,12 +97,3 @@ def test_a_text_that_is_too_long_for_any_characters_is_not_counted(character: st
     for length in (1_000, 3_000, 9_000, 20_000):
         whole = character * (length // len(character))
         assert limits.fits(whole) == (len(whole) <= 1_000 or text_tokens(whole) <= 1_000)
-
-
-def test_structured_content_is_large_by_its_values_or_a_long_string() -> None:
-    def is_large(value: Any) -> bool:
-        return results._is_large(McpResult((), value))
-
-    assert is_large(ROWS)
-    assert is_large([["x" * (PIECE + 1)]])
-    assert not is_large({"rows": ROWS["rows"][:100]})

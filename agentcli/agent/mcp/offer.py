@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from agentcli.agent.conversation_requests import LoadedTools, schema_tokens
-from agentcli.agent.mcp.results import MOST_TOKENS
+from agentcli.agent.mcp.results import MAX_TOKENS
 from agentcli.agent.mcp.tools import ListMcpResources, McpTool, ReadMcpResource
 from agentcli.agent.subagents.specs import AgentSpec
 from agentcli.core.abort import AbortSignal
@@ -44,7 +44,7 @@ class OfferSettings:
     search: SearchMode = "own"
     direct_tokens: int = DIRECT_TOKENS
     """Tokens that the definitions of all servers together may have without being deferred."""
-    result_tokens: int = MOST_TOKENS
+    result_tokens: int = MAX_TOKENS
 
 
 @frozen

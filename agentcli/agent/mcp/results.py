@@ -13,6 +13,7 @@ import mimetypes
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +23,17 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock, TextBlock
 from agentcli.core.text.format import byte_size
 from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.core.text.plaintext import plain_line, plain_text
+from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
 from agentcli.mcp.large_json import PIECE, dump_large_json, joined, parse_large_json, pieces_of, plain_large_text
 from agentcli.mcp.protocol import McpContent, McpResult
 from agentcli.tools.base import Output
 
-MOST_TOKENS = 25_000
+MAX_TOKENS = 25_000
 """Limit for one result in the conversation, unless the settings or the tool override it."""
-_MOST_PICTURES = 20
+_MAX_PICTURES = 20
 _SHOWN_OF_SPILLED = 2_000
-_MOST_VALUES = 2_000
-"""Maximum number of values of structured content that are compared and written on the event loop."""
-_LONGEST_INDENTED = 1024 * 1024
-_JSON_MARK = lazy_pattern(r'"|\\.|(?<=[}\]]),', re.DOTALL)
+_JSON_MARK = lazy_pattern(r'"|\\.|,', re.DOTALL)
 _NO_CONTENT = "(no content)"
 
 
@@ -43,7 +41,7 @@ _NO_CONTENT = "(no content)"
 class ResultLimits:
     folder: Path | None
     """Folder for data that does not fit; None: nothing can be saved."""
-    tokens: int = MOST_TOKENS
+    tokens: int = MAX_TOKENS
     characters: int | None = None
     """The tool's own limit, which replaces `tokens`."""
 
@@ -57,30 +55,36 @@ class ResultLimits:
 
 async def output_of(result: McpResult, limits: ResultLimits) -> Output:
     """The tool output for the result of a call."""
-    content = result.content
-    if result.structured is not None:
-        is_large = _is_large(result)
-        content = await in_thread(_all_content, result) if is_large else _all_content(result)
-    output = await content_output(content, limits)
+    output = await content_output(result.content, limits, result.structured)
     if result.is_error:
         return Output(output.content, is_error=True, summary=output.summary, structured=result.structured)
-    return Output(output.content, summary=output.summary, display=output.display, structured=result.structured)
+    return replace(output, structured=result.structured)
 
 
-async def content_output(content: Sequence[McpContent], limits: ResultLimits) -> Output:
+async def content_output(content: Sequence[McpContent], limits: ResultLimits, structured: Any = None) -> Output:
     """The output for a sequence of content parts in their order, with the text within the limits."""
+    is_small = structured is None and not any(part.data for part in content)
+    if is_small and sum(len(part.text) for part in content) <= PIECE:
+        return _output(content, limits, None)
+    return await in_thread(_output, content, limits, structured)
+
+
+def _output(content: Sequence[McpContent], limits: ResultLimits, structured: Any) -> Output:
+    """Blocking, except for small texts."""
+    if structured is not None and not _repeats(content, structured):
+        # The structured content as text, unless it only repeats the texts.
+        content = (*content, McpContent("text", text=dump_large_json(structured)))
     blocks: list[TextBlock | ImageBlock] = []
     for part in content:
-        blocks.append(await _block(part, sum(isinstance(block, ImageBlock) for block in blocks), limits.folder))
+        blocks.append(_block(part, sum(isinstance(block, ImageBlock) for block in blocks), limits.folder))
     texts = [block.text for block in blocks if isinstance(block, TextBlock) and _has_words(block.text)]
     pictures = [block for block in blocks if isinstance(block, ImageBlock)]
-    is_large = sum(map(len, texts)) > PIECE
-    text = await in_thread(_joined_lines, texts) if is_large else "\n".join(texts)
-    summary = await in_thread(_summary, text, len(pictures)) if is_large else _summary(text, len(pictures))
+    text = _join_lines(texts)
+    summary = _summary(text, len(pictures))
     # A short text is already the summary.
     display = {"kind": "text", "text": text[: 4 * _SHOWN_OF_SPILLED]} if text and text not in summary else {}
     if not limits.fits(text):
-        spilled = await in_thread(_spilled, text, limits.folder)
+        spilled = _spill(text, limits.folder)
         return Output((TextBlock(spilled), *pictures), summary=f"{summary}, saved to a file", display=display)
     if not pictures:
         return Output(text or _NO_CONTENT, summary=summary, display=display)
@@ -88,34 +92,11 @@ async def content_output(content: Sequence[McpContent], limits: ResultLimits) ->
     return Output(shown, summary=summary, display=display)
 
 
-def _is_large(result: McpResult) -> bool:
-    """Whether `_all_content` would block the event loop noticeably."""
-    if sum(len(part.text) for part in result.content) > PIECE:
-        return True
-    waiting, values = [result.structured], 0
-    while waiting and values <= _MOST_VALUES:
-        value = waiting.pop()
-        if isinstance(value, str) and len(value) > PIECE:
-            return True
-        inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        values += 1 + len(inner)
-        if values <= _MOST_VALUES:
-            waiting += inner
-    return values > _MOST_VALUES
-
-
-def _all_content(result: McpResult) -> tuple[McpContent, ...]:
-    """The content, plus the structured content as text unless it only repeats the texts."""
-    if _repeats(result.content, result.structured):
-        return result.content
-    return (*result.content, McpContent("text", text=dump_large_json(result.structured)))
-
-
 def _has_words(text: str) -> bool:
     return bool(text) and not text.isspace()
 
 
-def _joined_lines(texts: Sequence[str]) -> str:
+def _join_lines(texts: Sequence[str]) -> str:
     if len(texts) == 1:
         return texts[0]
     return joined(piece for number, text in enumerate(texts) for piece in ("\n" if number else "", *pieces_of(text)))
@@ -155,39 +136,35 @@ def _summary(text: str, pictures: int) -> str:
     return ", ".join([*parts, *([counted(pictures, "picture")] if pictures else [])]) or "no content"
 
 
-async def _block(part: McpContent, pictures: int, folder: Path | None) -> TextBlock | ImageBlock:
+def _block(part: McpContent, pictures: int, folder: Path | None) -> TextBlock | ImageBlock:
     match part.kind:
         case "text":
-            return TextBlock(await _plain(part.text))
+            return TextBlock(plain_large_text(part.text))
         case "link":
             about = ", ".join(plain_line(text) for text in (part.name, part.mime_type) if text)
             link = f"[Link to the resource {plain_line(part.uri, 2_000)}{f' ({about})' if about else ''}]"
-            return TextBlock(f"{link}\n{await _plain(part.text)}".strip())
+            return TextBlock(f"{link}\n{plain_large_text(part.text)}".strip())
         case "resource" if part.text or not part.data:
-            return TextBlock(f"[Resource {plain_line(part.uri, 2_000)}]\n{await _plain(part.text)}")
-        case "image" if pictures < _MOST_PICTURES:
-            return await in_thread(_picture, part, folder)
+            return TextBlock(f"[Resource {plain_line(part.uri, 2_000)}]\n{plain_large_text(part.text)}")
+        case "image" if pictures < _MAX_PICTURES:
+            return _picture(part, folder)
     what = f"Resource {plain_line(part.uri, 2_000)}" if part.uri else part.kind.capitalize()
-    return await in_thread(_saved, part, what, folder)
-
-
-async def _plain(text: str) -> str:
-    return plain_text(text) if len(text) <= PIECE else await in_thread(plain_large_text, text)
+    return _save(part, what, folder)
 
 
 def _picture(part: McpContent, folder: Path | None) -> TextBlock | ImageBlock:
     from agentcli.tools.documents.image import Picture, fitted
 
-    data = _decoded(part.data)
+    data = _decode(part.data)
     found = fitted(data) if data is not None else None
     if isinstance(found, Picture):
         return found.block()
-    return _saved(part, f"Picture that cannot be shown ({found.reason})" if found is not None else "Picture", folder)
+    return _save(part, f"Picture that cannot be shown ({found.reason})" if found is not None else "Picture", folder)
 
 
-def _saved(part: McpContent, what: str, folder: Path | None) -> TextBlock:
-    """A line about data that was saved to a file. Blocking."""
-    kind, data = plain_line(part.mime_type, 100), _decoded(part.data)
+def _save(part: McpContent, what: str, folder: Path | None) -> TextBlock:
+    """Save data to a file; returns a line about it."""
+    kind, data = plain_line(part.mime_type, 100), _decode(part.data)
     if data is None:
         return TextBlock(f"[{what}: {kind or 'data'} that is not valid base64]")
     about = f"{what}: {kind or 'data'}, {byte_size(len(data))}"
@@ -196,9 +173,9 @@ def _saved(part: McpContent, what: str, folder: Path | None) -> TextBlock:
     return TextBlock(f"[{about}, saved as {path}]" if path is not None else f"[{about}; it could not be saved]")
 
 
-def _spilled(text: str, folder: Path | None) -> str:
-    """The beginning of a text and the path of the file with all of it. Blocking."""
-    path = _write(folder, (piece.encode("utf-8", "replace") for piece in pieces_of(_in_lines(text))), ".txt")
+def _spill(text: str, folder: Path | None) -> str:
+    """The beginning of a text and the path of the file with all of it."""
+    path = _write(folder, (piece.encode("utf-8", "replace") for piece in _rows_apart(text)), ".txt")
     size = f"{counted(len(text), 'character')}, too many for the conversation"
     if path is None:
         rest = f"The result has {size}, and the rest could not be saved. Ask for less at a time."
@@ -210,21 +187,12 @@ def _spilled(text: str, folder: Path | None) -> str:
     return f"{text[:_SHOWN_OF_SPILLED]}\n\n[… {rest}]"
 
 
-def _in_lines(text: str) -> str:
-    """Add line breaks to JSON without any, so that the file can be read in parts."""
-    if "\n" not in text and text[:1] in ("{", "["):
-        if len(text) > _LONGEST_INDENTED:
-            return joined(_rows_apart(text))
-        try:
-            return json.dumps(json.loads(text), ensure_ascii=False, indent=1)
-        except (ValueError, RecursionError):
-            return text
-    return text
-
-
 def _rows_apart(text: str) -> Iterator[str]:
-    """Add a line break after each comma that follows a bracket, outside of strings. Cheaper than parsing and writing
-    it."""
+    """The text in pieces; in JSON on one line with a line break after each comma outside of strings, so that the file can
+    be read in parts."""
+    if "\n" in text or text[:1] not in ("{", "["):
+        yield from pieces_of(text)
+        return
     at, is_string = 0, False
     while at < len(text):
         end = at + PIECE
@@ -240,7 +208,7 @@ def _rows_apart(text: str) -> Iterator[str]:
         at = end
 
 
-def _decoded(data: str) -> bytes | None:
+def _decode(data: str) -> bytes | None:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):

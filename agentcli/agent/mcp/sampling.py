@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agentcli.agent.mcp.requests import ServerQuestions
     from agentcli.agent.session import Session
 
-MOST_TOKENS = 4_096
+MAX_TOKENS = 4_096
 """Maximum output tokens of one reply, whatever a server requests."""
 LONGEST_REQUEST = 400_000
 """Maximum characters of all messages and the system prompt."""
@@ -104,7 +104,7 @@ class ServerSampling:
         texts = (request.system, *(message.content.text for message in request.messages))
         around = len(texts) * _MESSAGE_TOKENS
         tokens = round(sum(map(text_tokens, texts))) + images * _IMAGE_TOKENS + around
-        output = max(1, min(request.max_tokens, MOST_TOKENS))
+        output = max(1, min(request.max_tokens, MAX_TOKENS))
         price = self._session.catalog.get(name).price
         most, is_affordable = None, False
         if price is not None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from agentcli.agent.mcp.results import MOST_TOKENS, ResultLimits, content_output, output_of
+from agentcli.agent.mcp.results import MAX_TOKENS, ResultLimits, content_output, output_of
 from agentcli.core.abort import Aborted, AbortSignal
 from agentcli.core.aio import cancel_and_wait, start_task
 from agentcli.core.frozen import frozen
@@ -37,7 +37,7 @@ class McpTool:
     shows_schema = True
     """Answer invalid input with the schema: the model may call the tool without having seen it."""
 
-    def __init__(self, server: McpServer, offer: ToolOffer, name: str, most_tokens: int = MOST_TOKENS) -> None:
+    def __init__(self, server: McpServer, offer: ToolOffer, name: str, most_tokens: int = MAX_TOKENS) -> None:
         """`name`: the one for the model. `most_tokens`: limit of a result, unless the tool has its own."""
         self.server = server
         self.offer = offer
@@ -160,7 +160,7 @@ class _ResourceTool:
     def __init__(
         self,
         servers: McpServers,
-        most_tokens: int = MOST_TOKENS,
+        most_tokens: int = MAX_TOKENS,
         refuses: Callable[[str], bool] = lambda _server: False,
     ) -> None:
         """`refuses`: whether a permission rule denies everything of a server."""
