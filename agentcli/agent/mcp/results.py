@@ -188,7 +188,7 @@ def _spill(text: str, folder: Path | None) -> str:
 
 
 def _rows_apart(text: str) -> Iterator[str]:
-    """The text in pieces; in JSON on one line with a line break after each comma outside of strings, so that the file can
+    """The text in pieces, JSON on one line with a line break after each comma outside of strings, so that the file can
     be read in parts."""
     if "\n" in text or text[:1] not in ("{", "["):
         yield from pieces_of(text)
