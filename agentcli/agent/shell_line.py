@@ -105,10 +105,10 @@ async def _noted(line: ShellInvocation, work: AsyncGenerator[ev.Event, None]) ->
 async def _run(
     line: ShellInvocation, signal: AbortSignal, note: Callable[[UserActionNote], None], moved: Callable[[Path], None]
 ) -> AsyncGenerator[ev.Event, None]:
-    from agentcli.tools.shell.bash import LONGEST_TIMEOUT_MS, Bash
+    from agentcli.tools.shell.bash import MAX_TIMEOUT_MS, Bash
 
     tool, began, command, call_id = Bash(), line.clock.monotonic(), line.command, line.call_id
-    input: Json = {"command": command, "timeout": LONGEST_TIMEOUT_MS}
+    input: Json = {"command": command, "timeout": MAX_TIMEOUT_MS}
     context = line.context
     folder = "" if context.cwd == context.root else name_below(str(context.cwd), context)
     where = f" (in {plain_line(folder, 200)})" if folder else ""

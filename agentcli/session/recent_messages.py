@@ -33,7 +33,7 @@ from agentcli.session.load import (
     scan,
 )
 
-LEAST_EARLIER = 1024 * 1024
+MIN_EARLIER = 1024 * 1024
 """Least size in bytes of an earlier part that is worth skipping: reading it takes 40 ms."""
 BEFORE_COMPACTION = 256 * 1024
 """Bytes before the last compaction that are also read, because their replies calibrate the token estimate."""
@@ -47,7 +47,7 @@ _BOUNDARY = re.compile(rb'\n\{"type":"boundary","uuid":"')
 _PROMPT = re.compile(
     rb'\n\{"type":"user","uuid":"(?:(?!,"isSidechain":)[^\n]){1,2000},"isSidechain":false,"origin":"prompt"'
 )
-_LONGEST_MATCH = 2_200
+_MAX_MATCH_LENGTH = 2_200
 _ASSISTANT, _REPLY_END = b'{"type":"assistant","uuid":"', b'{"type":"reply-end","uuid":"'
 _USER, _RESULTS_END = b'{"type":"user","uuid":"', b'{"type":"results-end","uuid":"'
 _SHOWN = b'{"type":"shown","uuid":"'
@@ -102,7 +102,7 @@ def load_recent(path: Path, *, with_history: bool = True, state_calls: Sequence[
     marks = tuple(f'"name":"{name}"'.encode() for name in state_calls)
     cut = _find_cut(path)
     with no_garbage_collection():
-        while cut >= LEAST_EARLIER:
+        while cut >= MIN_EARLIER:
             skimmer = _Skimmer(path, marks)
             if skimmer.skim(cut):
                 return skimmer.read_rest(with_history) or load_session(path, with_history=with_history)
@@ -119,13 +119,13 @@ def _find_cut(path: Path) -> int:
 
 def _find_last(file: IO[bytes], pattern: re.Pattern[bytes], end: int) -> int:
     """Offset of the last matching line before `end`; 0 if there is none."""
-    while end > LEAST_EARLIER:
+    while end > MIN_EARLIER:
         begin = max(0, end - _PIECE)
         file.seek(begin)
         found = [match.start() for match in pattern.finditer(file.read(end - begin))]
         if found:
             return begin + found[-1] + 1
-        end = begin and begin + _LONGEST_MATCH
+        end = begin and begin + _MAX_MATCH_LENGTH
     return 0
 
 

@@ -178,7 +178,7 @@ class Output:
     allows_from: str = ""
     """The file that these rules come from."""
     cancel_siblings: bool = False
-    """Whether this failure makes the parallel calls pointless (T6)."""
+    """Whether this failure makes the parallel calls pointless."""
     notices: tuple[str, ...] = ()
     """Warnings for the user, each shown as a separate notice."""
     final: Any = None

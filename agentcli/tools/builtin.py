@@ -59,7 +59,7 @@ class BuiltinTool:
         return path_problem(input.get(self.subject))
 
     def observed(self, input: Json, context: ToolContext) -> Json:
-        """A copy of an input for hooks and other programs, with absolute paths (T9). The tool does not run with it."""
+        """A copy of an input for hooks and other programs, with absolute paths. The tool does not run with it."""
         paths = {name: absolute_path(input[name], context) for name in _PATHS if isinstance(input.get(name), str)}
         return {**input, **paths}
 
@@ -101,7 +101,7 @@ def object_schema(required: list[str], properties: dict[str, Any]) -> Json:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-LONGEST_PATH = 4_096
+MAX_PATH_LENGTH = 4_096
 """In characters, the limit of Linux."""
 
 
@@ -122,8 +122,8 @@ def absolute_path(given: object, context: ToolContext) -> str:
 def path_problem(given: object) -> str | None:
     if not isinstance(given, str) or not given.strip():
         return "The path is empty. Give the path of a file."
-    if len(given) > LONGEST_PATH:
-        return f"The path has {len(given):,} characters; no path has more than {LONGEST_PATH:,}."
+    if len(given) > MAX_PATH_LENGTH:
+        return f"The path has {len(given):,} characters; no path has more than {MAX_PATH_LENGTH:,}."
     return None if is_encodable(given) else "The path contains characters that no file name can have."
 
 

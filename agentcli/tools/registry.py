@@ -37,7 +37,7 @@ _INSTEAD = {
     "terminal": ("Bash",),
 }
 """Our replacements for tool names of other programs."""
-_MOST_NAMED = 30
+_MAX_NAMED = 30
 _OF_SERVERS = "mcp__"
 _SEARCH = "ToolSearch"
 """Name of the tool that finds tools of MCP servers."""
@@ -94,8 +94,8 @@ class Registry:
         if instead:
             return f"Use {' or '.join(instead)} instead."
         names = list(self._tools)
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        return f"The tools are: {', '.join(names[:_MOST_NAMED])}{more}." if names else ""
+        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+        return f"The tools are: {', '.join(names[:_MAX_NAMED])}{more}." if names else ""
 
     def schemas(self) -> tuple[Json, ...]:
         """Schemas for the request, without deferred tools. Always the same objects, so that they encode to the same

@@ -13,7 +13,7 @@ from agentcli.core.permission import Need
 from agentcli.tools.base import Output, ToolContext, ToolRun
 
 NAME = "StructuredOutput"
-_MOST_ERRORS = 5
+_MAX_ERRORS = 5
 _WRAPPED = "value"
 
 
@@ -82,8 +82,8 @@ def _errors(schema: Json, value: Any) -> list[str]:
     for error in sorted(validator.iter_errors(value), key=lambda error: [str(part) for part in error.absolute_path]):
         where = "/" + "/".join(str(part) for part in error.absolute_path)
         found.append(f"{where}: {_words(error)}")
-    if len(found) > _MOST_ERRORS:
-        found[_MOST_ERRORS:] = [f"and {len(found) - _MOST_ERRORS} more"]
+    if len(found) > _MAX_ERRORS:
+        found[_MAX_ERRORS:] = [f"and {len(found) - _MAX_ERRORS} more"]
     return found
 
 

@@ -20,6 +20,7 @@ from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.files.real_path import is_below
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
+from agentcli.workspace.attribution import NamedFiles, UserCommand, authors_beside_call, users_changes
 from agentcli.workspace.base import (
     CallChanges,
     DiffScope,
@@ -32,22 +33,27 @@ from agentcli.workspace.base import (
     UndoReport,
     WorkspaceDiff,
 )
-from agentcli.workspace.diff.agent_diff import SubmissionSpan, agent_changes, agent_diff
-from agentcli.workspace.diff.call_changes import CallComparisons
-from agentcli.workspace.diff.head_diff import diff_against_head
-from agentcli.workspace.folders import Roots, SnapshotFolders, SnapshotLocation, distinct, home_of, make_private
+from agentcli.workspace.diffs import CallComparisons, SubmissionSpan, agent_changes, agent_diff, diff_against_head
+from agentcli.workspace.folders import (
+    PRUNE_EVERY_SECONDS,
+    PruneSchedule,
+    Roots,
+    SnapshotFolders,
+    SnapshotLocation,
+    distinct,
+    home_of,
+    make_private,
+)
 from agentcli.workspace.journal import SubmissionRecord, UndoJournal
-from agentcli.workspace.prune import PRUNE_EVERY_SECONDS, PruneSchedule
+from agentcli.workspace.listing import lost, why_uncovered
 from agentcli.workspace.repository_watch import RepositoryWatch
+from agentcli.workspace.submission_undo import SubmissionUndo
 from agentcli.workspace.trees import Difference, TreeEntry
-from agentcli.workspace.uncovered import lost, why_uncovered
-from agentcli.workspace.undo.attribution import NamedFiles, UserCommand, authors_beside_call, users_changes
-from agentcli.workspace.undo.submission_undo import SubmissionUndo
 
 T = TypeVar("T")
 _HURRY_SECONDS = 1.0
 _COMPARISON_SECONDS = 2.0
-_LONGEST_COMMAND = 200
+_MAX_COMMAND_LENGTH = 200
 MAX_UNCOVERED = 50
 """Paths without a copy that commands in auto mode can be kept from, each by a mount."""
 _PATH_FIELDS = ("file_path", "notebook_path")
@@ -180,8 +186,6 @@ class WorkspaceHistory:
         if fresh:
             await in_thread(lambda: journal.note_before(record, fresh))
         await self._tell_lost(opened, snapshots)
-        trees = {root: snapshot.tree for root, snapshot in snapshots.items()}
-        await in_thread(lambda: journal.note_call(record, call_id, trees))
         await self._note_idle(opened, record, snapshots)
         opened.begun, opened.stretches = snapshots, []
         opened.input = input
@@ -292,7 +296,7 @@ class WorkspaceHistory:
         if changes:
             changes.doubtful = except_below is None and opened.background if doubtful is None else doubtful
             if doubtful:
-                changes.command = plain_line(str(opened.input.get("command", "")), _LONGEST_COMMAND)
+                changes.command = plain_line(str(opened.input.get("command", "")), _MAX_COMMAND_LENGTH)
             journal = await self._journal_read()
             await in_thread(lambda: journal.note_user_changes(record, root, changes))
 

@@ -21,7 +21,7 @@ from agentcli.workspace.trees import TreeEntry
 
 Roots = dict[str, Snapshot]
 EntryChange = tuple[TreeEntry, TreeEntry]
-_MOST_NAMED = 500
+_MAX_NAMED = 500
 
 
 @dataclass(slots=True)
@@ -75,13 +75,12 @@ class StagedChanges:
 
 @dataclass(slots=True)
 class SubmissionRecord:
-    """The folders before and after one prompt. `calls` are the states before each call, to return to any of them."""
+    """The folders before and after one prompt."""
 
     number: int
     prompt_id: str
     before: Roots = field(default_factory=dict)
     after: Roots | None = None
-    calls: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
     """Messages about changes that cannot be undone."""
     user_changes: list[tuple[str, UserChanges]] = field(default_factory=list)
@@ -108,7 +107,7 @@ class SubmissionRecord:
         return [changes for where, changes in self.user_changes if where == root]
 
 
-_LARGEST = 64 * 1024 * 1024
+_MAX_SIZE = 64 * 1024 * 1024
 """Maximum bytes of one session's journal: more than a million submissions."""
 
 
@@ -123,10 +122,10 @@ class UndoJournal:
         """Start with a copy of another session's journal, unless this one exists."""
         with contextlib.suppress(OSError), self._path.open("xb") as stream:
             self._path.chmod(0o600)
-            stream.write(read_bounded(other, _LARGEST) or b"")
+            stream.write(read_bounded(other, _MAX_SIZE) or b"")
 
     def load(self) -> None:
-        for line in (read_bounded(self._path, _LARGEST) or b"").splitlines():
+        for line in (read_bounded(self._path, _MAX_SIZE) or b"").splitlines():
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
                 self._apply(parse_json(line))
 
@@ -138,10 +137,6 @@ class UndoJournal:
 
     def note_before(self, submission: SubmissionRecord, roots: Mapping[str, Snapshot]) -> None:
         self._keep(submission, "before", prompt=submission.prompt_id, roots=_roots_to_json(roots))
-
-    def note_call(self, submission: SubmissionRecord, call_id: str, trees: dict[str, str]) -> None:
-        if not submission.calls or submission.calls[-1][1] != trees:
-            self._keep(submission, "call", call=call_id, trees=trees)
 
     def note_after(self, submission: SubmissionRecord, roots: Mapping[str, Snapshot]) -> None:
         self._keep(submission, "after", roots=_roots_to_json(roots))
@@ -175,10 +170,10 @@ class UndoJournal:
             for root, done in put_back.items()
         }
         named = {
-            "restored": list(report.restored[:_MOST_NAMED]),
-            "deleted": list(report.deleted[:_MOST_NAMED]),
-            "kept": [kept.path for kept in report.kept[:_MOST_NAMED]],
-            "merged": list(report.merged[:_MOST_NAMED]),
+            "restored": list(report.restored[:_MAX_NAMED]),
+            "deleted": list(report.deleted[:_MAX_NAMED]),
+            "kept": [kept.path for kept in report.kept[:_MAX_NAMED]],
+            "merged": list(report.merged[:_MAX_NAMED]),
         }
         self._keep(submission, "undone" if undone else "redone", roots=roots, news=named)
 
@@ -214,8 +209,6 @@ class UndoJournal:
         match record["type"]:
             case "before":
                 submission.before |= _roots_from_json(record["roots"])
-            case "call":
-                submission.calls.append((str(record["call"]), dict(record["trees"])))
             case "after":
                 submission.after = _roots_from_json(record["roots"])
                 if submission.changed:
@@ -229,7 +222,7 @@ class UndoJournal:
                 submission.missed.append(str(record["text"]))
             case "user":
                 folders = list(record["made"]), list(record["gone"])
-                doubt = bool(record["doubtful"]), str(record.get("command", ""))
+                doubt = bool(record["doubtful"]), str(record["command"])
                 made = UserChanges(_steps(record["files"]), *folders, *doubt)
                 submission.user_changes.append((str(record["root"]), made))
             case "undone" | "redone" as kind:
@@ -240,18 +233,11 @@ class UndoJournal:
                 submission.told = bool(record["undone"])
 
     def _apply_put_back(self, submission: SubmissionRecord, record: Mapping[str, Any]) -> None:
-        if "news" not in record:
-            # Older journals: the model was notified immediately.
-            submission.told = submission.undone
-            submission.put_back = {}
-            return
         submission.put_back = {
             root: UndoOutcome(_steps(one["files"]), set(one["untouched"]), set(one["unresolved"]))
             for root, one in record["roots"].items()
         }
-        # Older journals lack `merged`.
-        news = {"merged": (), **record["news"]}
-        named = {name: tuple(map(str, news[name])) for name in ("restored", "deleted", "kept", "merged")}
+        named = {name: tuple(map(str, record["news"][name])) for name in ("restored", "deleted", "kept", "merged")}
         submission.news = UndoNews(submission.prompt_id, not submission.undone, **named)
 
     # ------------------------------------------------------------------------------------------------- selection
@@ -300,9 +286,9 @@ def _roots_from_json(data: Mapping[str, Any]) -> Roots:
     return {
         root: Snapshot(
             str(one["tree"]),
-            frozenset(one.get("empty", ())),
-            dict(one.get("uncovered", {})),
-            frozenset(one.get("nested", ())),
+            frozenset(one["empty"]),
+            dict(one["uncovered"]),
+            frozenset(one["nested"]),
         )
         for root, one in data.items()
     }

@@ -1,6 +1,7 @@
-"""Classify the files that git lists in a folder: new, changed, removed, empty, too large or a nested repository.
+"""Classify the files of a folder: new, changed, removed, empty, ignored, too large or a nested repository.
 
-Reads the disk and changes nothing. Blocking; called in a thread.
+Also finds changes to files without a copy, by their stamps. Reads the disk and changes nothing. Blocking; called in a
+thread.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from pathlib import Path
 
 from agentcli.config.paths import PROJECT_FILES, PROJECT_FOLDER
 from agentcli.core.files.rebuildable import CACHES, OUTPUT
+from agentcli.workspace.base import ChangeKind, Snapshot
+from agentcli.workspace.trees import Difference
 
 ALWAYS_COPIED = 5 * 1024 * 1024
 MAX_COPIED = 50 * 1024 * 1024
@@ -25,7 +28,7 @@ That takes one to two seconds; with much more the first snapshot could time out,
 MAX_IGNORED_FILES = 1_000
 MAX_IGNORED_BYTES = 32 * 1024 * 1024
 """Limits for the files in folders that git ignores. A folder beyond them is not copied at all."""
-_DEEPEST_LOOK = 2_000
+_MAX_LOOKS = 2_000
 """Maximum entries of new folders that are checked for emptiness."""
 
 
@@ -66,7 +69,7 @@ class FolderKinds:
 def sort_folders(root: Path, folders: Iterable[str]) -> FolderKinds:
     """Classify untracked folders. An empty one is represented by its deepest folders."""
     found = FolderKinds()
-    looks = _DEEPEST_LOOK
+    looks = _MAX_LOOKS
     for folder in folders:
         if os.path.lexists(root / folder / ".git"):
             found.nested.append(folder)
@@ -221,3 +224,52 @@ def sort_files(
         elif path in tracked:
             result.remove.append(path)
     return result
+
+
+def uncovered_changes(
+    root: Path, before: Snapshot, after: Snapshot, trees: Mapping[str, Difference]
+) -> dict[str, ChangeKind]:
+    """Changes to files of which one of two snapshots has no copy; `trees`: the difference of their trees. Blocking.
+
+    The stamp on disk decides: a file may be hidden by a new ignore file instead of removed, and one that is copied only
+    now need not have changed.
+    """
+    found: dict[str, ChangeKind] = {}
+    for path in sorted(before.uncovered.keys() | after.uncovered.keys()):
+        was, became = before.uncovered.get(path), after.uncovered.get(path)
+        if was == became or before.is_foreign(path):
+            continue
+        there = disk_stamp(root / path) if became is None else became
+        if there == was:
+            continue
+        one = trees.get(path)
+        existed = was is not None or (one is not None and one.before.exists)
+        exists = there is not None or (one is not None and one.after.exists)
+        found[path] = "modified" if existed and exists else "added" if exists else "deleted"
+    return found
+
+
+def lost(root: Path, before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Removed files without a copy. A moved file does not count: its stamp is found elsewhere. Blocking."""
+    moved = {stamp for path, stamp in now.items() if path not in before}
+    return [
+        path
+        for path, stamp in sorted(before.items())
+        if path not in now and stamp not in moved and not os.path.lexists(root / path)
+    ]
+
+
+def disk_stamp(path: Path) -> str | None:
+    """The current stamp of a file; None if it does not exist. Blocking."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return stamp_of(status) if stat.S_ISREG(status.st_mode) else None
+
+
+def why_uncovered(stamps: Collection[str | None]) -> str:
+    """Reason why a file with one of these stamps has no copy, as half a sentence."""
+    sizes = [int(stamp.split(" ")[0]) for stamp in stamps if stamp]
+    reason = "too large" if max(sizes, default=0) > ALWAYS_COPIED else "unreadable"
+    return f"{reason}, no copy kept"

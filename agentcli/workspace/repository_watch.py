@@ -19,13 +19,13 @@ from agentcli.core.aio import in_thread
 from agentcli.core.files.bounded_read import read_bounded
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import git_folder, repository_root
+from agentcli.workspace.attribution import NamedFiles
 from agentcli.workspace.base import SnapshotError
-from agentcli.workspace.head_commit import head_commit
+from agentcli.workspace.git import head_commit
 from agentcli.workspace.journal import EntryChange, StagedChanges
+from agentcli.workspace.restore import parents
 from agentcli.workspace.shadow import Shadow
 from agentcli.workspace.trees import ABSENT, TreeEntry
-from agentcli.workspace.undo.attribution import NamedFiles
-from agentcli.workspace.undo.restore import parents
 
 _MAX_INDEX = 32 * 1024 * 1024
 _GIT = re.compile(r"\bgit\b")

@@ -40,10 +40,8 @@ from agentcli.workspace.listing import (
     sort_folders,
     sort_ignored,
 )
-from agentcli.workspace.loose_objects import LooseObjects, NotLoose
-from agentcli.workspace.trees import Difference, TreeEntry, blobs, differences, tree_entries
-from agentcli.workspace.undo.restore import OldFile, unusual_modes
-from agentcli.workspace.undo.written_files import store_written
+from agentcli.workspace.restore import OldFile, store_written, unusual_modes
+from agentcli.workspace.trees import Difference, LooseObjects, NotLoose, TreeEntry, blobs, differences, tree_entries
 
 T = TypeVar("T")
 MAX_FILES = 50_000
@@ -55,9 +53,9 @@ _LARGE = ("core.looseCompression=0",)
 """Large files are stored uncompressed: compressing takes three times as long, and most are compressed already."""
 _NO_TEXT = ("core.bigFileThreshold=5m",)
 """Larger files are neither compared by line nor stored as deltas, which takes minutes."""
-_MOST_PATHSPECS = 200
-_MOST_MODES = 10_000
-_LARGEST_MODES = _MOST_MODES * 5_000
+_MAX_PATHSPECS = 200
+_MAX_MODES = 10_000
+_MAX_MODES_SIZE = _MAX_MODES * 5_000
 _BLOBS_AT_ONCE = 20
 _BYTES_AT_ONCE = 64 * 1024 * 1024
 _USUAL_SECONDS = 60.0
@@ -100,7 +98,7 @@ class Shadow:
         ):
             _write(self.place / name, text)
         with contextlib.suppress(OSError, ValueError):
-            stored = parse_json(read_bounded(self.place / "modes.json", _LARGEST_MODES) or b"{}")
+            stored = parse_json(read_bounded(self.place / "modes.json", _MAX_MODES_SIZE) or b"{}")
             self._modes = {str(path): int(mode) for path, mode in stored.items()}
         seed = self.place / "index"
         if not self._git.index.exists() and seed.exists():
@@ -156,7 +154,7 @@ class Shadow:
         folders = await in_thread(lambda: sort_folders(self.root, self._ours(listed.folders)))
         new = list(listed.others)
         if folders.filled:
-            narrow = folders.filled if len(folders.filled) <= _MOST_PATHSPECS else []
+            narrow = folders.filled if len(folders.filled) <= _MAX_PATHSPECS else []
             found = parse_listing(await self._list("--", *narrow))
             new = sorted({*new, *found.others})
             folders.nested += [name for name in found.folders if name not in folders.nested]
@@ -250,7 +248,7 @@ class Shadow:
         found = unusual_modes(self.root, paths)
         known = {path: mode for path, mode in self._modes.items() if path not in paths or path in found}
         known |= found
-        if known != self._modes and len(known) <= _MOST_MODES:
+        if known != self._modes and len(known) <= _MAX_MODES:
             self._modes = known
             with contextlib.suppress(OSError, ValueError):
                 _write(self.place / "modes.json", json.dumps(known))
@@ -368,8 +366,8 @@ class Shadow:
         if known is not None:
             return known
         found: dict[str, TreeEntry] = {}
-        for start in range(0, len(paths), _MOST_PATHSPECS):
-            part = paths[start : start + _MOST_PATHSPECS]
+        for start in range(0, len(paths), _MAX_PATHSPECS):
+            part = paths[start : start + _MAX_PATHSPECS]
             # Not `_run`, as in `patch`.
             rows = await self._git.run("ls-tree", "-z", "--full-tree", tree, "--", *part, seconds=_USUAL_SECONDS)
             found |= tree_entries(rows)

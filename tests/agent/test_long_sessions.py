@@ -70,7 +70,7 @@ async def sessions(tmp_path: Path) -> Sessions:
 
 @pytest.fixture
 def cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_messages, "LEAST_EARLIER", 1)
+    monkeypatch.setattr(recent_messages, "MIN_EARLIER", 1)
     monkeypatch.setattr(recent_messages, "BEFORE_COMPACTION", 0)
 
 
@@ -86,7 +86,7 @@ async def resumed_request(sessions: Sessions) -> dict[str, Any]:
 
 async def whole_log(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> tuple[Message, ...]:
     with monkeypatch.context() as patch:
-        patch.setattr(recent_messages, "LEAST_EARLIER", 1 << 40)
+        patch.setattr(recent_messages, "MIN_EARLIER", 1 << 40)
         async with sessions.engine(persist=False) as engine:
             assert not is_cut_off(engine)
             return engine.messages
@@ -94,7 +94,7 @@ async def whole_log(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> tupl
 
 async def test_the_request_is_the_same(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = await resumed_request(sessions)
-    monkeypatch.setattr(recent_messages, "LEAST_EARLIER", 1)
+    monkeypatch.setattr(recent_messages, "MIN_EARLIER", 1)
     monkeypatch.setattr(recent_messages, "BEFORE_COMPACTION", 0)
     assert await resumed_request(sessions) == whole
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.assemble import Options, build_engine, sessions
-from agentcli.workspace.git_status import MOST_FILES, GitStatus, read_git_status
+from agentcli.workspace.git_status import MAX_FILES, GitStatus, read_git_status
 from tests.support.fakes import collect
 from tests.support.scripts import provider_on, transport_for
 
@@ -125,14 +125,14 @@ async def test_hooks_and_submodules_are_not_obeyed(repository: Path) -> None:
 async def test_names_and_subjects_are_cut_and_cleaned(repository: Path) -> None:
     (repository / "bad\x1b[31m\nname").write_text("x")
     (repository / ("n" * 250)).write_text("x")
-    for number in range(MOST_FILES):
+    for number in range(MAX_FILES):
         (repository / f"file{number:02}").write_text("x")
     git(repository, "commit", "-q", "--allow-empty", "-m", "Ignore\x1b]0;all\x07 " + "words " * 100)
     for number in range(10):
         git(repository, "commit", "-q", "--allow-empty", "-m", f"Step {number}")
     text = await system_of(repository)
     assert not any(ord(character) < 32 and character != "\n" for character in text)
-    assert f"Changed files ({MOST_FILES + 2}):\n" in text
+    assert f"Changed files ({MAX_FILES + 2}):\n" in text
     assert "\nand 2 more\n" in text
     assert max(map(len, text.splitlines())) < 300
     assert "Step 5" in text

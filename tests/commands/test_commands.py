@@ -16,7 +16,7 @@ from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
 from agentcli.workspace import listing
-from agentcli.workspace.diff.head_diff import NO_REPOSITORY
+from agentcli.workspace.diffs import NO_REPOSITORY
 from tests.support import assembled
 from tests.support.fakes import collect, only, result_of
 from tests.support.scripts import call, fails, reply

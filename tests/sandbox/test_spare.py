@@ -254,7 +254,7 @@ async def test_a_spare_is_refused_when_another_command_has_run_since(session: Se
 
 @ends_it
 async def test_a_spare_is_refused_for_a_long_or_unusual_text(session: Session) -> None:
-    for text in ("echo é", f"echo {'x' * spare_shell.LONGEST_TEXT}"):
+    for text in ("echo é", f"echo {'x' * spare_shell.MAX_TEXT_LENGTH}"):
         await session.spare()
         before = session.fresh
         assert str((await session.run(text)).content) == text.removeprefix("echo ")

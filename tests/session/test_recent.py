@@ -26,7 +26,7 @@ GENERATED = settings(suppress_health_check=UNHURRIED_IN_ONE_FOLDER, derandomize=
 
 @pytest.fixture(autouse=True)
 def every_session_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent_messages, "LEAST_EARLIER", 1)
+    monkeypatch.setattr(recent_messages, "MIN_EARLIER", 1)
     monkeypatch.setattr(recent_messages, "BEFORE_COMPACTION", 0)
     monkeypatch.setattr(recent_messages, "SECTION", 3_000)
 

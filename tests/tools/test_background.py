@@ -142,7 +142,7 @@ async def test_an_abort_ends_the_foreground_command_only(tmp_path: Path) -> None
 
 
 async def test_the_number_of_background_commands_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shells_module, "MOST_RUNNING", 1)
+    monkeypatch.setattr(shells_module, "MAX_RUNNING", 1)
     async with session(tmp_path) as context:
         await run(Bash(), context, command="sleep 100", run_in_background=True)
         refused = await run(Bash(), context, command="sleep 100", run_in_background=True)
@@ -295,7 +295,7 @@ async def test_a_flood_in_the_background_is_bounded_and_all_in_a_file(
 
 
 async def test_old_commands_are_forgotten_beyond_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shells_module, "_MOST_KEPT", 2)
+    monkeypatch.setattr(shells_module, "_MAX_KEPT", 2)
     async with session(tmp_path) as context:
         assert context.shells is not None
         await run(Bash(), context, command="sleep 100", run_in_background=True)

@@ -32,7 +32,7 @@ from agentcli.tools.files import change
 from agentcli.tools.files import replace as files_replace
 from agentcli.tools.files.edit import Edit
 from agentcli.tools.files.multiedit import MultiEdit
-from agentcli.tools.files.read_cache import LARGEST_KEPT, MOST_KEPT, ReadCache
+from agentcli.tools.files.read_cache import MAX_KEPT, MAX_KEPT_SIZE, ReadCache
 from agentcli.tools.files.write import Write
 from agentcli.tools.registry import Registry
 from tests.tools.running import context_in, run, text_of
@@ -163,14 +163,14 @@ async def test_writing_identical_content_touches_nothing(context: ToolContext, t
 
 def test_the_file_cache_is_bounded() -> None:
     cache = ReadCache()
-    size = LARGEST_KEPT - 1
+    size = MAX_KEPT_SIZE - 1
     for number in range(100):
         cache.note(f"/f{number}", bytes([number]) * size)
     kept = [number for number in range(100) if cache.content(f"/f{number}") is not None]
-    assert sum(size for _number in kept) <= MOST_KEPT
+    assert sum(size for _number in kept) <= MAX_KEPT
     assert kept[-1] == 99
     assert kept[0] > 60
-    cache.note("/large", b"x" * (LARGEST_KEPT + 1))
+    cache.note("/large", b"x" * (MAX_KEPT_SIZE + 1))
     assert cache.content("/large") is None
     assert cache.seen("/large") is not None
     assert cache.seen("/f0") is not None, "that it was seen is never forgotten"

@@ -16,7 +16,7 @@ from agentcli.tools.documents import read
 from agentcli.tools.documents.read import Read
 from agentcli.tools.files import replace as files_replace
 from agentcli.tools.files.edit import Edit
-from agentcli.tools.files.read_cache import LARGEST_KEPT, MOST_KEPT, MOST_UNPACKED, ReadCache
+from agentcli.tools.files.read_cache import MAX_KEPT, MAX_KEPT_SIZE, MAX_UNPACKED, ReadCache
 from agentcli.tools.files.write import Write
 from tests.support.tables import each_row
 from tests.tools.running import context_in, run, text_of
@@ -121,7 +121,7 @@ async def test_encodings_and_control_characters_are_shown_readably(
 async def test_a_file_too_large_to_load_is_streamed_by_offset(
     context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "LARGEST_LOADED", 1_000)
+    monkeypatch.setattr(read, "MAX_LOADED_SIZE", 1_000)
     (tmp_path / "big.txt").write_text("".join(f"row {number}\n" for number in range(1, 1001)) + "w" * 20_000 + "\nlast")
     output = await run(Read(), context, file_path="big.txt", offset=500, limit=2)
     size = f"The file has {(tmp_path / 'big.txt').stat().st_size:,} bytes."
@@ -377,7 +377,7 @@ def test_contents_of_files_seen_some_time_ago_are_kept_compressed_within_the_sam
 
     kept = sum(map(len, cache._kept.values()))
     packed = sum(len(found._data) for _size, found in cache._packed.values() if isinstance(found, Packed))
-    assert kept <= MOST_UNPACKED
+    assert kept <= MAX_UNPACKED
     assert packed < sum(map(len, contents.values())) / 10
     assert cache.content("/src/0.py") == b""
     assert all(cache.content(path) == data for path, data in contents.items() if path != "/src/0.py")
@@ -388,9 +388,9 @@ def test_contents_of_files_seen_some_time_ago_are_kept_compressed_within_the_sam
 
 def test_the_oldest_contents_are_dropped_first_whether_compressed_or_not() -> None:
     cache = ReadCache()
-    for number in range(2 * MOST_KEPT // LARGEST_KEPT):
-        cache.note(f"/{number}", bytes([number]) * LARGEST_KEPT)
+    for number in range(2 * MAX_KEPT // MAX_KEPT_SIZE):
+        cache.note(f"/{number}", bytes([number]) * MAX_KEPT_SIZE)
         cache.pack_some()
 
-    kept = [number for number in range(2 * MOST_KEPT // LARGEST_KEPT) if cache.content(f"/{number}") is not None]
-    assert kept == list(range(MOST_KEPT // LARGEST_KEPT, 2 * MOST_KEPT // LARGEST_KEPT))
+    kept = [number for number in range(2 * MAX_KEPT // MAX_KEPT_SIZE) if cache.content(f"/{number}") is not None]
+    assert kept == list(range(MAX_KEPT // MAX_KEPT_SIZE, 2 * MAX_KEPT // MAX_KEPT_SIZE))

@@ -131,7 +131,7 @@ def test_paths_take_hardly_more_memory_than_their_characters() -> None:
 
 
 def test_a_full_index_takes_no_more_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_index, "MOST_PATHS", 3)
+    monkeypatch.setattr(file_index, "MAX_PATHS", 3)
     listing = PathListing("/work/")
     assert listing.take(b"/work/a.py\0")
     assert not listing.take(b"/work/b/c.py\0/work/b/d.py\0")

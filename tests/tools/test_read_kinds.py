@@ -94,7 +94,7 @@ async def test_a_large_picture_is_scaled_down_with_a_note(format: str, context: 
 async def test_a_picture_of_noise_gets_small_enough(
     context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(image, "LARGEST_IMAGE", 100_000)
+    monkeypatch.setattr(image, "MAX_IMAGE_SIZE", 100_000)
     (tmp_path / "a.png").write_bytes(noise((600, 500), "PNG"))
     output = await run(Read(), context, file_path="a.png")
     assert max(shown(output).size) <= 392, "halved until it fits"
@@ -447,7 +447,7 @@ async def test_a_file_that_becomes_a_pipe_after_the_check_is_not_waited_for(
         return found
 
     monkeypatch.setattr(read, "inspect", swapping)
-    monkeypatch.setattr(read, "LARGEST_IN_MEMORY", 0)
+    monkeypatch.setattr(read, "MAX_IN_MEMORY", 0)
     assert "not a regular file any more" in text_of(await run(Read(), context, file_path="a"))
 
 
@@ -564,8 +564,8 @@ async def test_a_hundred_megabytes_are_read_by_offset_in_little_memory(context: 
 async def test_an_abort_stops_reading_a_large_file(
     context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "LARGEST_IN_MEMORY", 0)
-    monkeypatch.setattr(read, "LARGEST_LOADED", 1_000)
+    monkeypatch.setattr(read, "MAX_IN_MEMORY", 0)
+    monkeypatch.setattr(read, "MAX_LOADED_SIZE", 1_000)
     monkeypatch.setattr(read_text, "_CHUNK", 64)
     (tmp_path / "big.txt").write_text("line\n" * 10_000)
     controller = AbortController()
@@ -577,8 +577,8 @@ async def test_an_abort_stops_reading_a_large_file(
 async def test_a_consumer_that_leaves_stops_reading_too(
     context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "LARGEST_IN_MEMORY", 0)
-    monkeypatch.setattr(read, "LARGEST_LOADED", 1_000)
+    monkeypatch.setattr(read, "MAX_IN_MEMORY", 0)
+    monkeypatch.setattr(read, "MAX_LOADED_SIZE", 1_000)
     (tmp_path / "big.txt").write_text("line\n" * 1_000)
     walking, ended = threading.Event(), threading.Event()
 
@@ -604,8 +604,8 @@ async def test_line_numbers_do_not_depend_on_how_the_file_is_read(
 ) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\n\nfour with no end")
     small = text_of(await run(Read(), context, file_path="a.txt", offset=offset, limit=1))
-    monkeypatch.setattr(read, "LARGEST_IN_MEMORY", 0)
-    monkeypatch.setattr(read, "LARGEST_LOADED", 4)
+    monkeypatch.setattr(read, "MAX_IN_MEMORY", 0)
+    monkeypatch.setattr(read, "MAX_LOADED_SIZE", 4)
     monkeypatch.setattr(read_text, "_CHUNK", 3)
     large = text_of(await run(Read(), context, file_path="a.txt", offset=offset, limit=1))
     assert small.partition("\n")[0] == large.partition("\n")[0]

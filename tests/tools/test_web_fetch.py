@@ -152,10 +152,10 @@ async def test_pages_are_cached_for_fifteen_minutes(tmp_path: Path) -> None:
 
 
 async def test_the_cache_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webfetch, "MOST_CACHED", 5)
+    monkeypatch.setattr(webfetch, "MAX_CACHED", 5)
     tool = WebFetch(clock=Clock())
     plain = {"content-type": "text/plain"}
-    pages = {f"/{n}": Answer(b"x", headers=plain) for n in range(webfetch.MOST_CACHED + 3)}
+    pages = {f"/{n}": Answer(b"x", headers=plain) for n in range(webfetch.MAX_CACHED + 3)}
     async with Website(pages) as site:
         for path in pages:
             await run(tool, context(tmp_path), url=site.url + path, prompt="x")
@@ -217,7 +217,7 @@ async def test_redirects_on_the_same_host_are_followed_and_others_reported(tmp_p
 async def test_an_endless_page_is_read_up_to_the_cap(tmp_path: Path) -> None:
     async with Website({"/": Answer(b"<p>start ", endless=b"word " * 10_000)}) as site:
         output = await run(WebFetch(), context(tmp_path), url=f"{site.url}/", prompt="x")
-        assert site.sent < 4 * net.MOST_BYTES
+        assert site.sent < 4 * net.MAX_BYTES
     assert "start" in text_of(output)
 
 
@@ -229,7 +229,7 @@ async def test_a_decompression_bomb_is_cut() -> None:
         page = await Fetcher().get(address(f"{site.url}/"), {})
     assert isinstance(page, FetchedPage)
     assert not page.complete
-    assert len(page.body) == net.MOST_BYTES
+    assert len(page.body) == net.MAX_BYTES
 
 
 @pytest.mark.parametrize(

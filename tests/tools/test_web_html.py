@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agentcli.core.abort import AbortController, Aborted, AbortReason
 from agentcli.tools.web import page as web_page
 from agentcli.tools.web.html_worker import to_markdown
-from agentcli.tools.web.page import MOST_CHARACTERS, Binary, PageText, Unreadable
+from agentcli.tools.web.page import MAX_CHARACTERS, Binary, PageText, Unreadable
 from tests.support.tables import each_row
 
 BASE = "https://example.com/docs/page.html"
@@ -208,7 +208,7 @@ async def test_text_kinds_stay_as_they_are_and_html_is_found_without_a_header() 
 
 @pytest.mark.anyio
 async def test_a_long_page_is_cut_and_control_sequences_are_removed() -> None:
-    page = await read_page(b"x" * (MOST_CHARACTERS + 5), "text/plain")
+    page = await read_page(b"x" * (MAX_CHARACTERS + 5), "text/plain")
     assert isinstance(page, PageText)
-    assert (len(page.text), page.cut) == (MOST_CHARACTERS, 5)
+    assert (len(page.text), page.cut) == (MAX_CHARACTERS, 5)
     assert await text_of(b"a\x1b]0;title\x07b\x1b[31mc", "text/plain") == "abc"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from agentcli.core.text.unified_diff import FileDiff, parse_files
+from agentcli.workspace import diffs
 from agentcli.workspace.base import DiffScope
-from agentcli.workspace.diff import head_diff
-from agentcli.workspace.diff.head_diff import NO_REPOSITORY, _prepare
+from agentcli.workspace.diffs import NO_REPOSITORY, _prepare
 from tests.workspace.folders import Work, state_of, working
 
 pytestmark = pytest.mark.anyio
@@ -221,7 +221,7 @@ async def test_lines_of_the_user_in_a_file_that_both_changed_while_a_prompt_ran_
 async def test_a_diff_that_is_cut_does_not_wait_for_the_rest(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(head_diff, "DIFF_LIMIT", 1000)
+    monkeypatch.setattr(diffs, "DIFF_LIMIT", 1000)
     committed(project)
     (project / "a.txt").write_text("four\n" * 1_000_000)
     async with working(tmp_path / "state", project) as work:

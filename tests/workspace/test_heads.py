@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.workspace.head_commit import head_commit
+from agentcli.workspace.git import head_commit
 from tests.workspace.folders import working
 
 ONE = "1" * 40

@@ -12,8 +12,8 @@ import pytest
 from agentcli.workspace import shadow as shadow_module
 from agentcli.workspace.base import SnapshotError
 from agentcli.workspace.git import EMPTY_TREE
-from agentcli.workspace.loose_objects import LooseObjects, NotLoose
 from agentcli.workspace.shadow import Shadow
+from agentcli.workspace.trees import LooseObjects, NotLoose
 
 pytestmark = pytest.mark.anyio
 PATHS = ["a", "a.b", "z/q/x", "x/y/é", "x/y", "x", "gone", "made/in/here", "mode"]
@@ -135,6 +135,6 @@ async def test_a_damaged_object_is_left_to_git(trees: tuple[Shadow, str, str]) -
 
 def test_more_trees_than_git_reads_faster_are_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     objects = LooseObjects(tmp_path)
-    monkeypatch.setattr("agentcli.workspace.loose_objects._MOST_TREES", 0)
+    monkeypatch.setattr("agentcli.workspace.trees._MAX_TREES", 0)
     with pytest.raises(NotLoose):
         objects.folders(EMPTY_TREE)

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 import pytest
 
-from agentcli.workspace.undo.merge import is_text, merge
+from agentcli.workspace.merge import is_text, merge
 from tests.support.examples import EXAMPLES
 from tests.support.tables import each_row
 
@@ -59,7 +59,7 @@ def test_large_files_are_compared_in_small_blocks(monkeypatch: pytest.MonkeyPatc
         compared.append(len(old) * len(new))
         return SequenceMatcher(junk, old, new, autojunk)
 
-    monkeypatch.setattr("agentcli.workspace.undo.merge.SequenceMatcher", watched)
+    monkeypatch.setattr("agentcli.workspace.merge.SequenceMatcher", watched)
     lines = [b"line %d\n" % number for number in range(5_000)]
     lines[7::100] = [b"\n"] * 50
     mine = [line + b"\n" if number % 4 == 1 else line for number, line in enumerate(lines)]
@@ -74,7 +74,7 @@ def test_large_files_are_compared_in_small_blocks(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("largest_block", [4, 250_000])
 def test_random_changes_to_distinct_lines_never_clash(largest_block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentcli.workspace.undo.merge._LARGEST_BLOCK", largest_block)
+    monkeypatch.setattr("agentcli.workspace.merge._MAX_BLOCK_SIZE", largest_block)
     for seed in range(5 * EXAMPLES):
         rng = random.Random(seed)
         lines = [f"line {number}\n" for number in range(rng.randrange(1, 30))]

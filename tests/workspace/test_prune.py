@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.workspace import prune
-from agentcli.workspace.prune import KEEP_SECONDS, PruneSchedule, shrink
+from agentcli.workspace import folders
+from agentcli.workspace.folders import KEEP_SECONDS, PruneSchedule, shrink
 from tests.workspace.folders import working
 
 pytestmark = pytest.mark.anyio
@@ -87,7 +87,7 @@ async def test_a_shadow_that_has_grown_too_large_keeps_the_last_days_only(
     (place,) = (state / "snapshots" / "folders").iterdir()
     aged(place / "refs" / "snapshots" / "older", 5 * 86_400)
     assert not shrink(place, time.time())
-    monkeypatch.setattr(prune, "LARGEST_SHADOW", 10)
+    monkeypatch.setattr(folders, "MAX_SHADOW_SIZE", 10)
     assert shrink(place, time.time())
     assert [path.name for path in (place / "refs" / "snapshots").iterdir()] == ["newer"]
 

@@ -29,7 +29,7 @@ from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
 from agentcli.tools.base import ToolContext
 from agentcli.tools.builtin import shown_path
-from agentcli.tools.files.disk import LARGEST_LOADED, load_blocking, load_from_memory
+from agentcli.tools.files.disk import MAX_LOADED_SIZE, load_blocking, load_from_memory
 from agentcli.tools.files.encoding import decode
 from agentcli.tools.files.read_cache import CommandRun, ReadCache, Seen, digest_of
 
@@ -366,7 +366,7 @@ def _compared(path: str, seen: Seen, stamp: Stamp, told: str | None, load: Calla
     """Compare a file with what the model saw; None if there is nothing to report."""
     data: bytes | None = None
     digest, what = _GONE, "is gone"
-    if stamp is not None and stamp[1] > LARGEST_LOADED:
+    if stamp is not None and stamp[1] > MAX_LOADED_SIZE:
         digest, what = f"{stamp[1]} {stamp[2]}", f"has {counted(stamp[1], 'byte')} now"
     elif stamp is not None:
         try:

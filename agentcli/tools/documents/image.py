@@ -1,6 +1,6 @@
 """Fit images to the limits of the API: pixels, bytes, complete data, one of four formats.
 
-Never larger than `LONGEST_SIDE`: the API would scale it down anyway, after a longer upload. Pillow is imported only
+Never larger than `MAX_SIDE`: the API would scale it down anyway, after a longer upload. Pillow is imported only
 when an image is read; without it, images that already fit are sent unchanged.
 """
 
@@ -16,15 +16,15 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import ImageBlock
 from agentcli.tools.files.file_kinds import image_media_type
 
-LARGEST_IMAGE = 5 * 1024 * 1024 * 3 // 4
+MAX_IMAGE_SIZE = 5 * 1024 * 1024 * 3 // 4
 """The API accepts 5 MB of base64, which is this many bytes."""
-LONGEST_SIDE = 1_568
-_LONGEST_ACCEPTED = 8_000
-_MOST_PIXELS = 40_000_000
+MAX_SIDE = 1_568
+_MAX_ACCEPTED_LENGTH = 8_000
+_MAX_PIXELS = 40_000_000
 """Decoded that is 160 MB. Several images may be read at a time."""
-_MOST_JPEG_PIXELS = 80_000_000
+_MAX_JPEG_PIXELS = 80_000_000
 """More, because JPEG is decoded at a smaller scale. Below Pillow's limit for decompression bombs."""
-_MOST_SCANS = 100
+_MAX_SCANS = 100
 """Maximum passes of a progressive JPEG, which has about ten. Each costs time for all pixels, and hardly any bytes."""
 _SENDABLE = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
@@ -65,16 +65,16 @@ def fitted(data: bytes) -> Picture | Unshowable:
     size = _dimensions(data, kind)
     if kind is None or size is None:
         return Unshowable("it is damaged or cut off")
-    most = _MOST_JPEG_PIXELS if kind == "image/jpeg" else _MOST_PIXELS
+    most = _MAX_JPEG_PIXELS if kind == "image/jpeg" else _MAX_PIXELS
     if size[0] * size[1] > most:
         return Unshowable(f"it has {size[0]}×{size[1]} pixels, which is too large to be decoded")
-    if kind == "image/jpeg" and data.count(b"\xff\xda") > _MOST_SCANS:
-        return Unshowable(f"it is a JPEG of more than {_MOST_SCANS} passes, which takes too long to be decoded")
-    fits = max(size) <= LONGEST_SIDE and len(data) <= LARGEST_IMAGE and kind in _SENDABLE
+    if kind == "image/jpeg" and data.count(b"\xff\xda") > _MAX_SCANS:
+        return Unshowable(f"it is a JPEG of more than {_MAX_SCANS} passes, which takes too long to be decoded")
+    fits = max(size) <= MAX_SIDE and len(data) <= MAX_IMAGE_SIZE and kind in _SENDABLE
     try:
         from PIL import Image, ImageOps
     except ImportError:
-        if (fits or max(size) <= _LONGEST_ACCEPTED) and len(data) <= LARGEST_IMAGE and kind in _SENDABLE:
+        if (fits or max(size) <= _MAX_ACCEPTED_LENGTH) and len(data) <= MAX_IMAGE_SIZE and kind in _SENDABLE:
             return Picture(data, kind, *size)
         return Unshowable("it must be resized or converted, and Pillow is not installed: pip install pillow")
     try:
@@ -83,13 +83,13 @@ def fitted(data: bytes) -> Picture | Unshowable:
             if image.width * image.height > most:
                 return Unshowable(f"it has {image.width}×{image.height} pixels, which is too large to be decoded")
             if not fits:
-                image.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))
+                image.draft("RGB", (MAX_SIDE, MAX_SIDE))
             image.load()
             if fits:
                 return Picture(data, kind, *size)
             if image.mode in ("RGB", "RGBA", "L", "CMYK"):
                 # Before it is turned or converted: a copy of all its pixels takes as much memory again.
-                image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
+                image.thumbnail((MAX_SIDE, MAX_SIDE))
             return _smaller(ImageOps.exif_transpose(image), kind, size)
     except Exception as error:  # noqa: BLE001 - decoders fail in many ways, and all of them mean this
         return Unshowable(f"it is damaged or of an unknown kind: {type(error).__name__}")
@@ -100,12 +100,12 @@ def _smaller(image: Any, kind: str, original: tuple[int, int]) -> Picture | Unsh
     image = image.convert("RGBA" if is_transparent else "RGB")
     # JPEG for images that are already lossy; PNG keeps drawings and screenshots sharp.
     formats = ("JPEG",) if kind == "image/jpeg" else ("PNG", "JPEG")
-    side = LONGEST_SIDE
+    side = MAX_SIDE
     while side >= 200:
         image.thumbnail((side, side))
         for format in formats:
             data = _encoded(image, format)
-            if len(data) <= LARGEST_IMAGE:
+            if len(data) <= MAX_IMAGE_SIZE:
                 turned = (image.width > image.height) != (original[0] > original[1]) and original[0] != original[1]
                 shown = (original[1], original[0]) if turned else original
                 scaled = None if shown == (image.width, image.height) else shown

@@ -16,11 +16,11 @@ from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure
 from agentcli.tools.documents.image import Picture, fitted
-from agentcli.tools.files.numbered_lines import MOST_CHARACTERS, Wanted, for_display, legible
+from agentcli.tools.files.numbered_lines import MAX_CHARACTERS, Wanted, for_display, legible
 
-_MOST_OF_A_SOURCE = 20_000
-_MOST_OF_AN_OUTPUT = 4_000
-_MOST_PICTURES = 5
+_MAX_OF_A_SOURCE = 20_000
+_MAX_OF_AN_OUTPUT = 4_000
+_MAX_PICTURES = 5
 """Maximum pictures that are decoded."""
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
@@ -67,11 +67,11 @@ def show_notebook(notebook: Json, wanted: Wanted) -> ShownNotebook:
     blocks: list[TextBlock | ImageBlock] = []
     size, last, cut = 0, wanted.offset, False
     # Pictures that turn out to be damaged count, too: decoding them takes as long.
-    tries = iter(range(_MOST_PICTURES))
+    tries = iter(range(_MAX_PICTURES))
     for index in range(wanted.offset - 1, min(len(cells), wanted.offset - 1 + wanted.limit)):
         parts, long = _cell(cells[index], index, tries)
         length = sum(len(part.text) for part in parts if isinstance(part, TextBlock))
-        if size and size + length > MOST_CHARACTERS:
+        if size and size + length > MAX_CHARACTERS:
             break
         size, last, cut = size + length, index + 1, cut or long
         blocks += parts
@@ -101,8 +101,8 @@ def _cell(cell: Json, index: int, tries: Iterator[int]) -> tuple[list[TextBlock 
     kind = str(cell.get("cell_type") or "raw")
     ran = f' execution_count="{cell["execution_count"]}"' if isinstance(cell.get("execution_count"), int) else ""
     source = legible(source_of(cell.get("source")))
-    long = len(source) > _MOST_OF_A_SOURCE
-    body = _capped(source, _MOST_OF_A_SOURCE)
+    long = len(source) > _MAX_OF_A_SOURCE
+    body = _capped(source, _MAX_OF_A_SOURCE)
     parts: list[TextBlock | ImageBlock] = []
     text = f'<cell id="{legible(cell_id(cell, index))}" type="{legible(kind)}"{ran}>\n{body}\n</cell>'
     outputs = cell.get("outputs")
@@ -160,7 +160,7 @@ def _picture(encoded: str) -> ImageBlock | None:
 
 
 def _clean(text: str) -> str:
-    return _capped(legible(plain_text(text)).rstrip(), _MOST_OF_AN_OUTPUT)
+    return _capped(legible(plain_text(text)).rstrip(), _MAX_OF_AN_OUTPUT)
 
 
 def _capped(text: str, most: int) -> str:

@@ -20,12 +20,12 @@ from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure
 from agentcli.tools.documents.image import Picture, fitted
-from agentcli.tools.files.numbered_lines import MOST_CHARACTERS, Wanted, for_display, legible
+from agentcli.tools.files.numbered_lines import MAX_CHARACTERS, Wanted, for_display, legible
 from agentcli.tools.worker import run_worker
 
-MOST_PAGES = 20
+MAX_PAGES = 20
 _SECONDS = 60
-_MOST_OF_A_PAGE = 20_000
+_MAX_OF_A_PAGE = 20_000
 
 
 @frozen
@@ -41,17 +41,17 @@ def page_range(given: str) -> PageRange | str:
         return f"pages must be a page or a range of pages, such as 3 or 1-5, not {given[:40]!r}."
     first = int(match[1])
     open_ended = match[2] is None and re.search(r"[-–]", given) is not None
-    last = first + MOST_PAGES - 1 if open_ended else int(match[2] or first)
+    last = first + MAX_PAGES - 1 if open_ended else int(match[2] or first)
     if last < first:
         return f"pages {given[:40]!r} ends before it begins."
-    if last - first >= MOST_PAGES:
-        return f"At most {MOST_PAGES} pages can be read at once; {given.strip()} are {last - first + 1}."
+    if last - first >= MAX_PAGES:
+        return f"At most {MAX_PAGES} pages can be read at once; {given.strip()} are {last - first + 1}."
     return PageRange(first, last)
 
 
 async def read_pdf(data: bytes, wanted: Wanted, pages: PageRange | None, signal: AbortSignal) -> Output:
     """Read pages of a PDF. `data` is the whole file."""
-    asked = pages or PageRange(1, MOST_PAGES)
+    asked = pages or PageRange(1, MAX_PAGES)
     try:
         worker = Path(__file__).with_name("pdf_worker.py")
         pages_read = (str(asked.first), str(asked.last))
@@ -72,14 +72,14 @@ def _shown(result: dict[str, Any], wanted: Wanted) -> Output:
     size, last = 0, found[0]["number"]
     for page in found:
         text = _page_text(page["text"])
-        if size and size + len(text) > MOST_CHARACTERS:
+        if size and size + len(text) > MAX_CHARACTERS:
             break
         size += len(text)
         last = page["number"]
         blocks += _page_blocks(page, text, total)
     first = found[0]["number"]
     if first > 1 or last < total:
-        more = f' Continue with pages "{last + 1}-{min(total, last + MOST_PAGES)}".' if last < total else ""
+        more = f' Continue with pages "{last + 1}-{min(total, last + MAX_PAGES)}".' if last < total else ""
         blocks.append(TextBlock(f"[Partial: pages {first}–{last} of {total}.{more}]"))
     count = last - first + 1
     partly = f" of {total}" if count != total else ""
@@ -92,8 +92,8 @@ def _shown(result: dict[str, Any], wanted: Wanted) -> Output:
 
 def _page_text(text: str) -> str:
     text = legible(text).strip()
-    if len(text) > _MOST_OF_A_PAGE:
-        return f"{text[:_MOST_OF_A_PAGE]}… [{counted(len(text) - _MOST_OF_A_PAGE, 'more character')} on this page]"
+    if len(text) > _MAX_OF_A_PAGE:
+        return f"{text[:_MAX_OF_A_PAGE]}… [{counted(len(text) - _MAX_OF_A_PAGE, 'more character')} on this page]"
     return text
 
 

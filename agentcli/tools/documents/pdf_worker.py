@@ -12,9 +12,9 @@ from typing import Any
 
 _FEW_CHARACTERS = 20
 """A page with fewer characters is probably a scan, so its image is shown."""
-_LONGEST_TEXT = 200_000
-_MOST_PICTURES = 5
-_LARGEST_PICTURE = 24 << 20
+_MAX_TEXT_LENGTH = 200_000
+_MAX_PICTURES = 5
+_MAX_PICTURE_SIZE = 24 << 20
 
 
 def pages(data: bytes, first: int, last: int) -> dict[str, Any]:
@@ -30,11 +30,11 @@ def pages(data: bytes, first: int, last: int) -> dict[str, Any]:
         page = reader.pages[number - 1]
         entry: dict[str, Any] = {"number": number, "text": ""}
         with contextlib.suppress(Exception):
-            entry["text"] = page.extract_text()[:_LONGEST_TEXT]
-        if len(entry["text"].strip()) < _FEW_CHARACTERS and pictures < _MOST_PICTURES:
+            entry["text"] = page.extract_text()[:_MAX_TEXT_LENGTH]
+        if len(entry["text"].strip()) < _FEW_CHARACTERS and pictures < _MAX_PICTURES:
             with contextlib.suppress(Exception):
                 largest = max(page.images, key=lambda image: len(image.data))
-                if len(largest.data) <= _LARGEST_PICTURE:
+                if len(largest.data) <= _MAX_PICTURE_SIZE:
                     entry["picture"] = base64.b64encode(largest.data).decode("ascii")
                     pictures += 1
         found.append(entry)

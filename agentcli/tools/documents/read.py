@@ -21,7 +21,7 @@ from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, object_schema, os_failure, shown_path
 from agentcli.tools.files.disk import (
-    LARGEST_LOADED,
+    MAX_LOADED_SIZE,
     Refusal,
     folder_names,
     inspect,
@@ -33,14 +33,14 @@ from agentcli.tools.files.disk import (
 )
 from agentcli.tools.files.encoding import decode, looks_binary
 from agentcli.tools.files.file_kinds import binary_name, image_media_type, is_pdf
-from agentcli.tools.files.numbered_lines import MOST_LINES, LineRange, Wanted, read_large, shown_lines, text_lines
+from agentcli.tools.files.numbered_lines import MAX_LINES, LineRange, Wanted, read_large, shown_lines, text_lines
 from agentcli.tools.files.read_cache import Seen, digest_of
 
-LARGEST_AT_ONCE = 1024 * 1024
+MAX_AT_ONCE = 1024 * 1024
 """Maximum bytes of a file that is found, read and formatted in one thread call."""
-LARGEST_IN_MEMORY = 64 * 1024
+MAX_IN_MEMORY = 64 * 1024
 """Maximum bytes of a file that is read and formatted without a thread: waking up from one costs more."""
-_MOST_NAMES = 50
+_MAX_NAMES = 50
 
 
 class Read(BuiltinTool):
@@ -87,7 +87,7 @@ class Read(BuiltinTool):
     async def run(self, input: Json, context: ToolContext, signal: AbortSignal) -> ToolRun:
         path = absolute_path(input["file_path"], context)
         offset = max(1, int(input.get("offset") or 1))
-        limit = min(MOST_LINES, int(input.get("limit") or MOST_LINES))
+        limit = min(MAX_LINES, int(input.get("limit") or MAX_LINES))
         wanted = Wanted(path, shown_path(path, context), offset, limit)
         found: _Found | Output | None = _found_in_memory(wanted, context)
         if found is None:
@@ -96,7 +96,7 @@ class Read(BuiltinTool):
             yield found
             return
         try:
-            if found.size > LARGEST_LOADED:
+            if found.size > MAX_LOADED_SIZE:
                 output = await _large(found.real, wanted, signal)
                 yield _without_pages(output) if input.get("pages") else output
                 return
@@ -132,7 +132,7 @@ def _found_in_memory(wanted: Wanted, context: ToolContext) -> _Found | None:
     decided = _approved_paths(context)
     try:
         real = decided[0] if len(decided) == 1 else os.path.realpath(wanted.path)
-        data = load_from_memory(real, LARGEST_IN_MEMORY)
+        data = load_from_memory(real, MAX_IN_MEMORY)
     except (OSError, ValueError):
         return None
     if data is None or is_pdf(data) or image_media_type(data) is not None:
@@ -160,7 +160,7 @@ def _find(wanted: Wanted, context: ToolContext) -> _Found | Output:
     found = inspect(real, wanted.shown)
     if isinstance(found, Refusal):
         return _refused(found, wanted.path, context)
-    if found.st_size > LARGEST_AT_ONCE:
+    if found.st_size > MAX_AT_ONCE:
         return _Found(real, found.st_size)
     try:
         data = load_blocking(real)
@@ -214,8 +214,8 @@ def _listed(folder: str, context: ToolContext) -> str:
     names = [quoted_name(name) for name in folder_names(folder, context.hides)]
     if not names:
         return " It is empty."
-    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    return f" It contains: {', '.join(names[:_MOST_NAMES])}{more}."
+    more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
+    return f" It contains: {', '.join(names[:_MAX_NAMES])}{more}."
 
 
 def _present(data: bytes, wanted: Wanted) -> tuple[Output, Seen | None]:

@@ -20,14 +20,14 @@ from agentcli.core.text.plaintext import visible_text
 from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, os_failure, shown_path
-from agentcli.tools.files.disk import LARGEST_LOADED, Refusal, inspect, load_blocking, near_names
+from agentcli.tools.files.disk import MAX_LOADED_SIZE, Refusal, inspect, load_blocking, near_names
 from agentcli.tools.files.encoding import Decoded, decode
 from agentcli.tools.files.file_kinds import binary_name
 from agentcli.tools.files.language import language_of
 from agentcli.tools.files.read_cache import digest_of
 from agentcli.tools.files.replace import ChangedMeanwhile, replace_file
 
-_LONGEST_DIFFERENCE = 4_000
+_MAX_DIFFERENCE_LENGTH = 4_000
 
 
 @frozen
@@ -239,7 +239,7 @@ def _present(intent: Intent, target: _Target, context: ToolContext) -> Present |
         near = near_names(target.real, context.hides)
         hint = f"Did you mean {' or '.join(near)}?" if near else "Create it with Write."
         return _Outcome(failure(f"{found.text} {hint}", summary="not found"))
-    if found.st_size > LARGEST_LOADED:
+    if found.st_size > MAX_LOADED_SIZE:
         text = f"{shown} is too large to be changed this way ({counted(found.st_size, 'byte')}). Use a command instead."
         return _Outcome(failure(text))
     data = load_blocking(target.real)
@@ -280,11 +280,11 @@ def _stale(data: bytes, digest: str, intent: Intent, target: _Target, context: T
     from agentcli.tools.files.diff import diff_display
 
     difference = str(diff_display(target.shown, then.text, now.text)["diff"])
-    complete = 0 < len(difference) <= _LONGEST_DIFFERENCE
+    complete = 0 < len(difference) <= _MAX_DIFFERENCE_LENGTH
     if not difference:
         difference = "(only line ends or the final line end)"
     if not complete or intent.whole:
-        shown = difference[:_LONGEST_DIFFERENCE] + ("" if len(difference) <= _LONGEST_DIFFERENCE else "\n…")
+        shown = difference[:_MAX_DIFFERENCE_LENGTH] + ("" if len(difference) <= _MAX_DIFFERENCE_LENGTH else "\n…")
         return _Outcome(failure(f"{message} Read it again, then try again. What changed:\n{shown}", summary="stale"))
     # The model now knows all changes, which is enough to replace an exact piece, but not the whole file.
     advice = "Nothing was changed by this call. What changed since:"

@@ -9,9 +9,9 @@ from agentcli.core.messages import Json, clean_text
 from agentcli.core.text.plaintext import terminal_text
 
 _CONTEXT = 3
-_MOST_COMPARED = 2_000
+_MAX_COMPARED = 2_000
 """Lines on one side above which the middle is shown as replaced: comparing is quadratic."""
-_LONGEST = 60_000
+_MAX_LENGTH = 60_000
 _UNENDED = "\x00"
 
 
@@ -21,7 +21,7 @@ def diff_display(path: str, old: str, new: str) -> Json:
     start = equal_lines_at_start(before, after)
     end = equal_lines_at_start(before[start:][::-1], after[start:][::-1])
     left, right = before[start : len(before) - end], after[start : len(after) - end]
-    if max(len(left), len(right)) > _MOST_COMPARED:
+    if max(len(left), len(right)) > _MAX_COMPARED:
         codes: list[Any] = [("replace", 0, len(left), 0, len(right))]
     else:
         codes = difflib.SequenceMatcher(None, left, right).get_opcodes()
@@ -30,8 +30,8 @@ def diff_display(path: str, old: str, new: str) -> Json:
     shifted = [(tag, a + start, b + start, c + start, d + start) for tag, a, b, c, d in codes]
     text = _format(before, after, shifted, start)
     display = {"kind": "diff", "path": path, "diff": "", "added": added, "removed": removed}
-    if len(text) > _LONGEST:
-        text = text[:_LONGEST].rpartition("\n")[0] + "\n… the rest of the diff is not shown"
+    if len(text) > _MAX_LENGTH:
+        text = text[:_MAX_LENGTH].rpartition("\n")[0] + "\n… the rest of the diff is not shown"
         display["truncated"] = True
     # Users must not approve code that reads differently than it runs.
     return {**display, "diff": terminal_text(clean_text(text))}

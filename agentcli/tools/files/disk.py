@@ -18,12 +18,12 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import clean_text
 from agentcli.core.text.plaintext import visible_text
 
-LARGEST_LOADED = 32 * 1024 * 1024
+MAX_LOADED_SIZE = 32 * 1024 * 1024
 """Bytes. Larger files are streamed when read, and cannot be edited."""
 
 Hides = Callable[[str], bool] | None
 """Whether a deny rule hides a path; None: nothing is hidden."""
-_MOST_NAMES = 5_000
+_MAX_NAMES = 5_000
 """Entries of a folder that are listed."""
 _PIECE = 64 * 1024
 """Bytes of one read, at least."""
@@ -59,11 +59,11 @@ def inspect(path: str, shown: str) -> os.stat_result | Refusal:
 
 
 async def load(path: str) -> bytes:
-    """The whole file, or one byte more than `LARGEST_LOADED`. Raises OSError."""
+    """The whole file, or one byte more than `MAX_LOADED_SIZE`. Raises OSError."""
     import aiofiles
 
     async with aiofiles.open(path, "rb", opener=open_without_links) as file:
-        data: bytes = await file.read(LARGEST_LOADED + 1)
+        data: bytes = await file.read(MAX_LOADED_SIZE + 1)
         return data
 
 
@@ -72,7 +72,7 @@ def load_blocking(path: str) -> bytes:
     descriptor = open_without_links(path, os.O_RDONLY)
     try:
         pieces: list[bytes] = []
-        room = LARGEST_LOADED + 1
+        room = MAX_LOADED_SIZE + 1
         # Asking for as much as is allowed would map and unmap that much memory even for a small file.
         likely = os.fstat(descriptor).st_size + 1
         while room > 0 and (piece := os.read(descriptor, min(room, max(likely, _PIECE)))):
@@ -110,7 +110,7 @@ def folder_names(folder: str, hides: Hides) -> list[str]:
     """Names in a folder, without those that rules hide; sub-folders end with a slash. Blocking; never raises."""
     try:
         with os.scandir(folder) as entries:
-            found = [entry for entry, _index in zip(entries, range(_MOST_NAMES), strict=False)]
+            found = [entry for entry, _index in zip(entries, range(_MAX_NAMES), strict=False)]
     except OSError:
         return []
     return sorted(

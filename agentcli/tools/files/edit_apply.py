@@ -15,10 +15,10 @@ from itertools import accumulate, islice
 
 from agentcli.core.frozen import frozen
 from agentcli.core.text.lazy_pattern import lazy_pattern
-from agentcli.tools.files.disk import LARGEST_LOADED
+from agentcli.tools.files.disk import MAX_LOADED_SIZE
 
-_LONGEST_LOOSE = 20_000
-_MOST_TOKENS = 3_000
+_MAX_LOOSE_LENGTH = 20_000
+_MAX_TOKENS = 3_000
 _ALIKE = (
     '"\u201c\u201d\u201e\u201f\u2033',
     "'\u2018\u2019\u201a\u201b\u2032",
@@ -56,7 +56,7 @@ class EditProblem:
 
 
 def apply(text: str, replacement: Replacement, shown: str) -> Applied | EditProblem:
-    from agentcli.tools.files.edit_miss import MOST_COUNTED, ambiguity_message, line_number, miss_message
+    from agentcli.tools.files.edit_miss import MAX_COUNTED, ambiguity_message, line_number, miss_message
 
     old, new = replacement.old.replace("\r\n", "\n"), replacement.new.replace("\r\n", "\n")
     line_end = "\r" if "\n" not in text and "\r" in text else r"\r?\n"
@@ -65,14 +65,14 @@ def apply(text: str, replacement: Replacement, shown: str) -> Applied | EditProb
             return too_large
         return Applied(text.replace(old, new), count, line_number(text, text.find(old)))
     found = _exact(text, old, line_end, apart=replacement.every)
-    spans = list(found if replacement.every else islice(found, MOST_COUNTED + 1))
+    spans = list(found if replacement.every else islice(found, MAX_COUNTED + 1))
     if len(spans) == 1 or (spans and replacement.every):
         if too_large := _too_large(text, old, new, len(spans), shown):
             return too_large
         return Applied(_with(text, spans, old, new), len(spans), line_number(text, spans[0][0]))
     if spans:
         return EditProblem(ambiguity_message(shown, text, [start for start, _end in spans]), "ambiguous")
-    if not replacement.every and len(old) <= _LONGEST_LOOSE and old.strip():
+    if not replacement.every and len(old) <= _MAX_LOOSE_LENGTH and old.strip():
         loose = list(islice(_loose(text, old, line_end), 2))
         if len(loose) == 1:
             start, end = loose[0]
@@ -85,11 +85,11 @@ def _too_large(text: str, old: str, new: str, count: int, shown: str) -> EditPro
     """Refuse a result that is too large to be edited again: a few kilobytes of input can expand to gigabytes."""
     carriage_returns = new.count("\n") if "\r" in text else 0
     size = len(text) + count * (len(new) + carriage_returns - len(old))
-    if size <= max(LARGEST_LOADED, len(text)):
+    if size <= max(MAX_LOADED_SIZE, len(text)):
         return None
     return EditProblem(
         f"{shown} would grow to {size:,} characters, because old_string is in it {count:,} times; edited files have at "
-        f"most {LARGEST_LOADED:,}. Use a longer old_string.",
+        f"most {MAX_LOADED_SIZE:,}. Use a longer old_string.",
         "too large",
     )
 
@@ -199,7 +199,7 @@ def _operations(old: str, new: str) -> Iterator[tuple[bool, int, int, int, int]]
     middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
     left, right = _TOKEN.findall(middle_old), _TOKEN.findall(middle_new)
     a = c = head
-    if max(len(left), len(right)) > _MOST_TOKENS:
+    if max(len(left), len(right)) > _MAX_TOKENS:
         yield False, a, len(old) - tail, c, len(new) - tail
     else:
         for tag, i, j, k, m in difflib.SequenceMatcher(None, left, right).get_opcodes():

@@ -14,29 +14,29 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import clean_text
 from agentcli.core.text.plaintext import visible_text
 
-MOST_COUNTED = 10_000
-_MOST_LISTED = 200
-_MOST_QUOTED = 6
-_MOST_SEARCHED = 20_000
-_MOST_COMPARED = 400
+MAX_COUNTED = 10_000
+_MAX_LISTED = 200
+_MAX_QUOTED = 6
+_MAX_SEARCHED = 20_000
+_MAX_COMPARED = 400
 """Lines compared character by character when searching the nearest one; others are filtered by cheaper means."""
-_MOST_SHOWN = 30
-_MOST_MARKED = 8
-_MOST_ALIGNED = 400
-_MOST_OF_A_LINE = 500
+_MAX_SHOWN = 30
+_MAX_MARKED = 8
+_MAX_ALIGNED = 400
+_MAX_OF_A_LINE = 500
 _WIDEST = 400
 _MARGIN = 20
-_MOST_PIECES = 16
+_MAX_PIECES = 16
 _RAREST = 4
-_MOST_PLACES = 20
+_MAX_PLACES = 20
 """Limit for each of the rarest pieces."""
-_MOST_PIECES_COMPARED = 10
+_MAX_PIECES_COMPARED = 10
 _AROUND = 400
 """Characters around such a place that must be similar."""
 _ALIKE = 0.5
 _SAME_SHARE = 0.3
 """Minimum share of characters in equal lines, if the text as a whole is less similar."""
-_MOST_JUDGED = 1_500
+_MAX_JUDGED = 1_500
 _GRAM = 8
 _LEGEND = "Differences, [-only in old_string-] {+only in the file+}:"
 _ADVICE = "Read it again and copy the text exactly."
@@ -49,10 +49,10 @@ def line_number(text: str, position: int) -> int:
 def ambiguity_message(shown: str, text: str, positions: list[int]) -> str:
     lines = _lines(text)
     numbers = _line_numbers(text, positions)
-    count = f"{len(positions):,}" if len(positions) <= MOST_COUNTED else f"more than {MOST_COUNTED:,}"
+    count = f"{len(positions):,}" if len(positions) <= MAX_COUNTED else f"more than {MAX_COUNTED:,}"
     quoted: list[str] = []
     last = 0
-    for number in numbers[:_MOST_QUOTED]:
+    for number in numbers[:_MAX_QUOTED]:
         first = max(last, number - 2)
         quoted += ["--"] if first > last or not quoted else []
         quoted += _numbered(lines, first, number + 1, widest=160)
@@ -84,10 +84,10 @@ def _ranges(numbers: list[int]) -> str:
             groups.append([number])
     words = [
         word
-        for group in groups[:_MOST_LISTED]
+        for group in groups[:_MAX_LISTED]
         for word in ([f"{group[0]}–{group[-1]}"] if len(group) > 2 else map(str, group))
     ]
-    more = sum(map(len, groups[_MOST_LISTED:]))
+    more = sum(map(len, groups[_MAX_LISTED:]))
     return ", ".join(words) + (f" and {more:,} more" if more else "")
 
 
@@ -113,7 +113,7 @@ def miss_message(shown: str, text: str, old: str, new: str) -> str:
     if start is not None and not _is_similar(lines[start : start + len(wanted)], wanted):
         start = None
     if start is None:
-        large = len(lines) > _MOST_SEARCHED or max(map(len, lines)) > _MOST_OF_A_LINE
+        large = len(lines) > _MAX_SEARCHED or max(map(len, lines)) > _MAX_OF_A_LINE
         nothing = "No part of it was found, but the file is too large to compare all of it"
         return f"{message} {nothing if large else 'Nothing in the file is like it'}. {_ADVICE}"
     stop = min(len(lines), start + len(wanted))
@@ -122,7 +122,7 @@ def miss_message(shown: str, text: str, old: str, new: str) -> str:
     return "\n".join(
         [
             f"{message} The nearest text is at {span}:{_hint(wanted, found)}",
-            *_numbered(lines, start, min(stop, start + _MOST_SHOWN)),
+            *_numbered(lines, start, min(stop, start + _MAX_SHOWN)),
             *_differences(wanted, found, start + 1),
         ]
     )
@@ -174,11 +174,11 @@ def _hint(wanted: list[str], found: list[str]) -> str:
 
 
 def _differences(wanted: list[str], found: list[str], first: int) -> list[str]:
-    marked = list(islice(_marks(wanted[:_MOST_ALIGNED], found[:_MOST_ALIGNED], first), _MOST_MARKED + 1))
+    marked = list(islice(_marks(wanted[:_MAX_ALIGNED], found[:_MAX_ALIGNED], first), _MAX_MARKED + 1))
     if not marked:
         return []
-    more = ["… and more"] if len(marked) > _MOST_MARKED else []
-    return [_LEGEND, *marked[:_MOST_MARKED], *more]
+    more = ["… and more"] if len(marked) > _MAX_MARKED else []
+    return [_LEGEND, *marked[:_MAX_MARKED], *more]
 
 
 def _marks(wanted: list[str], found: list[str], first: int) -> Iterator[str]:
@@ -245,7 +245,7 @@ def _nearest(lines: list[str], wanted: list[str]) -> int | None:
     starts = {max(0, at - index) for _count, index in anchors[:4] for at in places[keys[index]][:20]}
     if starts:
         return max(sorted(starts), key=lambda start: _common(stripped[start : start + len(keys)], keys))
-    if len(lines) > _MOST_SEARCHED:
+    if len(lines) > _MAX_SEARCHED:
         return None
     index, key = max(enumerate(keys), key=lambda item: len(item[1]))
     best = _most_alike(stripped, key)
@@ -258,7 +258,7 @@ def _is_similar(window: list[str], wanted: list[str]) -> bool:
     same = sum(map(len, set(found) & set(keys)))
     if same >= _SAME_SHARE * sum(map(len, keys)):
         return True
-    one, other = ("\n".join(part)[:_MOST_JUDGED] for part in (found, keys))
+    one, other = ("\n".join(part)[:_MAX_JUDGED] for part in (found, keys))
     return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio() >= _ALIKE
 
 
@@ -280,9 +280,9 @@ def _most_alike(stripped: list[str], key: str) -> int | None:
     )
     best, score = None, _ALIKE
     matcher = difflib.SequenceMatcher(None, autojunk=False)
-    matcher.set_seq2(key[:_MOST_OF_A_LINE])
-    for at in ranked[:_MOST_COMPARED]:
-        matcher.set_seq1(stripped[at][:_MOST_OF_A_LINE])
+    matcher.set_seq2(key[:_MAX_OF_A_LINE])
+    for at in ranked[:_MAX_COMPARED]:
+        matcher.set_seq1(stripped[at][:_MAX_OF_A_LINE])
         if matcher.quick_ratio() > score and (ratio := matcher.ratio()) > score:
             best, score = at, ratio
     return best
@@ -309,7 +309,7 @@ def _nearest_piece(text: str, wanted: str) -> _Piece | None:
         _set(matcher, text, at, wanted, offset)
         scored.append((matcher.quick_ratio(), at, offset))
     best, score = None, _ALIKE
-    for _quick, at, offset in sorted(scored, key=lambda one: (-one[0], one[1]))[:_MOST_PIECES_COMPARED]:
+    for _quick, at, offset in sorted(scored, key=lambda one: (-one[0], one[1]))[:_MAX_PIECES_COMPARED]:
         _set(matcher, text, at, wanted, offset)
         if (ratio := matcher.ratio()) > score:
             best, score = (at, offset), ratio
@@ -328,15 +328,15 @@ def _places(text: str, wanted: str) -> Iterator[tuple[int, int]]:
     """Positions of the rarest pieces in the text and in the wanted text."""
     words = {found.group(): found.start() for found in re.finditer(r"\w{4,}", wanted)}
     grams = {wanted[at : at + _GRAM]: at for at in range(0, max(1, len(wanted) - _GRAM + 1), _GRAM // 2)}
-    pieces = sorted(words, key=len, reverse=True)[:_MOST_PIECES]
+    pieces = sorted(words, key=len, reverse=True)[:_MAX_PIECES]
     found = _rarest(text, pieces)
     where = words
     if not found:
-        step = max(1, len(grams) // _MOST_PIECES)
+        step = max(1, len(grams) // _MAX_PIECES)
         found, where = _rarest(text, [gram for gram in list(grams)[::step] if gram.strip()]), grams
     for piece in found:
         at = -1
-        for _place in range(_MOST_PLACES):
+        for _place in range(_MAX_PLACES):
             at = text.find(piece, at + 1)
             if at < 0:
                 break

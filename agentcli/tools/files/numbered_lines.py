@@ -21,11 +21,11 @@ from agentcli.tools.files.encoding import Decoded, decode, looks_binary
 from agentcli.tools.files.file_kinds import binary_name
 from agentcli.tools.files.language import language_of
 
-MOST_LINES = 2_000
-LONGEST_LINE = 2_000
-MOST_CHARACTERS = 48_000
+MAX_LINES = 2_000
+MAX_LINE_LENGTH = 2_000
+MAX_CHARACTERS = 48_000
 """Below the limit at which results are moved out of the conversation, so that Read output stays in it."""
-_MOST_DISPLAYED = 10_000
+_MAX_DISPLAYED = 10_000
 _CHUNK = 1 << 20
 
 
@@ -34,7 +34,7 @@ class Wanted:
     path: str
     shown: str
     offset: int = 1
-    limit: int = MOST_LINES
+    limit: int = MAX_LINES
 
 
 @frozen
@@ -91,7 +91,7 @@ def shown_lines(line_range: LineRange, wanted: Wanted, encoding: str | None, siz
     if line_range.cut_lines:
         verb = "is" if line_range.cut_lines == 1 else "are"
         notices.append(
-            f"{counted(line_range.cut_lines, 'long line')} {verb} cut at {LONGEST_LINE:,} characters; "
+            f"{counted(line_range.cut_lines, 'long line')} {verb} cut at {MAX_LINE_LENGTH:,} characters; "
             "get the rest with a command (cut -c) or Grep."
         )
     if encoding is not None:
@@ -116,8 +116,8 @@ def shown_lines(line_range: LineRange, wanted: Wanted, encoding: str | None, siz
 
 def _display(line_range: LineRange, wanted: Wanted) -> Json:
     text = "\n".join(line_range.lines)
-    if len(text) > _MOST_DISPLAYED:
-        text = text[:_MOST_DISPLAYED].rpartition("\n")[0]
+    if len(text) > _MAX_DISPLAYED:
+        text = text[:_MAX_DISPLAYED].rpartition("\n")[0]
     return {
         "kind": "code",
         "path": wanted.shown,
@@ -134,14 +134,16 @@ def _line_range(lines: Iterable[str], wanted: Wanted, *, total: int | None) -> L
     size = cut = 0
     for line, _index in zip(lines, range(wanted.limit), strict=False):
         line = line.removesuffix("\r")
-        text = legible(line[:LONGEST_LINE])
-        if len(line) > LONGEST_LINE:
+        text = legible(line[:MAX_LINE_LENGTH])
+        if len(line) > MAX_LINE_LENGTH:
             # In a large file the line was truncated earlier, so its length is unknown.
-            more = f"{counted(len(line) - LONGEST_LINE, 'more character')} in this line" if total is not None else "cut"
+            more = (
+                f"{counted(len(line) - MAX_LINE_LENGTH, 'more character')} in this line" if total is not None else "cut"
+            )
             text += f"… [{more}]"
             cut += 1
         size += len(text) + 8
-        if size > MOST_CHARACTERS and shown:
+        if size > MAX_CHARACTERS and shown:
             break
         shown.append(text)
     return LineRange(tuple(shown), wanted.offset, total, cut) if shown else None
@@ -204,7 +206,7 @@ def _skip_lines(file: BinaryIO, count: int, stopped: Callable[[], bool]) -> int:
 
 
 def _bounded_line(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> bytes:
-    line = readline(LONGEST_LINE * 4)
+    line = readline(MAX_LINE_LENGTH * 4)
     rest = line
     # Skip the rest of an overlong line in chunks.
     while rest and not rest.endswith(b"\n") and not stopped():

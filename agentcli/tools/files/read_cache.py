@@ -15,12 +15,12 @@ from collections import deque
 from agentcli.core.frozen import frozen
 from agentcli.core.packed import Packed, pack
 
-LARGEST_KEPT = 256 * 1024
-MOST_KEPT = 8 * 1024 * 1024
+MAX_KEPT_SIZE = 256 * 1024
+MAX_KEPT = 8 * 1024 * 1024
 """Maximum bytes of all contents, before compression."""
-MOST_UNPACKED = 512 * 1024
+MAX_UNPACKED = 512 * 1024
 """Maximum bytes of contents that are not compressed."""
-MOST_RUNS = 50
+MAX_RUNS = 50
 """Maximum commands that are remembered."""
 
 
@@ -52,7 +52,7 @@ class ReadCache:
         self._kept_size = 0
         self._unpacked_size = 0
         self._news: set[str] = set()
-        self.runs: deque[CommandRun] = deque(maxlen=MOST_RUNS)
+        self.runs: deque[CommandRun] = deque(maxlen=MAX_RUNS)
         # Previews run in threads and record contents too.
         self._guard = threading.Lock()
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -84,7 +84,7 @@ class ReadCache:
     @property
     def has_to_pack(self) -> bool:
         """Whether `pack_some` has work."""
-        return self._unpacked_size > MOST_UNPACKED
+        return self._unpacked_size > MAX_UNPACKED
 
     def pack_some(self) -> None:
         """Compress the oldest contents. Blocking, some milliseconds: for a thread."""
@@ -126,12 +126,12 @@ class ReadCache:
 
     def _keep(self, path: str, data: bytes | None) -> None:
         self._drop(path)
-        if data is None or len(data) > LARGEST_KEPT:
+        if data is None or len(data) > MAX_KEPT_SIZE:
             return
         self._kept[path] = data
         self._kept_size += len(data)
         self._unpacked_size += len(data)
-        while self._kept_size > MOST_KEPT:
+        while self._kept_size > MAX_KEPT:
             self._drop(next(iter(self._packed or self._kept)))
 
     def _drop(self, path: str) -> None:

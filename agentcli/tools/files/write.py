@@ -11,7 +11,7 @@ from agentcli.tools.files.change import ChangingTool, Intent, PlannedChange, Pre
 from agentcli.tools.files.edit_apply import merged
 from agentcli.tools.files.encoding import Decoded
 
-_LARGEST_COMPARED = 1 << 20
+_MAX_COMPARED_SIZE = 1 << 20
 
 
 class Write(ChangingTool):
@@ -51,7 +51,7 @@ def _with_line_ends(old: Decoded, content: str) -> str:
         return plain.replace("\n", old.newline)
     if "\n" not in old.text:
         return content
-    if max(len(old.text), len(content)) > _LARGEST_COMPARED:
+    if max(len(old.text), len(content)) > _MAX_COMPARED_SIZE:
         return plain
     # Mixed: an unchanged line keeps its ending, a new one gets the most frequent.
     usual = "\r\n" if old.text.count("\r\n") * 2 > old.text.count("\n") else "\n"

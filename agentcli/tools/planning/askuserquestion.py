@@ -32,7 +32,7 @@ _QUESTION = object_schema(
     },
 )
 _QUESTIONS = {"type": "array", "minItems": 1, "maxItems": 4, "items": _QUESTION}
-_MOST_ANSWER = 20_000
+_MAX_ANSWER = 20_000
 
 
 class AskUserQuestion(QuestionTool):
@@ -105,5 +105,5 @@ def _answer(question: Json, answers: Json) -> str:
         parts = value if isinstance(value, list) else [value]
         text = ", ".join(part.strip() for part in parts if isinstance(part, str) and part.strip())
         if text:
-            return text[:_MOST_ANSWER]
+            return text[:_MAX_ANSWER]
     return ""

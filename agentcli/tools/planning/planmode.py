@@ -16,7 +16,7 @@ from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import QuestionTool, object_schema
 
-_MOST_PLAN = 100_000
+_MAX_PLAN = 100_000
 
 
 class EnterPlanMode(QuestionTool):
@@ -48,7 +48,7 @@ class EnterPlanMode(QuestionTool):
 class ExitPlanMode(QuestionTool):
     name = "ExitPlanMode"
     keeps_state = True
-    input_schema = object_schema(["plan"], {"plan": {"type": "string", "minLength": 1, "maxLength": _MOST_PLAN}})
+    input_schema = object_schema(["plan"], {"plan": {"type": "string", "minLength": 1, "maxLength": _MAX_PLAN}})
     answer_schema: ClassVar[Json] = {**input_schema, "additionalProperties": True}
     """Front ends may send further fields with an approved plan; they are ignored."""
     unanswered = "This session is non-interactive, so plan mode stays on: give the plan as your answer."

@@ -19,7 +19,7 @@ from agentcli.tools.schema import checked
 
 NAME = "TodoWrite"
 STATUSES = ("pending", "in_progress", "completed")
-MOST_TODOS = 100
+MAX_TODOS = 100
 _TODO = object_schema(
     ["content", "status"],
     {
@@ -34,7 +34,7 @@ class TodoWrite(BuiltinTool):
     name = NAME
     needs_conversation = keeps_state = True
     max_repeats = 6  # A task list may be written unchanged.
-    input_schema = object_schema(["todos"], {"todos": {"type": "array", "maxItems": MOST_TODOS, "items": _TODO}})
+    input_schema = object_schema(["todos"], {"todos": {"type": "array", "maxItems": MAX_TODOS, "items": _TODO}})
 
     def title(self, input: Json) -> str:
         return f"Todos: {counted(_listed(input))}"

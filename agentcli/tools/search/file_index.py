@@ -17,8 +17,8 @@ from agentcli.tools.base import ToolContext
 from agentcli.tools.search.path_index import Match, PathIndex
 from agentcli.tools.search.ripgrep import list_files
 
-MOST_PATHS = 2_000_000
-MOST_CHARACTERS = 190_000_000
+MAX_PATHS = 2_000_000
+MAX_CHARACTERS = 190_000_000
 """Maximum characters of all paths in memory, one byte each in most trees; twice as many during a second listing."""
 _TIME_LIMIT = 120.0
 
@@ -111,7 +111,7 @@ class PathListing:
             # A name that is not printable text cannot be typed, shown or sent.
             names = [name for name in names if name.isprintable()]
         self.index.add([*names, *self._new_folders(names)])
-        return len(self.index) < MOST_PATHS and self.index.size < MOST_CHARACTERS
+        return len(self.index) < MAX_PATHS and self.index.size < MAX_CHARACTERS
 
     def _new_folders(self, names: Iterable[str]) -> set[str]:
         parents = {name[: name.rfind("/") + 1] for name in names} - self._folders

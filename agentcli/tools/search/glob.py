@@ -29,8 +29,8 @@ from agentcli.tools.builtin import (
 )
 from agentcli.tools.search.ripgrep import RipgrepResult, ignored_note, list_files
 
-MOST_SHOWN = 100
-_MOST_KEPT = 100_000
+MAX_SHOWN = 100
+_MAX_KEPT = 100_000
 """Maximum matches kept, which limits the largest offset."""
 
 
@@ -64,7 +64,7 @@ class Glob(BuiltinTool):
             yield failure(f"{shown_path(base, context)} is not a directory. Relative paths start at {context.root}.")
             return
         offset = int(input.get("offset") or 0)
-        newest = NewestFiles(base, pattern, context.hides, lambda: signal.aborted, offset + MOST_SHOWN)
+        newest = NewestFiles(base, pattern, context.hides, lambda: signal.aborted, offset + MAX_SHOWN)
         found = await list_files(base, context, signal, take=newest.take)
         if signal.aborted:
             yield failure("The search was stopped.", summary="stopped")
@@ -106,7 +106,7 @@ class NewestFiles:
         self._matches = re.compile(glob_regex(pattern), re.DOTALL).fullmatch
         self._hides = hides
         self._stopped = stopped
-        self._most = min(most, _MOST_KEPT)
+        self._most = min(most, _MAX_KEPT)
         self._dated: list[tuple[float, str]] = []
         self.count = 0
         """Number of matching files."""
@@ -127,7 +127,7 @@ class NewestFiles:
                 self.count += 1
             except OSError:
                 continue
-        if len(self._dated) > 2 * self._most + MOST_SHOWN:
+        if len(self._dated) > 2 * self._most + MAX_SHOWN:
             self._dated = nsmallest(self._most, self._dated)
         return not self._stopped()
 
@@ -153,7 +153,7 @@ def _nothing(pattern: str, ignored: str, found: RipgrepResult, searched: str) ->
 def _shown(newest: NewestFiles, context: ToolContext, found: RipgrepResult, offset: int, base: str) -> Output:
     incomplete = found.more or found.timed_out
     count = newest.count
-    page = [os.fsencode(name_below(name, context)) for name in newest.names(offset, offset + MOST_SHOWN)]
+    page = [os.fsencode(name_below(name, context)) for name in newest.names(offset, offset + MAX_SHOWN)]
     shown = [visible_text(name.decode(errors="replace")).replace("\n", "\u240a") for name in page]
     text = "\n".join(shown) if shown else f"No files past offset {offset}; {count:,} match."
     following = offset + len(shown)

@@ -18,7 +18,7 @@ from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line, visible_text
 from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import (
-    LONGEST_PATH,
+    MAX_PATH_LENGTH,
     BuiltinTool,
     absolute_path,
     failure,
@@ -30,11 +30,11 @@ from agentcli.tools.files.numbered_lines import for_display
 from agentcli.tools.search.ripgrep import TIME_LIMIT, RipgrepResult, ignored_note, search
 
 DEFAULT_LIMIT = 250
-_MOST_LINES = 20_000
-_MOST_CHARACTERS = 40_000
-_MOST_ROWS = 500
+_MAX_LINES = 20_000
+_MAX_CHARACTERS = 40_000
+_MAX_ROWS = 500
 """Maximum rows of the table for front ends."""
-_LONGEST_LINE = 500
+_MAX_LINE_LENGTH = 500
 _BEFORE_MATCH = 100
 """Bytes shown before a match far inside a long line."""
 _COUNT = {"type": "integer", "minimum": 0}
@@ -80,8 +80,8 @@ class Grep(BuiltinTool):
         return (Need("read", absolute_path(input.get("path") or ".", context)),)
 
     def check(self, input: Json, context: ToolContext) -> str | None:
-        if len(input.get("path") or "") > LONGEST_PATH:
-            return f"The path has more than {LONGEST_PATH:,} characters, which no path has."
+        if len(input.get("path") or "") > MAX_PATH_LENGTH:
+            return f"The path has more than {MAX_PATH_LENGTH:,} characters, which no path has."
         text = f"{input['pattern']}{input.get('path')}{input.get('glob')}{input.get('type')}"
         return None if is_encodable(text) else "The input contains characters that cannot be searched for."
 
@@ -90,12 +90,12 @@ class Grep(BuiltinTool):
         if not await in_thread(os.path.exists, path):
             yield failure(f"{shown_path(path, context)} does not exist. Relative paths start at {context.root}.")
             return
-        page = _Paging(input.get("head_limit", DEFAULT_LIMIT) or _MOST_LINES, input.get("offset", 0))
-        enough = min(page.limit + page.offset, _MOST_LINES)
+        page = _Paging(input.get("head_limit", DEFAULT_LIMIT) or _MAX_LINES, input.get("offset", 0))
+        enough = min(page.limit + page.offset, _MAX_LINES)
         # A name may contain line breaks; it ends with a zero byte.
         separator = b"\0" if _mode(input) == "files_with_matches" else b"\n"
         found = await search(
-            _arguments(input, path), context, signal, most=_MOST_LINES, enough=enough, separator=separator
+            _arguments(input, path), context, signal, most=_MAX_LINES, enough=enough, separator=separator
         )
         if signal.aborted:
             yield failure("The search was stopped.", summary="stopped")
@@ -144,7 +144,7 @@ def _arguments(input: Json, path: str) -> list[str]:
     elif mode == "count":
         arguments += ["--no-messages", "--count", "--with-filename", "--null"]
     else:
-        arguments += [f"--max-columns={_LONGEST_LINE}", "--max-columns-preview", "--no-heading", "--with-filename"]
+        arguments += [f"--max-columns={_MAX_LINE_LENGTH}", "--max-columns-preview", "--no-heading", "--with-filename"]
         arguments += ["--null", "--line-number", "--column", "--byte-offset"]
         arguments += [f"{flag}{input[flag]}" for flag in ("-A", "-B", "-C") if flag in input]
     if input.get("-i"):
@@ -234,20 +234,20 @@ def _around_match(line: _Line) -> _Line:
     cut = _CUT.search(line.text)
     if cut is not None and cut.group(1) == "0":
         return replace(line, text=f"{line.text[: cut.start()]} [... omitted end of long line]")
-    if cut is None or line.column <= _LONGEST_LINE - _BEFORE_MATCH:
+    if cut is None or line.column <= _MAX_LINE_LENGTH - _BEFORE_MATCH:
         return line
     first = line.start + line.column - 1 - _BEFORE_MATCH
     try:
         with open(os.fsdecode(line.file), "rb", opener=open_without_links) as file:
             encoded_otherwise = file.read(2) in (b"\xff\xfe", b"\xfe\xff")
             file.seek(first)
-            data = file.read(_LONGEST_LINE + 1)
+            data = file.read(_MAX_LINE_LENGTH + 1)
     except OSError:
         return line
     if encoded_otherwise or b"\n" in data[:_BEFORE_MATCH] or len(data) <= _BEFORE_MATCH:
         return line
-    shown, end, _rest = data[:_LONGEST_LINE].partition(b"\n")
-    more = "" if end or len(data) <= _LONGEST_LINE else "…"
+    shown, end, _rest = data[:_MAX_LINE_LENGTH].partition(b"\n")
+    more = "" if end or len(data) <= _MAX_LINE_LENGTH else "…"
     # Both ends may be inside a character.
     text = visible_text(shown.decode("utf-8", errors="replace").strip("\ufffd").rstrip("\r"))
     count = int(cut.group(1) or 1)
@@ -286,7 +286,7 @@ def _shown(found: RipgrepResult, page: _Paging, input: Json, context: ToolContex
     for line in map(_around_match, every[page.offset : page.offset + page.limit]):
         text = _as_text(line, mode, input.get("-n", True), named=named)
         size += len(text) + 1
-        if size > _MOST_CHARACTERS and texts:
+        if size > _MAX_CHARACTERS and texts:
             break
         rows.append(line)
         texts.append(text)
@@ -310,7 +310,7 @@ def _shown(found: RipgrepResult, page: _Paging, input: Json, context: ToolContex
             "kind": "matches",
             "mode": mode,
             "text": for_display("\n".join(texts)),
-            "rows": [_row(line, mode) for line in rows[:_MOST_ROWS]],
+            "rows": [_row(line, mode) for line in rows[:_MAX_ROWS]],
         },
         structured={"mode": mode, "lines": texts if rows else []},
     )

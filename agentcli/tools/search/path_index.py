@@ -22,15 +22,15 @@ from agentcli.core.text.fuzzy import best_match, folded, is_case_sensitive
 from agentcli.core.text.lazy_pattern import lazy_pattern
 
 CHUNK_PATHS = 4_000
-_LONGEST_QUERY = 200
-_MOST_SCORED = 200
+_MAX_QUERY_LENGTH = 200
+_MAX_SCORED = 200
 """Matches that are all scored. Of more, only some of each kind are: the path is among them, or needs another letter."""
-_MOST_OF_A_KIND = 60
+_MAX_OF_A_KIND = 60
 _SMALL_CHUNK = 100
 """Matches of one chunk that are collected for a larger one instead of making a chunk of their own."""
-_MOST_NARROWED = 5_000
+_MAX_NARROWED = 5_000
 """Matches that a search keeps, so that a longer query searches only them."""
-_MOST_SEARCHES = 4
+_MAX_SEARCHES = 4
 """Searches that are kept."""
 _ANY_LENGTH = sys.maxsize
 _FOLDERS = lazy_pattern(r"^[^\n]*/(?=[^\n])", re.MULTILINE)
@@ -88,7 +88,7 @@ class _Chunk:
 class _ShortestMatches:
     """The shortest matches of one kind, such as paths whose name starts with the query."""
 
-    def __init__(self, most: int = _MOST_OF_A_KIND) -> None:
+    def __init__(self, most: int = _MAX_OF_A_KIND) -> None:
         self._most = most
         self._paths: list[str] = []
         self.longest = _ANY_LENGTH
@@ -155,13 +155,13 @@ class PathIndex:
 
     def start(self, query: str) -> PathSearch:
         """Start a search, or continue an earlier one for the same query; `PathSearch.work` does it."""
-        query = query[:_LONGEST_QUERY]
+        query = query[:_MAX_QUERY_LENGTH]
         found = self._searches.pop(query, None)
         if found is None or found.covered not in (None, len(self._chunks)):
             among = self._matches_of_beginning(query)
             found = PathSearch(query, self._chunks) if among is None else PathSearch(query, among, len(self._chunks))
         self._searches[query] = found
-        while len(self._searches) > _MOST_SEARCHES:
+        while len(self._searches) > _MAX_SEARCHES:
             del self._searches[next(iter(self._searches))]
         return found
 
@@ -193,7 +193,7 @@ class PathSearch:
         """Number of chunks that were searched for its letters."""
         self._substrings, self._in_names = _ShortestMatches(), _ShortestMatches()
         self._at_starts, self._after_slashes = _ShortestMatches(), _ShortestMatches()
-        self._letters, self._letters_of_names = _ShortestMatches(_MOST_SCORED + 1), _ShortestMatches()
+        self._letters, self._letters_of_names = _ShortestMatches(_MAX_SCORED + 1), _ShortestMatches()
         self._is_name = "/" not in query
         if not self._is_name:
             for kind in (self._in_names, self._at_starts, self._letters_of_names):
@@ -241,7 +241,7 @@ class PathSearch:
 
     def _ranked(self, limit: int) -> list[Match]:
         if not self._query:
-            most = max(limit, _MOST_SCORED)
+            most = max(limit, _MAX_SCORED)
             shortest = chain.from_iterable(islice(chunk.paths.split("\n", most), most) for chunk in self._chunks)
             return [Match(path, (), 0) for path in nsmallest(most, shortest, key=lambda path: (len(path), path))]
         scored: list[tuple[int, int, str, Match]] = []
@@ -262,10 +262,10 @@ class PathSearch:
     def _candidates(self) -> Iterable[str]:
         """All matches if they are few, else some of each kind that users usually mean."""
         letters = self._letters.shortest
-        if len(letters) <= _MOST_SCORED and self.is_complete:
+        if len(letters) <= _MAX_SCORED and self.is_complete:
             return letters
         kinds = (self._substrings, self._in_names, self._at_starts, self._after_slashes, self._letters_of_names)
-        return dict.fromkeys((*letters[:_MOST_OF_A_KIND], *chain.from_iterable(kind.shortest for kind in kinds)))
+        return dict.fromkeys((*letters[:_MAX_OF_A_KIND], *chain.from_iterable(kind.shortest for kind in kinds)))
 
     def _compared(self, chunk: _Chunk) -> str:
         """The text of a chunk to compare the query with; "" if it cannot match."""
@@ -290,7 +290,7 @@ class PathSearch:
         count = chunk.count_up_to(longest)
         names = (_FOLDERS.sub("", chunk.paths) if self._exact else chunk.names).split("\n", count)
         hits = map(fits, names, *map(repeat, more))
-        numbers = list(islice(compress(range(count), hits), _MOST_OF_A_KIND))
+        numbers = list(islice(compress(range(count), hits), _MAX_OF_A_KIND))
         if numbers:
             paths = chunk.paths.split("\n", numbers[-1] + 1)
             yield from (paths[number] for number in numbers)
@@ -321,7 +321,7 @@ class PathSearch:
         """Keep matches for longer queries, unless there will be too many. `lines`: as they were compared."""
         assert self._all is not None
         self._count += len(paths)
-        if self._count * self._total > _MOST_NARROWED * self._searched:
+        if self._count * self._total > _MAX_NARROWED * self._searched:
             self._all, self._waiting = None, []
         elif len(paths) < _SMALL_CHUNK or (is_folded and self._exact):
             self._waiting += paths

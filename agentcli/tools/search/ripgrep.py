@@ -20,8 +20,8 @@ from agentcli.tools.process import Child
 TIME_LIMIT = 20.0
 _COUNTING = 0.5
 """Seconds to continue after enough lines, only to count the rest."""
-_MOST_BYTES = 16 * 1024 * 1024
-_MOST_ERROR_BYTES = 4_000
+_MAX_BYTES = 16 * 1024 * 1024
+_MAX_ERROR_BYTES = 4_000
 
 _BLOCK = 256 * 1024
 _BLOCK_SECONDS = 0.05
@@ -210,7 +210,7 @@ class _Collected:
             size += len(data)
             *whole, rest = (rest + data).split(self._separator)
             self.lines += whole
-            if len(self.lines) > self._most or size > _MOST_BYTES:
+            if len(self.lines) > self._most or size > _MAX_BYTES:
                 break
             if len(self.lines) > self._enough:
                 self._has_enough.set()
@@ -218,7 +218,7 @@ class _Collected:
             if rest:
                 self.lines.append(rest)
             size = 0
-        if len(self.lines) > self._most or size > _MOST_BYTES:
+        if len(self.lines) > self._most or size > _MAX_BYTES:
             del self.lines[self._most :]
             self.more = True
 
@@ -227,5 +227,5 @@ async def _read_errors(child: Child) -> str:
     assert child.errors is not None
     data = b""
     while piece := await child.errors.read():
-        data = (data + piece)[:_MOST_ERROR_BYTES]
+        data = (data + piece)[:_MAX_ERROR_BYTES]
     return data.decode("utf-8", errors="replace").strip()

@@ -19,8 +19,8 @@ from agentcli.tools.process import exit_text
 from agentcli.tools.shell.running_command import ShellCommand, refused_hosts_note
 from agentcli.tools.shell.spare_shell import SpareShells
 
-MOST_RUNNING = 20
-_MOST_KEPT = 40
+MAX_RUNNING = 20
+_MAX_KEPT = 40
 """Maximum commands, including finished ones, whose last output can still be read."""
 
 ENDED_WITH_SESSION = "ended because agentcli was closed"
@@ -134,7 +134,7 @@ class Shells:
 
     @property
     def full(self) -> bool:
-        return sum(shell.status == "running" for shell in self._shells.values()) >= MOST_RUNNING
+        return sum(shell.status == "running" for shell in self._shells.values()) >= MAX_RUNNING
 
     def add(self, command: ShellCommand) -> Shell:
         """Take over a running command; its starter must no longer use it."""
@@ -142,7 +142,7 @@ class Shells:
         shell = Shell(f"bash_{self._count}", command, asyncio.get_running_loop().time())
         self._shells[shell.id] = shell
         over = [each for each in self._shells.values() if each.status != "running"]
-        for old in over[: max(0, len(self._shells) - _MOST_KEPT)]:
+        for old in over[: max(0, len(self._shells) - _MAX_KEPT)]:
             del self._shells[old.id]
         self._note(shell)
         command.on_over(lambda: self._over(shell))

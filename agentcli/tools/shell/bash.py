@@ -25,12 +25,12 @@ from agentcli.tools.base import Output, Progress, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, failure, is_encodable, object_schema, os_failure
 from agentcli.tools.files.read_cache import CommandRun
 from agentcli.tools.process import GRACE, SHUTDOWN_GRACE, exit_text
-from agentcli.tools.shell.background import MOST_RUNNING, Shell, Shells
+from agentcli.tools.shell.background import MAX_RUNNING, Shell, Shells
 from agentcli.tools.shell.output import CollectedOutput
 from agentcli.tools.shell.running_command import CommandEnding, ShellCommand, private_hosts_note, refused_hosts_note
 
 DEFAULT_TIMEOUT_MS = 120_000
-LONGEST_TIMEOUT_MS = 600_000
+MAX_TIMEOUT_MS = 600_000
 _PROGRESS_SECONDS = 0.1
 """Time between two progress events."""
 _SHORT_OUTPUT = 4_000
@@ -49,7 +49,7 @@ class Bash(BuiltinTool):
             "timeout": {
                 "type": "integer",
                 "minimum": 1,
-                "description": f"Milliseconds, default {DEFAULT_TIMEOUT_MS}, at most {LONGEST_TIMEOUT_MS}",
+                "description": f"Milliseconds, default {DEFAULT_TIMEOUT_MS}, at most {MAX_TIMEOUT_MS}",
             },
             "description": {"type": "string", "description": "What it does, in a few words, for the user"},
             "run_in_background": {"type": "boolean", "description": "Return at once; see BashOutput and KillShell"},
@@ -116,7 +116,7 @@ class Bash(BuiltinTool):
             # The title already has "in the background".
             yield replace(started, summary=f"as {shell.id}")
             return
-        seconds = min(input.get("timeout") or DEFAULT_TIMEOUT_MS, LONGEST_TIMEOUT_MS) / 1000
+        seconds = min(input.get("timeout") or DEFAULT_TIMEOUT_MS, MAX_TIMEOUT_MS) / 1000
         async with aclosing(_foreground(command, context, signal, seconds)) as items:
             async for item in items:
                 if isinstance(item, Output) and not context.by_user:
@@ -178,7 +178,7 @@ def _background_refusal(shells: Shells | None) -> str:
     if shells is None:
         return "Commands cannot run in the background here. Run it without run_in_background."
     running = ", ".join(shell.id for shell in shells.known() if shell.status == "running")
-    return f"{MOST_RUNNING} commands run in the background already ({running}). End one with KillShell first."
+    return f"{MAX_RUNNING} commands run in the background already ({running}). End one with KillShell first."
 
 
 def _background_output(shell: Shell, text: str, sentence: str) -> Output:

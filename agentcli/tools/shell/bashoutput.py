@@ -20,9 +20,9 @@ from agentcli.tools.search.ripgrep import RipgrepResult, search
 from agentcli.tools.shell.background import Shell, Shells
 from agentcli.tools.shell.output import SHOWN, HeadAndTail
 
-_MOST_LINES = 30_000
+_MAX_LINES = 30_000
 _PIECE = 1 << 20
-_LONGEST_LINE = 16_384
+_MAX_LINE_LENGTH = 16_384
 """More characters than an unfinished line can have before it counts as output."""
 
 
@@ -136,7 +136,7 @@ async def _problem(pattern: str, context: ToolContext, signal: AbortSignal) -> s
 async def _search(pattern: str, file: IO[bytes], context: ToolContext, signal: AbortSignal) -> RipgrepResult:
     number = file.fileno()
     arguments = ["--no-filename", "--no-line-number", "--text", f"--regexp={pattern}", "--", f"/dev/fd/{number}"]
-    return await search(arguments, context, signal, most=_MOST_LINES, pass_descriptors=(number,))
+    return await search(arguments, context, signal, most=_MAX_LINES, pass_descriptors=(number,))
 
 
 async def _filtered(new: _New, pattern: str, context: ToolContext, signal: AbortSignal) -> _Shown:
@@ -191,7 +191,7 @@ def _span(new: _New) -> Iterator[str]:
             left -= len(piece)
         # The start is known except for an unfinished line; the text's beginning gives the exact position.
         head = new.text[: SHOWN // 2]
-        first = file.read(len(head) + _LONGEST_LINE)
+        first = file.read(len(head) + _MAX_LINE_LENGTH)
         first = first[max(0, first.find(head)) :]
         yield first[: new.size]
         left = new.size - len(first)

@@ -7,7 +7,7 @@ import codecs
 from agentcli.core.text.plaintext import ControlStripper, last_states
 from agentcli.core.text.terminal_colours import ColourSpan, ColourState, moved, split_colours
 
-LONGEST_ROW = 8_192
+MAX_ROW_LENGTH = 8_192
 """In characters; a longer row is not a progress bar and is shown without waiting for its end."""
 _SHOWN = 4_000
 """In characters: a screenful."""
@@ -64,7 +64,7 @@ class LatestRows:
             fresh = fresh[fresh.find("\n", -_SHOWN) + 1 or -_SHOWN :]
             follows = not self._is_open
         self._row, self._shown = raw[raw.rfind("\n") + 1 :], text[text.rfind("\n") + 1 :]
-        if len(self._row) > LONGEST_ROW:
+        if len(self._row) > MAX_ROW_LENGTH:
             self._row, self._shown = stripper.held, ""
         self.colours = list(moved(colours, len(fresh) - len(text), len(fresh)))
         if not follows:

@@ -18,7 +18,7 @@ from agentcli.core.text.plaintext import ControlStripper, last_states, plain_byt
 from agentcli.core.text.plural import counted
 from agentcli.core.text.terminal_colours import ColourSpan, moved
 from agentcli.tools.files.encoding import looks_binary
-from agentcli.tools.shell.latest_rows import LONGEST_ROW, LatestRows
+from agentcli.tools.shell.latest_rows import MAX_ROW_LENGTH, LatestRows
 from agentcli.tools.shell.output_colours import OutputColours
 
 SHOWN = 30_000
@@ -183,7 +183,7 @@ class CollectedOutput:
         self._line = data[end:]
         if b"\r" in self._line:
             self._line = self._line[self._line.rstrip(b"\r").rfind(b"\r") + 1 :]
-        if len(self._line) > LONGEST_ROW:
+        if len(self._line) > MAX_ROW_LENGTH:
             end, self._line = len(data), b""
         self._take(self._plain(data[:end]), data[:end])
 

@@ -38,8 +38,8 @@ _OTHERS = "//others"
 """Reported by a sandboxed command that leaves processes running. It cannot be a path."""
 USUAL_PROCESSES = "AGENTCLI_PROCESSES"
 """Variable with which a launcher passes the usual number of processes in its sandbox."""
-_MOST_HOSTS = 5
-_MOST_WAITING = 65_536
+_MAX_HOSTS = 5
+_MAX_WAITING = 65_536
 """Bytes of output after a stop that are held back to look for `_SHELL_REPORT`."""
 _SHELL_REPORT = re.compile(rb"^Terminated[ \t]*(?:\n|\Z)", re.MULTILINE)
 """Line in which bash reports that the stopped command ended."""
@@ -226,7 +226,7 @@ class ShellCommand:
         try:
             while data := await self._child.output.read():
                 waiting += data
-                if not self._child.asked_to_end or len(waiting) > _MOST_WAITING:
+                if not self._child.asked_to_end or len(waiting) > _MAX_WAITING:
                     data, waiting = waiting, b""
                     await self.output.add(data)
         finally:
@@ -236,7 +236,7 @@ class ShellCommand:
 
 def private_hosts_note(hosts: Sequence[str]) -> str:
     """For the model: allowed hosts that the sandbox did not connect to because of their addresses."""
-    named = ", ".join(plain_line(host, 200) for host in hosts[:_MOST_HOSTS])
+    named = ", ".join(plain_line(host, 200) for host in hosts[:_MAX_HOSTS])
     return (
         f"Sandbox: {named} {'lead' if len(hosts) > 1 else 'leads'} to a private address, which a Network rule for a "
         "name does not open. Only a rule for the address itself, Network(ADDRESS), lets a command connect to it"
@@ -245,7 +245,7 @@ def private_hosts_note(hosts: Sequence[str]) -> str:
 
 def refused_hosts_note(hosts: Sequence[str]) -> str:
     """For the model: hosts that the sandbox refused, and the rule that would allow the first."""
-    named = [plain_line(host, 200) for host in hosts[:_MOST_HOSTS]]
+    named = [plain_line(host, 200) for host in hosts[:_MAX_HOSTS]]
     return f"Sandbox: commands may not reach {', '.join(named)} without the rule Network({named[0]})"
 
 

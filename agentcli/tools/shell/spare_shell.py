@@ -25,7 +25,7 @@ starting earlier would delay it. No model answers in the remaining time that the
 IDLE_SECONDS = 60.0
 READY_SECONDS = 1.0
 """Maximum wait for a sandbox that is still starting: it is ready before a new one would be."""
-LONGEST_TEXT = 1_000
+MAX_TEXT_LENGTH = 1_000
 """In characters: the shell reads its command byte by byte."""
 _VARIABLE = "_agentcli_command"
 
@@ -80,7 +80,7 @@ class SpareShell:
 
     async def give(self, text: str, setup: ShellSetup, launch: Launch) -> bool:
         """Run the command in it. False: the launch needs its own sandbox, and this one must be closed."""
-        if not text.isascii() or len(text) > LONGEST_TEXT or self.child.code is not None:
+        if not text.isascii() or len(text) > MAX_TEXT_LENGTH or self.child.code is not None:
             return False
         if (setup.shell, setup.cwd, setup.environ) != (self._setup.shell, self._setup.cwd, self._setup.environ):
             return False

@@ -14,11 +14,11 @@ from urllib.parse import urljoin
 from bs4 import BeautifulSoup, Tag
 from markdownify import MarkdownConverter
 
-MOST_SOURCE = 1_500_000
+MAX_SOURCE = 1_500_000
 """Maximum characters of a page that are parsed, not counting its scripts and styles."""
-_MOST_WRITTEN = 400_000
-_DEEPEST = 100
-_MOST_TAGS = 50_000
+_MAX_WRITTEN = 400_000
+_MAX_DEPTH = 100
+_MAX_TAGS = 50_000
 _SCANT = 200
 """In characters: a page with less text outside its navigation is shown with the navigation."""
 _ENOUGH = 500
@@ -70,7 +70,7 @@ class _Soup(BeautifulSoup):
                 break
             if opened.name in outside:
                 break
-        if self.started > _MOST_TAGS or len(self.tagStack) > _DEEPEST:
+        if self.started > _MAX_TAGS or len(self.tagStack) > _MAX_DEPTH:
             return None
         return super().handle_starttag(name, *arguments, **options)
 
@@ -138,12 +138,12 @@ def to_markdown(source: str, base: str = "") -> dict[str, str]:
         if noisy and len(markdown) < _SCANT:
             _title, whole, _noisy = _converted(source, base, with_noise=True)
             markdown = whole if len(whole) > 2 * len(markdown) else markdown
-    return {"title": title, "markdown": markdown[:_MOST_WRITTEN]}
+    return {"title": title, "markdown": markdown[:_MAX_WRITTEN]}
 
 
 def _converted(source: str, base: str, *, with_noise: bool) -> tuple[str, str, bool]:
     """The title, the Markdown, and whether navigation was left out."""
-    source = _DROPPED.sub("", source)[:MOST_SOURCE]
+    source = _DROPPED.sub("", source)[:MAX_SOURCE]
     if not re.search("</title", source, re.IGNORECASE):
         source = re.sub("<title", "<p", source, flags=re.IGNORECASE)
     soup = _Soup(source, "html.parser")

@@ -31,11 +31,11 @@ from agentcli.core.text.plaintext import plain_line
 if TYPE_CHECKING:
     import httpx2
 
-MOST_BYTES = 5 * 1024 * 1024
-MOST_REDIRECTS = 5
+MAX_BYTES = 5 * 1024 * 1024
+MAX_REDIRECTS = 5
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 20.0
-_MOST_ADDRESSES = 4
+_MAX_ADDRESSES = 4
 _REDIRECTS = (301, 302, 303, 307, 308)
 _HEADERS = {
     "user-agent": "agentcli",
@@ -46,7 +46,7 @@ _HEADERS = {
 
 @frozen
 class FetchedPage:
-    """A response of any status. `body` is decoded and has at most MOST_BYTES."""
+    """A response of any status. `body` is decoded and has at most MAX_BYTES."""
 
     url: str
     status: int
@@ -113,7 +113,7 @@ class Fetcher:
     async def _follow(
         self, address: WebAddress, environ: Mapping[str, str], reaches: Callable[[str], bool] | None
     ) -> FetchedPage | Moved | FetchProblem:
-        for _hop in range(MOST_REDIRECTS + 1):
+        for _hop in range(MAX_REDIRECTS + 1):
             answer = await self._reach(address, environ, reaches)
             if not isinstance(answer, Moved):
                 return answer
@@ -126,7 +126,7 @@ class Fetcher:
             if not is_same_place(address, target):
                 return Moved(target.text, answer.status)
             address = target
-        return FetchProblem(f"{address.host} redirects more than {MOST_REDIRECTS} times.", "too many redirects")
+        return FetchProblem(f"{address.host} redirects more than {MAX_REDIRECTS} times.", "too many redirects")
 
     async def _reach(
         self, address: WebAddress, environ: Mapping[str, str], reaches: Callable[[str], bool] | None
@@ -164,7 +164,7 @@ class Fetcher:
                 f"If the user wants that, they can allow it with the rule WebFetch(private:{address.host}).",
                 "private address",
             )
-        return [_Route(item) for item in found[:_MOST_ADDRESSES]]
+        return [_Route(item) for item in found[:_MAX_ADDRESSES]]
 
     async def _send(
         self, address: WebAddress, route: _Route, environ: Mapping[str, str]
@@ -285,10 +285,10 @@ async def _read(address: WebAddress, response: httpx2.Response) -> FetchedPage |
     async for chunk in response.aiter_raw():
         received += len(chunk)
         try:
-            body += decode(chunk, MOST_BYTES + 1 - len(body))
+            body += decode(chunk, MAX_BYTES + 1 - len(body))
         except zlib.error:
             return FetchProblem(f"What {address.host} sent cannot be decompressed.", "broken answer")
-        if len(body) > MOST_BYTES or received > MOST_BYTES:
+        if len(body) > MAX_BYTES or received > MAX_BYTES:
             complete = False
             break
     length = response.headers.get("content-length", "")
@@ -297,7 +297,7 @@ async def _read(address: WebAddress, response: httpx2.Response) -> FetchedPage |
         status=response.status_code,
         reason=plain_line(response.reason_phrase),
         content_type=response.headers.get("content-type", ""),
-        body=bytes(body[:MOST_BYTES]),
+        body=bytes(body[:MAX_BYTES]),
         complete=complete,
         length=int(length) if length.isascii() and length.isdigit() and len(length) < 16 and not encoding else None,
     )

@@ -15,7 +15,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import plain_line, plain_text
 from agentcli.tools.worker import run_worker
 
-MOST_CHARACTERS = 100_000
+MAX_CHARACTERS = 100_000
 SECONDS = 30
 """Time that the conversion of a page may take."""
 _HTML = ("text/html", "application/xhtml+xml")
@@ -55,7 +55,7 @@ class PageText:
 
     title: str
     text: str
-    """Markdown or plain text, at most MOST_CHARACTERS."""
+    """Markdown or plain text, at most MAX_CHARACTERS."""
     cut: int
     """Number of characters cut off at the end."""
 
@@ -93,7 +93,7 @@ async def read_page(body: bytes, content_type: str, url: str, signal: AbortSigna
     else:
         title = ""
     text = (await in_thread(plain_text, text)).strip()
-    return PageText(title, text[:MOST_CHARACTERS], max(len(text) - MOST_CHARACTERS, 0))
+    return PageText(title, text[:MAX_CHARACTERS], max(len(text) - MAX_CHARACTERS, 0))
 
 
 def decode(body: bytes, content_type: str) -> str:

@@ -16,10 +16,10 @@ from typing import Literal
 from agentcli.core.frozen import frozen
 
 MergeSide = Literal["mine", "other"]
-LARGEST_MERGED = 4 * 1024 * 1024
-_MOST_COMPARISONS = 1_000_000
+MAX_MERGED_SIZE = 4 * 1024 * 1024
+_MAX_COMPARISONS = 1_000_000
 """Maximum pairs of equal lines that are compared; beyond it the differing part counts as one change."""
-_LARGEST_BLOCK = 250_000
+_MAX_BLOCK_SIZE = 250_000
 """Maximum size of a block: its lines times their replacement lines. A larger one is first split at unique lines."""
 _LOOKED_AT = 8_000
 """A zero byte within this many bytes makes a file binary, as in git."""
@@ -58,7 +58,7 @@ class _Hunk:
 
 
 def is_text(content: bytes) -> bool:
-    return len(content) <= LARGEST_MERGED and b"\0" not in content[:_LOOKED_AT]
+    return len(content) <= MAX_MERGED_SIZE and b"\0" not in content[:_LOOKED_AT]
 
 
 def merge(base: bytes, mine: bytes, other: bytes, favour: MergeSide = "mine") -> Merged:
@@ -151,7 +151,7 @@ def _hunks(base: Sequence[bytes], changed: Sequence[bytes]) -> list[_Hunk]:
 
 def _anchors(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[int, int]]:
     """Positions of lines that occur once in both texts, ascending in both. A large block is split there."""
-    if len(old) * len(new) <= _LARGEST_BLOCK:
+    if len(old) * len(new) <= _MAX_BLOCK_SIZE:
         return []
     counts_old, counts_new = Counter(old), Counter(new)
     places = {line: place for place, line in enumerate(new) if counts_new[line] == 1}
@@ -181,7 +181,7 @@ def _block_hunks(first: int, old: Sequence[bytes], new: Sequence[bytes]) -> list
     pairs = sum(counts[line] for line in old)
     if not pairs:
         return _line_by_line(first, first + len(old), new)
-    if len(old) * len(new) > _LARGEST_BLOCK or pairs > _MOST_COMPARISONS:
+    if len(old) * len(new) > _MAX_BLOCK_SIZE or pairs > _MAX_COMPARISONS:
         return [_Hunk(first, first + len(old), new)]
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     hunks: list[_Hunk] = []

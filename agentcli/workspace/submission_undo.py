@@ -11,12 +11,11 @@ from pathlib import Path
 
 from agentcli.core.aio import in_thread
 from agentcli.workspace.base import SnapshotError, UndoChoices, UndoPlan, UndoReport
+from agentcli.workspace.file_undo import FileUndo, FolderReversal, plan_redo, plan_undo
 from agentcli.workspace.folders import SnapshotFolders
 from agentcli.workspace.journal import SubmissionRecord, UndoJournal, UndoOutcome
 from agentcli.workspace.repository_watch import index_reversal
 from agentcli.workspace.trees import TreeEntry
-from agentcli.workspace.undo.file_undo import FileUndo
-from agentcli.workspace.undo.reversal import FolderReversal, plan_redo, plan_undo
 
 
 class SubmissionUndo:

@@ -15,12 +15,12 @@ from agentcli.core.messages import Json
 from agentcli.workspace.base import Snapshot
 from agentcli.workspace.journal import SubmissionRecord, UserChanges
 from agentcli.workspace.listing import is_ignore_file
+from agentcli.workspace.restore import parents
 from agentcli.workspace.shadow import Shadow
 from agentcli.workspace.trees import Difference, TreeEntry
-from agentcli.workspace.undo.restore import parents
 
 _WORD = re.compile(r"[\w.+@%~/-]+")
-_LONGEST_TEXT = 100_000
+_MAX_TEXT_LENGTH = 100_000
 """Maximum characters of a call's input that are searched for file names."""
 
 
@@ -35,7 +35,7 @@ class NamedFiles:
     _texts: list[str] = field(default_factory=list)
 
     def add_input(self, input: Json) -> None:
-        text = "\n".join(_strings(input))[:_LONGEST_TEXT]
+        text = "\n".join(_strings(input))[:_MAX_TEXT_LENGTH]
         self._texts.append(text)
         for word in _WORD.findall(text):
             name = os.path.normpath(word).removeprefix("../")

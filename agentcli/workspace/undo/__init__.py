@@ -1,1 +1,0 @@
-"""Undo and redo: attributing changes, merging with the user's edits, and restoring files."""
