@@ -164,9 +164,7 @@ class LooseObjects:
         """Kind and size of an object."""
         beginning = read_bounded(self._place(oid), 4 * _MAX_HEADER, beginning=True)
         try:
-            header, end, _content = (
-                zlib.decompressobj().decompress(beginning or b"", _MAX_HEADER).partition(b"\0")
-            )
+            header, end, _content = zlib.decompressobj().decompress(beginning or b"", _MAX_HEADER).partition(b"\0")
             kind, size = header.split(b" ")
             if not end:
                 raise NotLoose(oid)

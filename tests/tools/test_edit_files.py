@@ -15,17 +15,13 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.ports import Hooks
 from agentcli.agent.questions import Questions
 from agentcli.agent.toolcalls.call_result import CallResult
 from agentcli.agent.toolcalls.toolcall import ToolRunner
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController
-from agentcli.core.ids import SequentialIds, SystemClock
 from agentcli.core.messages import ToolUseBlock
 from agentcli.core.permission import Answer, Need, PermissionMode
-from agentcli.permissions.policy import Policy
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.documents.read import Read
 from agentcli.tools.files import change
@@ -34,7 +30,7 @@ from agentcli.tools.files.edit import Edit
 from agentcli.tools.files.multiedit import MultiEdit
 from agentcli.tools.files.read_cache import MAX_KEPT, MAX_KEPT_SIZE, ReadCache
 from agentcli.tools.files.write import Write
-from agentcli.tools.registry import Registry
+from tests.support.fakes import bench
 from tests.tools.running import context_in, run, text_of
 
 pytestmark = pytest.mark.anyio
@@ -301,15 +297,9 @@ class Desk:
     def __init__(self, context: ToolContext, meanwhile: Callable[[], None] = lambda: None) -> None:
         self.context, self.meanwhile = context, meanwhile
         self.events: list[ev.Event] = []
+        session = bench(tools=[Edit(), Write(), Read(), MultiEdit()], mode=PermissionMode.DEFAULT).engine.session
         self.questions = Questions(interactive=True)
-        self.runner = ToolRunner(
-            registry=lambda: Registry([Edit(), Write(), Read(), MultiEdit()]),
-            permissions=LivePermissions(Policy(mode=PermissionMode.DEFAULT)),
-            questions=self.questions,
-            hooks=Hooks(),
-            ids=SequentialIds(),
-            clock=SystemClock(),
-        )
+        self.runner = ToolRunner(session, self.questions)
 
     async def call(self, name: str, **input: Any) -> CallResult:
         call = ToolUseBlock("call", name, input)
