@@ -113,5 +113,4 @@ def test_the_modules_that_run_programs_are_listed() -> None:
         "tools/worker.py",
         "tui/status/command.py",
         "workspace/git.py",
-        "workspace/git_status.py",
     }
