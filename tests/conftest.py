@@ -163,6 +163,14 @@ def tmp_path() -> Iterator[Path]:
     yield from memory_folders.folder_of(_running)
 
 
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """An empty folder to work in; `tmp_path` beside it is free for a home and other places."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
 @pytest.fixture(autouse=True)
 def _nothing_is_left_behind() -> Iterator[None]:
     children, sockets = _children(), network_sockets.known()

@@ -30,12 +30,6 @@ def skill(folder: Path, name: str, header: str = "", body: str = "Do $ARGUMENTS 
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "project").mkdir()
-    return tmp_path / "project"
-
-
-@pytest.fixture
 def home_skills(tmp_path: Path) -> Path:
     return tmp_path / "home/.claude/skills"
 

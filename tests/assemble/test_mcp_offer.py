@@ -25,13 +25,6 @@ SCRIPT = Path(__file__).parents[1] / "support" / "mcp_server.py"
 SMALL = ServerConfig("small", "stdio", command=sys.executable, args=("-S", str(SCRIPT)))
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
 def session(project: Path, *replies: Json | str, **options: Any) -> Assembled:
     return Assembled(project, list(replies), options={"mcp_servers": (SMALL,), **options})
 

@@ -20,12 +20,6 @@ from tests.support.fakes import only
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "project").mkdir()
-    return tmp_path / "project"
-
-
 def style(project: Path, header: str = "", body: str = "Speak like a pirate.") -> Path:
     path = project / ".agentcli/output-styles/pirate.md"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -32,12 +32,6 @@ def command(project: Path, name: str, text: str) -> None:
     write(project / f".agentcli/commands/{name}.md", text)
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "project").mkdir()
-    return tmp_path / "project"
-
-
 async def send(a: Assembled, line: str) -> list[ev.Event]:
     await a.engine.live_files.refresh()
     name, _blank, arguments = line.removeprefix("/").partition(" ")

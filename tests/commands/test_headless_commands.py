@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from agentcli.assemble import Options
 from agentcli.core.messages import Json
 from agentcli.core.permission import PermissionMode
@@ -16,13 +14,6 @@ from agentcli.headless.run import HeadlessSettings, run
 from agentcli.headless.streams import Streams
 from tests.support.scripts import call, provider_on, reply, transport_for
 from tests.workspace.test_diff import committed
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
 
 
 def headless(project: Path, *replies: Json | str, stdin: str = "", **settings: Any) -> tuple[int, str, str]:

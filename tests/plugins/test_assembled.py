@@ -34,13 +34,6 @@ pytestmark = pytest.mark.anyio
 EXAMPLES = Path(__file__).parent.parent / "data" / "plugins"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
 def user_folder(project: Path) -> Path:
     folder = project.parent / "home/.config/agentcli/plugins"
     folder.mkdir(parents=True, exist_ok=True)
