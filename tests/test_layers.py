@@ -63,7 +63,7 @@ ONLY_IN = {
     "pypdf": ("tools/documents/pdf_worker.py",),
     "bs4": ("tools/web/html_worker.py",),
     "markdownify": ("tools/web/html_worker.py",),
-    "watchfiles": ("tui/theme/themes.py", "agent/updates/file_watch.py"),
+    "watchfiles": ("tui/theme/themes.py", "agent/file_changes.py"),
     "pygments": ("tui/blocks/",),
     "markdown_it": ("tui/blocks/", "plain/rendering.py"),
 }

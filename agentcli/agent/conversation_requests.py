@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agentcli.agent.profile import Profile
-from agentcli.context.estimate import text_tokens
+from agentcli.context.estimate import schema_tokens, text_tokens
 from agentcli.core.growing import Growing
 from agentcli.core.messages import Json, Message, block_to_wire
 from agentcli.providers.base import Request, Thinking
@@ -168,8 +167,3 @@ class ConversationRequests:
         if self._sizes is None or self._sizes[0] is not system:
             self._sizes = (system, sum(map(text_tokens, system)) + sum(map(schema_tokens, self.tools)))
         return round(self._sizes[1] * self._density())
-
-
-def schema_tokens(tool: Json) -> float:
-    """Estimated tokens of a tool's definition, not yet scaled to the model."""
-    return text_tokens(json.dumps(tool, ensure_ascii=False))

@@ -9,8 +9,11 @@ rules are an exception: `LivePermissions` checks them before every decision.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from agentcli.agent.ports import Hooks
@@ -18,6 +21,7 @@ from agentcli.agent.profile import Tuning
 from agentcli.core import events as ev
 from agentcli.core.aio import cancel_and_wait, in_thread, start_task
 from agentcli.core.errors import AgentError
+from agentcli.core.files.file_notices import FileNotices
 from agentcli.core.frozen import frozen
 from agentcli.permissions.late_policy import LatePolicy
 from agentcli.tools.shell.environment import PassedVariables
@@ -25,8 +29,8 @@ from agentcli.tools.shell.environment import PassedVariables
 if TYPE_CHECKING:
     from agentcli.agent.mcp.offer import OfferLimits
     from agentcli.agent.session import Session
-    from agentcli.agent.updates.config_watch import ConfigWatch
     from agentcli.mcp.servers import McpServers
+
 
 FIRST_SECONDS = 1.0
 """Delay of the first check between submissions, to keep the start of the app fast."""
@@ -207,7 +211,6 @@ class LiveFiles:
             await asyncio.Event().wait()
         if self._watch is None:
             await asyncio.sleep(FIRST_SECONDS)
-            from agentcli.agent.updates.config_watch import ConfigWatch
 
             self._watch = ConfigWatch()
         definitions = self._session.definitions
@@ -257,3 +260,83 @@ class LiveFiles:
 
 def _warning(text: str) -> ev.NoticeRaised:
     return ev.NoticeRaised(text=text, level="warning", code=CODE)
+
+
+POLL_SECONDS = 2.0
+SETTLE_SECONDS = 0.1
+"""Delay between a change and the check: editors save in several steps."""
+_ANY = ""
+"""Stands for all names in a folder."""
+
+
+class ConfigWatch:
+    """Call `watch`, then check the files, then `wait`: so no change is missed in between."""
+
+    def __init__(self) -> None:
+        self._notices: FileNotices | None = None
+        self._is_complete = False
+        """Whether every path is watched by inotify."""
+        self._names: dict[str, set[str]] = {}
+        """The names of interest in each watched folder."""
+        self._stirred = asyncio.Event()
+
+    async def watch(self, paths: Iterable[str]) -> None:
+        """Watch these files and folders, whether they exist or not. A folder is not watched recursively."""
+        await in_thread(self._watch, tuple(paths))
+
+    def _watch(self, paths: Iterable[str]) -> None:
+        names: dict[str, set[str]] = {}
+        for path in paths:
+            for folder, name in _places(path):
+                names.setdefault(folder, set()).add(name)
+        if self._notices is None:
+            self._notices = FileNotices(removals=True)
+        self._is_complete = self._notices.watch(names)
+        self._names = names
+
+    def wake(self) -> None:
+        """Let `wait` return."""
+        self._stirred.set()
+
+    async def wait(self) -> None:
+        """Wait until a watched path may have changed. Cancel it to stop."""
+        descriptor = self._notices.descriptor if self._notices is not None else -1
+        loop = asyncio.get_running_loop()
+        if descriptor >= 0:
+            loop.add_reader(descriptor, self._look)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if self._is_complete else POLL_SECONDS):
+                    await self._stirred.wait()
+        finally:
+            if descriptor >= 0:
+                loop.remove_reader(descriptor)
+        self._stirred.clear()
+        await asyncio.sleep(SETTLE_SECONDS)
+
+    def _look(self) -> None:
+        assert self._notices is not None
+        if any(self._concerns(path) for path in self._notices.read()):
+            self._stirred.set()
+
+    def _concerns(self, path: Path) -> bool:
+        names = self._names.get(str(path.parent), ())
+        return str(path) in self._names or _ANY in names or path.name in names
+
+    async def aclose(self) -> None:
+        if self._notices is not None:
+            await in_thread(self._notices.close)  # the kernel takes milliseconds for it
+
+
+def _places(path: str) -> Iterator[tuple[str, str]]:
+    """The folders to watch for a path, each with the name of interest in it."""
+    if os.path.isdir(path):  # noqa: PTH112
+        yield os.path.realpath(path), _ANY
+    elif os.path.islink(path) and (real := os.path.realpath(path)) != path:  # noqa: PTH114
+        yield from _places(real)
+    folder, name = os.path.split(path)
+    while folder and not os.path.isdir(folder):  # noqa: PTH112
+        folder, name = os.path.split(folder)
+        if not name:
+            return
+    yield os.path.realpath(folder), name

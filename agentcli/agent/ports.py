@@ -325,23 +325,6 @@ class Attachments:
         return ()
 
 
-@frozen
-class ContextLimits:
-    """Limits of the context, in tokens. Estimates are compared with `usable`."""
-
-    window: int = 200_000
-    reserved: int = 8_192
-    overhead: int = 0
-    """Estimated tokens of system prompt and tools, used until a response reports the true number."""
-    auto_compact: bool = True
-    auto_threshold: float = 0.9
-    max_auto_failures: int = 3
-
-    @property
-    def usable(self) -> int:
-        return max(self.window - self.reserved, 1)
-
-
 PriceOf = Callable[[str, Usage], float | None]
 
 

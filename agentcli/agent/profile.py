@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from agentcli.agent.loop_state import Limits
-from agentcli.agent.ports import ContextLimits
 from agentcli.agent.toolcalls.executor import Executor
+from agentcli.context.steps import ContextLimits
 from agentcli.core.frozen import frozen
 from agentcli.core.usage import Price, Usage
 from agentcli.providers.base import Effort, Thinking

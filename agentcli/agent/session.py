@@ -12,6 +12,9 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mappi
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from agentcli.agent.attachments.changed_files import ChangedFiles
+from agentcli.agent.attachments.mentions import Mentions
+from agentcli.agent.attachments.state_notes import Composite, UserNotes
 from agentcli.agent.background import BackgroundCommands, Wakes
 from agentcli.agent.cache.fingerprint import Front
 from agentcli.agent.cache.watch import CacheWatch, Setup
@@ -26,16 +29,7 @@ from agentcli.agent.live_files import Configuration, LiveFiles
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.loop_state import Limits, LoopState
 from agentcli.agent.plugins import Owned, SessionPlugins
-from agentcli.agent.ports import (
-    END_SECONDS,
-    Attachments,
-    Collapser,
-    ContextLimits,
-    EmitEvent,
-    HookChain,
-    Hooks,
-    Staging,
-)
+from agentcli.agent.ports import END_SECONDS, Attachments, Collapser, EmitEvent, HookChain, Hooks, Staging
 from agentcli.agent.profile import ModelSettings, Profile, price_of
 from agentcli.agent.prompt_queue import PromptQueue
 from agentcli.agent.questions import Questions, UserQuestion
@@ -45,11 +39,9 @@ from agentcli.agent.subagents.specs import TASK, AgentSetup
 from agentcli.agent.subagents.updates import AgentList, AgentReports, lost_agents
 from agentcli.agent.toolcalls.summaries import Summaries
 from agentcli.agent.toolcalls.toolcall import ToolRunner
-from agentcli.agent.updates.attachments import Composite, UserNotes
-from agentcli.agent.updates.changed_files import ChangedFiles
-from agentcli.agent.updates.mentions import Mentions
 from agentcli.context.compact import pinned_now
 from agentcli.context.pipeline import Pipeline
+from agentcli.context.steps import ContextLimits
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, AbortReason, AbortSignal

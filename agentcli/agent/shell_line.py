@@ -13,8 +13,8 @@ from contextlib import aclosing
 from dataclasses import field, replace
 from pathlib import Path
 
+from agentcli.agent.attachments.undo_notes import UserActionNote
 from agentcli.agent.toolcalls.call_input import paths_of_command
-from agentcli.agent.updates.undo_notes import UserActionNote
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason, AbortSignal
 from agentcli.core.aio import in_thread

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import ExitStack, aclosing, contextmanager, suppress
 from dataclasses import replace
 
+from agentcli.agent.attachments.undo_notes import COMMAND_FAILED
 from agentcli.agent.context.compaction import CompactArguments, Compaction
 from agentcli.agent.costs.account import Account
 from agentcli.agent.costs.budget_question import ask_about_budget
@@ -22,7 +23,6 @@ from agentcli.agent.loop_state import EndReason, Stop
 from agentcli.agent.prompt_expansion import DefinedPrompt, PromptExpansion, RequestedPrompt, grant_rights
 from agentcli.agent.prompt_queue import prompt_blocks
 from agentcli.agent.session import Session
-from agentcli.agent.updates.undo_notes import COMMAND_FAILED
 from agentcli.context.normalise import MISSING_RESULT
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortController, Aborted, AbortReason

@@ -21,13 +21,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentcli.agent.attachments.state_notes import resumed_shells
 from agentcli.agent.costs.account import totals_from
 from agentcli.agent.engine import Engine
 from agentcli.agent.live_permissions import LivePermissions
 from agentcli.agent.ports import Collapser, Extensions, HookChain, Hooks
 from agentcli.agent.profile import ModelSettings
 from agentcli.agent.session import Resumed, Session
-from agentcli.agent.updates.earlier_commands import resumed_shells
 from agentcli.assemble.agent_flags import as_agent
 from agentcli.assemble.attachments import AttachmentsBuilder, skill_listing
 from agentcli.assemble.context_pipeline import collapser_for, pipeline_for

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agentcli.agent.live_permissions import LivePermissions
-from agentcli.agent.ports import Attachments
-from agentcli.agent.updates.attachments import (
+from agentcli.agent.attachments.changed_files import ChangedFiles
+from agentcli.agent.attachments.instructions import ConversationInstructions, MemorySearch
+from agentcli.agent.attachments.skills import SkillListing
+from agentcli.agent.attachments.state_notes import (
     BackgroundReports,
     Composite,
     PlanModeNotice,
     ResumedFolders,
     TaskListReminder,
 )
-from agentcli.agent.updates.changed_files import ChangedFiles
-from agentcli.agent.updates.instructions import ConversationInstructions
-from agentcli.agent.updates.memory_notes import MemorySearch
-from agentcli.agent.updates.skills import SkillListing
+from agentcli.agent.live_permissions import LivePermissions
+from agentcli.agent.ports import Attachments
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.sessions import OpenedSession
 from agentcli.context.prompt import folder_lines

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from agentcli.agent.attachments.skills import had_skill_tool
 from agentcli.agent.cache.fingerprint import Front
-from agentcli.agent.updates.skills import had_skill_tool
 from agentcli.assemble.environment import Environment
 from agentcli.config.trust import trust_root
 from agentcli.core.files.real_path import real_path

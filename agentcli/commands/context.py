@@ -9,12 +9,12 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentcli.agent.context.pins import DropEffect, RestoreEffect
-from agentcli.agent.context.report import ContextItem
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.commands.table import GAP, WIDTH, cells, cut
+from agentcli.context.report import ContextItem
+from agentcli.context.user_edits import DropEffect, RestoreEffect
 from agentcli.core.errors import UsageError
 from agentcli.core.events import CompactionFailed, ContextCompacted, Event, Result
 from agentcli.core.text.format import percent, token_count

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from agentcli.agent.attachments.skills import skill_uses
 from agentcli.agent.engine import Engine
 from agentcli.agent.live_files import Inactive
 from agentcli.agent.plugins import line_of_function
-from agentcli.agent.updates.skills import skill_uses
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import Choice, FrontEnd
 from agentcli.commands.registry import find

@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import cast
 
+from agentcli.agent.attachments.undo_notes import prompts_of_submission
 from agentcli.agent.engine import Engine
-from agentcli.agent.updates.undo_notes import prompts_of_submission
 from agentcli.commands.base import Manual, say
 from agentcli.core.errors import UsageError
 from agentcli.core.events import Event

@@ -1,1 +1,2 @@
-"""Layer 2: the contents of a request. Pure functions over messages; no network, no files except our own prompts."""
+"""What a request shows of the conversation: the view of the log, estimates, edits of old content, and steps that plan
+them. Pure: no model is called and no file is read, except where a caller passes a function for it."""

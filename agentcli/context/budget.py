@@ -1,4 +1,4 @@
-"""The tool-result budget (SPEC 2.1 step 2): move results that are too large for the conversation to files.
+"""The tool-result budget: move results that are too large for the conversation to files.
 
 Decided once, when a result is new, so that nothing already sent changes. The request shows the beginning, the size and
 the file, so that the model can read the rest.

@@ -1,4 +1,4 @@
-"""Context collapse, the pure part (SPEC 2.1 step 5): which old messages a summary may replace, and its text.
+"""Context collapse, the pure part: which old messages a summary may replace, and its text.
 
 A span is a run of complete exchanges, each from a prompt up to the next one; or, in an exchange that is too recent for
 that or has something that stays, a run of finished turns: replies with calls, and their results. So one long prompt can

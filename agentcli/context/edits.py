@@ -1,4 +1,4 @@
-"""Edits: decisions about how old messages are shown in requests, as values (SPEC 2.1). The log is never rewritten.
+"""Edits: decisions about how old messages are shown in requests, as values. The log is never rewritten.
 
 An edit is made once, recorded as an event, and applied to the log by every later request, byte for byte and also in
 another process: the prompt cache depends on it. A block is named by its message and its index (`<id>:<n>`).

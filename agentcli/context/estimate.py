@@ -1,4 +1,4 @@
-"""Context size: the true usage of the last response plus an estimate of later messages (SPEC 3.3).
+"""Context size: the true usage of the last response plus an estimate of later messages.
 
 The estimate weighs kinds of characters separately, as tokenizers do: letters are cheap, punctuation and digits
 expensive, a Chinese character costs more than a token, and base64 twice as much as prose. The density of the model's
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -273,3 +274,8 @@ def _forgets_thinking(reply: Message, between: Sequence[Message]) -> bool:
     """Whether a new prompt may make the API drop earlier thinking, so that the reply is smaller than its usage."""
     prompted = any(message.origin in (Origin.PROMPT, Origin.QUEUED) for message in between)
     return prompted and any(map(is_thinking, reply.content))
+
+
+def schema_tokens(tool: Json) -> float:
+    """Estimated tokens of a tool's definition, not yet scaled to the model."""
+    return text_tokens(json.dumps(tool, ensure_ascii=False))

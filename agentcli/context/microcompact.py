@@ -1,4 +1,4 @@
-"""Microcompact (SPEC 2.1 step 4): clear old results that can be obtained again, in batches.
+"""Microcompact: clear old results that can be obtained again, in batches.
 
 Only above a threshold or when the prompt cache is cold, and only in batches that are worth the broken cache. The call
 stays in the conversation; a line in place of its result says how to get it again.

@@ -1,8 +1,8 @@
-"""Convert the log to a list of messages that the API accepts (SPEC 3.2). Pure and idempotent.
+"""Convert the log to a list of messages that the API accepts. Pure and idempotent.
 
 Local messages are dropped; adjacent messages of one role are merged; every tool call gets exactly one result, first in
 the next user message; empty text is dropped; text that cannot be sent is cleaned. Thinking is kept unchanged.
-`check_pairing` is the assertion at the boundary to the provider (SPEC T5).
+`check_pairing` is the assertion at the boundary to the provider.
 """
 
 from __future__ import annotations

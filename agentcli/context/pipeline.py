@@ -1,4 +1,4 @@
-"""Run the context-reduction steps in their fixed order (SPEC 2.1) and report their edits.
+"""Run the context-reduction steps in their fixed order and report their edits.
 
 Steps plan, `worth_it` decides, and the view applies the edits. The pipeline adds the effect of one step on the next:
 once the prefix is broken at some position, later changes after it are free.

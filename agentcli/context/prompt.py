@@ -1,4 +1,4 @@
-"""The system prompt in its layers (SPEC 3.1), from the most stable to the least.
+"""The system prompt in its layers, from the most stable to the least.
 
 1. the default prompt, with an output style for its manner part, or the user's replacement; 2. notes about this session:
 whether it is interactive, how memory works; 3. appended text; 4. the system context: platform, date, folders, git

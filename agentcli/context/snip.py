@@ -1,4 +1,4 @@
-"""Snip (SPEC 2.1 step 3): replace provably superseded content by one short line, without a model call.
+"""Snip: replace provably superseded content by one short line, without a model call.
 
 Superseded are: a Read result whose lines were read again later; one of a file that was completely written since (the
 new content is in that call); one of a file that was changed since, if most of its lines were read again; an older

@@ -1,4 +1,4 @@
-"""The steps that shrink old content, in their fixed order (SPEC 2.1, 2 to 5), and the state they use.
+"""The steps that shrink old content, in their fixed order, and the state they use.
 
 Each step has its own module and returns a pure plan. A plan becomes edits, recorded once and applied to the
 log by every later request; it is carried out only if `worth_it` approves. Running them is `context/pipeline.py`.
@@ -24,6 +24,23 @@ MOST_TURNS = 20
 LOOKED_BACK = 20
 """Number of blocks before a breakpoint that the prompt cache searches."""
 _USUAL = Price.of(1.0, 5.0)
+
+
+@frozen
+class ContextLimits:
+    """Limits of the context, in tokens. Estimates are compared with `usable`."""
+
+    window: int = 200_000
+    reserved: int = 8_192
+    overhead: int = 0
+    """Estimated tokens of system prompt and tools, used until a response reports the true number."""
+    auto_compact: bool = True
+    auto_threshold: float = 0.9
+    max_auto_failures: int = 3
+
+    @property
+    def usable(self) -> int:
+        return max(self.window - self.reserved, 1)
 
 
 @frozen(kw_only=True)

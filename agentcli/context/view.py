@@ -1,4 +1,4 @@
-"""The part of the log that the next request shows (SPEC 2.1). The log itself is never rewritten.
+"""The part of the log that the next request shows. The log itself is never rewritten.
 
 A view is a projection: the messages after the last compact boundary, with edits (by the preparation steps
 or the user) and repairs (pieces the API has refused) applied, and the user context in front. Edits

@@ -1,4 +1,4 @@
-"""Answers that span several replies (SPEC 2.7).
+"""Answers that span several replies.
 
 A reply that reached the output cap, filled the context window or was paused by the server is continued by the next
 reply. For the user the pieces are one answer: their texts are joined without a separator, because the model continues

@@ -297,7 +297,7 @@ class CommandChangedFiles(Event, line=False, stream_json=False):
 
 @frozen(kw_only=True)
 class ToolResultAdded(Event, recorded="no", counted=False, line=False, before_request=True):
-    """The result of a call, in the order of the calls (SPEC T1)."""
+    """The result of a call, in the order of the calls."""
 
     tool_use_id: str
     name: str
@@ -530,7 +530,7 @@ class LoopSuspected(Event, stderr="terminal"):
 
 @frozen(kw_only=True)
 class LoopContinued(Event, recorded="no", line=False, stream_json=False, before_request=True):
-    """The loop continues; `transition` is one of SPEC 2.7, with its `data`."""
+    """The loop continues; `transition` says why, with its `data`."""
 
     transition: str
     turn: int

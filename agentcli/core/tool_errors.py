@@ -1,4 +1,4 @@
-"""How a failed tool call is reported to the model: one convention for every way to fail (SPEC T4, T5).
+"""How a failed tool call is reported to the model: one convention for every way to fail.
 
 A call has failed if it did not run (unknown tool, input that is not JSON or does not fit the schema, the tool's own
 validation, a hook or the permissions denied it), did not run to its end (a crash, an abort, a cancelled sibling, a

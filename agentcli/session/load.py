@@ -72,8 +72,8 @@ class LoadedSession:
     edits: list[tuple[str, Json]] = field(default_factory=list)
     """Edits of old content, in the form of `context/edits.py`, each with the id of the last message before it."""
     seen: list[tuple[str, Json]] = field(default_factory=list)
-    """File states that the model has seen, in the form of `agent/updates/seen_files.py`, each with the id of the last
-    message before it."""
+    """File states that the model has seen, in the form of `agent/attachments/seen_files.py`, each with the id of
+    the last message before it."""
     pinned: tuple[str, ...] = ()
     """Names of pinned context items (`pin_name` in `context/compact.py`)."""
     directory: str = ""

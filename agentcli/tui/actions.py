@@ -114,7 +114,7 @@ class Actions:
 
     async def _rewind(self) -> None:
         """Esc Esc on an empty prompt: edit the last prompt, or undo the latest changes (maybe of an older one)."""
-        from agentcli.agent.updates.undo_notes import prompts_of_submission
+        from agentcli.agent.attachments.undo_notes import prompts_of_submission
 
         engine = await self._app.opener.wait_for_engine()
         changes = await engine.files.changes()

@@ -15,7 +15,6 @@ from agentcli.interactive.drafts.draft import Draft
 from agentcli.tui.theme.themes import ThemeError
 
 if TYPE_CHECKING:
-    from agentcli.agent.context.report import ChangePrice
     from agentcli.agent.engine import Engine
     from agentcli.agent.live_permissions import RuleEntry
     from agentcli.assemble import Options
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from agentcli.config.settings import SettingRow as Setting
     from agentcli.config.settings import SettingScope
     from agentcli.config.trust import TrustState
+    from agentcli.context.report import ChangePrice
     from agentcli.mcp.server import McpServer
     from agentcli.mcp.servers import McpServers
     from agentcli.providers.base import Effort

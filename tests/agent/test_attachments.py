@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from agentcli.agent.attachments.state_notes import Composite, PlanModeNotice, ResumedFolders, TaskListReminder
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, Lookup
-from agentcli.agent.updates.attachments import Composite, PlanModeNotice, ResumedFolders, TaskListReminder
 from agentcli.context.edits import ContextEdit
 from agentcli.context.prompt import folder_lines
 from agentcli.context.view import ContextView

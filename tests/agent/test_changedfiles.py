@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentcli.agent.attachments import changed_files as changedfiles
+from agentcli.agent.attachments.changed_files import CHANGED_FILES, LONGEST_TOLD, MOST_SHOWN, ChangedFiles
+from agentcli.agent.file_changes import changed_notice, wait_for_changes
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Extensions
-from agentcli.agent.updates import changed_files as changedfiles
-from agentcli.agent.updates.changed_files import CHANGED_FILES, LONGEST_TOLD, MOST_SHOWN, ChangedFiles
-from agentcli.agent.updates.file_watch import changed_notice, wait_for_changes
 from agentcli.core.abort import AbortController
 from agentcli.core.files import local_folders
 from agentcli.core.ids import SequentialIds

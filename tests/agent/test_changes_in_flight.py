@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agentcli.agent.cache.watch import UNKNOWN
-from agentcli.agent.context import pins as pinning
-from agentcli.agent.context.pins import DropEffect, RestoreEffect
+from agentcli.context import user_edits as pinning
 from agentcli.context.edits import edit_from_dict
+from agentcli.context.user_edits import DropEffect, RestoreEffect
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason

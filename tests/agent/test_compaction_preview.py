@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.context.compaction_preview import REST, RequestTokens, Share, Shares
+from agentcli.context.compaction_preview import REST, RequestTokens, Share, Shares
 from agentcli.core import events as ev
 from agentcli.core.permission import Answer, PermissionMode
 from agentcli.session.history import history_of

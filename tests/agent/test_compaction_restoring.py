@@ -15,27 +15,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentcli.agent.attachments.state_notes import TaskListReminder, tasks_text
 from agentcli.agent.context import compaction_restore
 from agentcli.agent.context.compaction_restore import (
-    background_text,
-    file_text,
-    plan_text,
-    restored,
-)
-from agentcli.agent.context.recent_files import (
     FILE_TOKENS,
     MOST_FILES,
     RestoredFile,
     UsedFile,
+    background_text,
     by_importance,
+    file_text,
     merge_parts,
     paths_read,
+    plan_text,
     recent_files,
+    restored,
 )
 from agentcli.agent.engine import Engine
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.session import Session
-from agentcli.agent.updates.attachments import TaskListReminder, tasks_text
 from agentcli.assemble import Options, build_engine
 from agentcli.context.compact import RESTORED
 from agentcli.context.estimate import block_tokens, message_tokens

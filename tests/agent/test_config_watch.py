@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.updates import config_watch
-from agentcli.agent.updates.config_watch import ConfigWatch
+from agentcli.agent import live_files as config_watch
+from agentcli.agent.live_files import ConfigWatch
 
 pytestmark = pytest.mark.anyio
 

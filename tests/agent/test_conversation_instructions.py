@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from agentcli.agent.attachments.changed_files import ChangedFiles
+from agentcli.agent.attachments.instructions import CHANGED, INSTRUCTIONS, NEW, ConversationInstructions
+from agentcli.agent.attachments.state_notes import Composite
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Extensions
-from agentcli.agent.updates.attachments import Composite
-from agentcli.agent.updates.changed_files import ChangedFiles
-from agentcli.agent.updates.instructions import CHANGED, INSTRUCTIONS, NEW, ConversationInstructions
 from agentcli.context.edits import ContextEdit
 from agentcli.context.view import ContextView
 from agentcli.core.files import local_folders

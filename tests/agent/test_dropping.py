@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.context import pins as pinning
-from agentcli.agent.context.pins import DropEffect, RestoreEffect, planned_drop, price_of_drop
+from agentcli.context import user_edits as pinning
 from agentcli.context.edits import ContextEdit
+from agentcli.context.user_edits import DropEffect, RestoreEffect, planned_drop, price_of_drop
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.messages import Message, Origin, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from agentcli.agent.attachments.state_notes import UserNotes
+from agentcli.agent.attachments.undo_notes import UserActionNote
 from agentcli.agent.cache.watch import CacheWatch
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.costs.costs import Costs
@@ -16,8 +18,6 @@ from agentcli.agent.costs.spending import Spending
 from agentcli.agent.file_changes import FileChanges
 from agentcli.agent.profile import Bounds, ModelSettings, Profile, Tuning, price_of
 from agentcli.agent.prompt_queue import PromptQueue, QueuedPrompt
-from agentcli.agent.updates.attachments import UserNotes
-from agentcli.agent.updates.undo_notes import UserActionNote
 from agentcli.core import events as ev
 from agentcli.core.aio import cancel_and_wait
 from agentcli.core.ids import SequentialIds

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.context.pins import DropEffect
 from agentcli.agent.profile import Profile
+from agentcli.context.user_edits import DropEffect
 from agentcli.core import events as ev
 from agentcli.core.messages import Json, Message
 from tests.context.logs import Talk

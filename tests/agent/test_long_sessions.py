@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from agentcli.agent.context.compaction import INTERRUPTED
-from agentcli.agent.context.compaction_undo import UNREADABLE
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.engine import Engine
 from agentcli.assemble import Options, build_engine
+from agentcli.context.compact import UNREADABLE
 from agentcli.core import events as ev
 from agentcli.core.messages import Message
 from agentcli.core.permission import PermissionMode

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.conversation_requests import LoadedTools, schema_tokens
+from agentcli.agent.conversation_requests import LoadedTools
 from agentcli.agent.mcp.offer import McpOffer, OfferLimits, OfferSettings
 from agentcli.agent.mcp.tools import ReadMcpResource
 from agentcli.agent.profile import Profile
 from agentcli.commands.line import run_command
-from agentcli.context.estimate import text_tokens
+from agentcli.context.estimate import schema_tokens, text_tokens
 from agentcli.core import events as ev
 from agentcli.core.messages import MCP_SERVERS, Json
 from agentcli.core.permission import Need

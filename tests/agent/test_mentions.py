@@ -257,7 +257,7 @@ async def test_text_given_with_a_declined_attachment_reaches_the_model(project: 
 
 async def test_the_number_of_mentions_looked_up_is_bounded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    monkeypatch.setattr("agentcli.agent.updates.mentions._path", lambda spelling, _context: looked.append(spelling))
+    monkeypatch.setattr("agentcli.agent.attachments.mentions._path", lambda spelling, _context: looked.append(spelling))
     async with Assembled(project, ["Fine."]) as session:
         await session.run("@a" + ")" * 3_900 + "".join(f" @w{number}" for number in range(5_000)))
     assert "a" in looked

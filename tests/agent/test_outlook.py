@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from agentcli.agent.cache.watch import LONG_TTL, SHORT_TTL, CacheWatch, Setup
-from agentcli.agent.context.report import ChangePrice, ExpectedCache, price_of_change
 from agentcli.agent.profile import Profile
+from agentcli.context.report import ChangePrice, ExpectedCache, price_of_change
 from agentcli.core import events as ev
 from agentcli.core.ids import seconds_between
 from agentcli.core.messages import Message, Origin, TextBlock

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.context import pins as pinning
-from agentcli.agent.context.pins import DropEffect, RestoreEffect, planned_drop, planned_restore
+from agentcli.context import user_edits as pinning
 from agentcli.context.compact import pin_name, pinned_now
 from agentcli.context.edits import ContextEdit, block_id, edit_from_dict
 from agentcli.context.estimate import message_tokens
 from agentcli.context.pipeline import Pipeline
 from agentcli.context.steps import ContextState, StepPlan
+from agentcli.context.user_edits import DropEffect, RestoreEffect, planned_drop, planned_restore
 from agentcli.context.view import ContextView
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Message, Origin

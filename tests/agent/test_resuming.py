@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.context.pins import DropEffect
+from agentcli.agent.attachments import changed_files as changedfiles
 from agentcli.agent.engine import Engine
 from agentcli.agent.session import CHANGED_BEFORE
-from agentcli.agent.updates import changed_files as changedfiles
 from agentcli.assemble import Options, build_engine
+from agentcli.context.user_edits import DropEffect
 from agentcli.core import events as ev
 from agentcli.core.errors import CredentialError
 from agentcli.core.permission import PermissionMode

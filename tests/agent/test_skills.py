@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.updates import skills
-from agentcli.agent.updates.skills import LISTING_CHARACTERS, MAX_ALL_LISTED
+from agentcli.agent.attachments import skills
+from agentcli.agent.attachments.skills import LISTING_CHARACTERS, MAX_ALL_LISTED
 from agentcli.commands.line import run_command
 from agentcli.core import events as ev
 from agentcli.core.messages import SKILLS, Json

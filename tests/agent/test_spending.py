@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.agent.context import report
 from agentcli.agent.costs.spending import Budget, Spending
 from agentcli.agent.engine import Engine
 from agentcli.agent.profile import Bounds, Profile
 from agentcli.assemble import Options, build_engine
 from agentcli.commands.line import CommandLine, parse_line, run_command
 from agentcli.commands.table import table
+from agentcli.context import report
 from agentcli.core import events as ev
 from agentcli.core.messages import (
     COPY_OF,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.context.report import ExpectedCache, price_of_change
 from agentcli.assemble import Options, build_engine
+from agentcli.context.report import ExpectedCache, price_of_change
 from agentcli.core.usage import CacheLosses, Usage
 from agentcli.providers.catalog import Catalog
 from tests.support.fakes import collect, result_of

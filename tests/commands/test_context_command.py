@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.context.pins import LAST_PROMPT, NOT_THERE, PINNED
 from agentcli.commands.context import handles
 from agentcli.commands.table import cells
+from agentcli.context.user_edits import LAST_PROMPT, NOT_THERE, PINNED
 from tests.commands.test_commands import engine_on, refused, said
 from tests.support.fakes import collect
 from tests.support.scripts import reply

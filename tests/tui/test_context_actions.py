@@ -7,8 +7,8 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from agentcli.agent.context.pins import PINNED, SYSTEM, DropEffect, RestoreEffect
-from agentcli.agent.context.report import ContextItem
+from agentcli.context.report import ContextItem
+from agentcli.context.user_edits import PINNED, SYSTEM, DropEffect, RestoreEffect
 from agentcli.tui.app import AgentApp
 from agentcli.tui.screens.context import ContextPage
 from tests.support.scripts import reply

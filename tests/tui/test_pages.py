@@ -16,11 +16,11 @@ from textual.pilot import Pilot
 from textual.selection import Selection
 from textual.widgets import Static
 
-from agentcli.agent.context.report import Category, ContextItem
 from agentcli.commands.extensions import HookRow
 from agentcli.config.schema import BY_NAME, KEYS
 from agentcli.config.settings import Layer
 from agentcli.config.settings import SettingRow as Setting
+from agentcli.context.report import Category, ContextItem
 from agentcli.core.usage import Totals, Usage
 from agentcli.tools.shell.background import BackgroundTask
 from agentcli.tui.agent_progress import AgentItem, AgentProgress

@@ -13,7 +13,7 @@ import pytest
 from textual.await_complete import AwaitComplete
 from textual.pilot import Pilot
 
-from agentcli.agent.context.report import ChangePrice
+from agentcli.context.report import ChangePrice
 from agentcli.core.permission import PermissionMode
 from agentcli.providers.catalog import Catalog
 from agentcli.session.find import SessionInfo

@@ -1,4 +1,4 @@
-"""Context collapse at run time: summaries of old exchanges and turns, made ahead of time by the small model (SPEC 2.1).
+"""Context collapse at run time: summaries of old exchanges and turns, made ahead of time by the small model.
 
 Nothing waits for them: they are made one after another beside the requests, oldest span first, and staged when
 complete. Staged summaries live as long as the process; a running one ends with the submission. `context/collapse.py`

@@ -1,4 +1,4 @@
-"""Compaction at run time: one implementation for its three triggers, manual, auto and reactive (SPEC 4).
+"""Compaction at run time: one implementation for its three triggers, manual, auto and reactive.
 
 It changes nothing: on success `messages` holds the boundary and what follows it for the log; on a failure, an
 abort or a user's no it holds nothing and the conversation is exactly as it was. Nothing is awaited between the first
@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from agentcli.agent.context.compaction_plan import CompactionDraft, drafted
-from agentcli.agent.context.compaction_preview import RequestTokens
 from agentcli.agent.hooks import ask_hooks, hook_message
 from agentcli.agent.questions import Questions
 from agentcli.agent.side_call import SideCall
 from agentcli.context import compact as words
+from agentcli.context.compaction_preview import RequestTokens
 from agentcli.context.estimate import message_tokens
 from agentcli.context.normalise import normalise
 from agentcli.context.view import ContextView

@@ -1,4 +1,4 @@
-"""Plan a compaction: which messages it would leave in the log, within which budgets (SPEC 4). Changes nothing.
+"""Plan a compaction: which messages it would leave in the log, within which budgets. Changes nothing.
 
 The summary and pinned blocks get what they need. Other kept content gets at most half of what they free and at most two
 fifths of the window: the last exchange, then the user's own words, then restored content. The user's last words are
@@ -13,12 +13,18 @@ from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agentcli.agent.context.compaction_preview import Material, Shares, shares_of
-from agentcli.agent.context.compaction_restore import canonical_path, restored
-from agentcli.agent.context.recent_files import UsedFile, by_importance, paths_read, recent_files
-from agentcli.agent.updates.mentions import attached_paths
-from agentcli.agent.updates.skills import used_skills
+from agentcli.agent.attachments.mentions import attached_paths
+from agentcli.agent.attachments.skills import used_skills
+from agentcli.agent.context.compaction_restore import (
+    UsedFile,
+    by_importance,
+    canonical_path,
+    paths_read,
+    recent_files,
+    restored,
+)
 from agentcli.context import compact as words
+from agentcli.context.compaction_preview import Material, Shares, shares_of
 from agentcli.context.edits import block_id
 from agentcli.context.estimate import block_tokens
 from agentcli.context.view import PROMPT_REPAIRS, ContextView

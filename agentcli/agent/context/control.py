@@ -1,6 +1,6 @@
 """`engine.context`: inspect the context of a live conversation, and pin, drop or restore its items.
 
-The effect of a change is planned in `agent/context/pins.py`. A change is recorded before it is shown, applies from the
+The effect of a change is planned in `context/user_edits.py`. A change is recorded before it is shown, applies from the
 next request on, and the cache watch knows why the prefix breaks then. A change made while a request is in flight waits
 for its reply, because that reply still reports the size of the unchanged request; the outlook already includes it.
 """
@@ -15,18 +15,12 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
 from agentcli.agent.cache.watch import Setup
-from agentcli.agent.context.compaction_undo import UNREADABLE, undo_compaction
-from agentcli.agent.context.pins import (
-    NOT_THERE,
-    ContextChange,
-    DropEffect,
-    RestoreEffect,
-    planned_drop,
-    planned_restore,
-    price_of_drop,
-    price_of_restore,
-)
-from agentcli.agent.context.report import (
+from agentcli.agent.loop_state import CompactTracking
+from agentcli.agent.profile import Profile
+from agentcli.context.compact import UNREADABLE, pin_name, pinned_now, undo_compaction
+from agentcli.context.edits import COLLAPSED, block_id, edit_to_dict
+from agentcli.context.estimate import last_counted, schema_tokens
+from agentcli.context.report import (
     CacheReach,
     ChangePrice,
     ContextItem,
@@ -38,14 +32,17 @@ from agentcli.agent.context.report import (
     estimate_outlook,
     price_of_change,
 )
-from agentcli.agent.conversation_requests import schema_tokens
-from agentcli.agent.loop_state import CompactTracking
-from agentcli.agent.ports import ContextLimits
-from agentcli.agent.profile import Profile
-from agentcli.context.compact import pin_name, pinned_now
-from agentcli.context.edits import COLLAPSED, block_id, edit_to_dict
-from agentcli.context.estimate import last_counted
-from agentcli.context.steps import ContextState, still_cached
+from agentcli.context.steps import ContextLimits, ContextState, still_cached
+from agentcli.context.user_edits import (
+    NOT_THERE,
+    ContextChange,
+    DropEffect,
+    RestoreEffect,
+    planned_drop,
+    planned_restore,
+    price_of_drop,
+    price_of_restore,
+)
 from agentcli.context.view import ContextView
 from agentcli.core import events as ev
 from agentcli.core.messages import (

@@ -1,4 +1,4 @@
-"""The account of a submission: totals, denials and the last answer, for its one `Result` (SPEC L1)."""
+"""The account of a submission: totals, denials and the last answer, for its one `Result`."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _count(value: object) -> int:
 
 
 def budget_spent(cap: float | None, totals: Totals) -> bool:
-    """Whether nothing more may be sent. An unknown cost counts as over the budget, never as zero (SPEC 3.3)."""
+    """Whether nothing more may be sent. An unknown cost counts as over the budget, never as zero."""
     return cap is not None and (totals.cost_usd >= cap or not totals.fully_priced)
 
 

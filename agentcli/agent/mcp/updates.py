@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from agentcli.agent.conversation_requests import schema_tokens
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.mcp.offer import McpOffer
 from agentcli.agent.ports import Attachments
-from agentcli.context.estimate import text_tokens
+from agentcli.context.estimate import schema_tokens, text_tokens
 from agentcli.core.events import NoticeRaised
 from agentcli.core.frozen import frozen
 from agentcli.core.growing import Gathered

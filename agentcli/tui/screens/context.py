@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from rich.style import Style
 
-from agentcli.agent.context.pins import DropEffect, RestoreEffect
-from agentcli.agent.context.report import ContextItem
+from agentcli.context.report import ContextItem
+from agentcli.context.user_edits import DropEffect, RestoreEffect
 from agentcli.core.frozen import frozen
 from agentcli.core.text.format import percent, token_count
 from agentcli.core.text.plaintext import plain_line

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from agentcli.agent.context.report import ChangePrice
+from agentcli.context.report import ChangePrice
 from agentcli.core.permission import PermissionMode
 from agentcli.core.text.format import ago, money, token_count
 from agentcli.providers.catalog import ALIASES, EFFORTS, PRICES_TAKEN, Catalog, ModelInfo

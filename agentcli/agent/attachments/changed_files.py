@@ -1,4 +1,4 @@
-"""Report files that the model has seen and others have changed, once per change, as limited diffs (SPEC 2.6).
+"""Report files that the model has seen and others have changed, once per change, as limited diffs.
 
 Before each request every such file is checked with one `stat`; only if that differs is the content hashed, so writes by
 our own tools are not reported. A file whose complete diff was shown counts as known; one whose diff was cut or could
@@ -15,11 +15,11 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import field
+from pathlib import Path
 
+from agentcli.agent.attachments.seen_files import SEEN, Record, Remember, Stamp, recall, recalled, to_json
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, Lookup
-from agentcli.agent.updates.command_changes import names_file, names_file_or_folder, runs_during
-from agentcli.agent.updates.seen_files import SEEN, Record, Remember, Stamp, recall, recalled, to_json
 from agentcli.core.aio import in_thread
 from agentcli.core.files.local_folders import LocalFolders
 from agentcli.core.frozen import frozen, replace, slotted
@@ -470,3 +470,38 @@ def _listed(lead: str, changes: Sequence[FileUpdate], context: ToolContext) -> s
 
 def _name(change: FileUpdate, context: ToolContext) -> str:
     return plain_line(shown_path(change.path, context), 300)
+
+
+_COARSE_NANOSECONDS = 20_000_000
+"""File time stamps use the kernel's last tick, which may be before the command's start."""
+
+
+def runs_during(path: str, changed_at: int | None, runs: Sequence[CommandRun]) -> list[CommandRun]:
+    """The commands that ran when a file changed. `changed_at`: ns since the epoch; None: gone, see its folder."""
+    at = changed_at if changed_at is not None else _folder_changed_at(path)
+    return [run for run in runs if run.began - _COARSE_NANOSECONDS <= at <= run.ended]
+
+
+def names_file(command: str, path: str) -> bool:
+    return _has_word(command, path.rpartition("/")[2])
+
+
+def names_file_or_folder(command: str, path: str, root: str) -> bool:
+    """Whether a command names a file or a folder that it is in. The root and the folders above it do not count."""
+    inner = path.removeprefix(root.rstrip("/") + "/") if path.startswith(root.rstrip("/") + "/") else path
+    return any(_has_word(command, part) for part in inner.split("/") if part)
+
+
+def _has_word(command: str, word: str) -> bool:
+    return re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w-]|\.\w)", command) is not None
+
+
+def _folder_changed_at(path: str) -> int:
+    """Change time of the nearest existing parent folder; 0 if there is none."""
+    folder = path.rpartition("/")[0]
+    while folder:
+        try:
+            return Path(folder).stat().st_mtime_ns
+        except (OSError, ValueError):
+            folder = folder.rpartition("/")[0]
+    return 0

@@ -1,4 +1,4 @@
-"""Updates for the model besides prompts and results (SPEC 2.6): each at most once per change.
+"""Updates for the model besides prompts and results: each at most once per change.
 
 What the model already knows is read from the messages that requests show, so it survives a resume, is repeated after a
 compaction removed it, and counts again if that is undone. Background commands are an exception: each ends only once.
@@ -7,24 +7,25 @@ Every text has a size limit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from textwrap import indent
 from typing import Any
 
+from agentcli.agent.attachments.undo_notes import UserActionNote
 from agentcli.agent.conversation_log import ConversationLog
 from agentcli.agent.loop_state import LoopState
 from agentcli.agent.ports import Attachments, Lookup
-from agentcli.agent.updates.undo_notes import UserActionNote
 from agentcli.core.aio import in_thread
 from agentcli.core.growing import Gathered, latest
 from agentcli.core.ids import Ids
-from agentcli.core.messages import NOTE, Json, Message, Origin, user_message
+from agentcli.core.messages import NOTE, RESULT_DATA, Json, Message, Origin, user_message
 from agentcli.core.permission import PermissionMode
+from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
 from agentcli.tools.planning.todowrite import NAME as TASK_LIST_TOOL
 from agentcli.tools.planning.todowrite import last_list, todos_from, written_lists
-from agentcli.tools.shell.background import EarlierShell, Shell, Shells
+from agentcli.tools.shell.background import ENDED_WITH_SESSION, EarlierShell, Shell, Shells
 
 _MODE = "permission_mode"
 """Meta key: the permission mode that this attachment reports."""
@@ -248,3 +249,32 @@ def _is_list_stale(shown: Sequence[Message]) -> bool:
                 return replies >= _STALE_AFTER
             replies += 1
     return True
+
+
+_NUMBER = lazy_pattern(r"bash_(\d{1,9})")
+
+
+def resumed_shells(log: Sequence[Message], recorded: Mapping[str, Json]) -> Shells:
+    """The background commands of a resumed session; `recorded`: those in its file, by id."""
+    announced = _announced(log) if recorded else set()
+    earlier = [
+        EarlierShell(shell_id, str(task.get("command", "")), _ended(task), is_reported=shell_id in announced)
+        for shell_id, task in recorded.items()
+    ]
+    numbers = (int(match[1]) for shell_id in recorded if (match := _NUMBER.fullmatch(shell_id)))
+    return Shells(earlier, max(numbers, default=0))
+
+
+def _ended(task: Json) -> str:
+    """Outcome of a command; one without a recorded end was stopped when the program ended."""
+    running = task.get("status", "running") == "running"
+    return ENDED_WITH_SESSION if running else str(task.get("summary") or task["status"])
+
+
+def _announced(log: Sequence[Message]) -> set[str]:
+    """The ids of commands whose end was reported to the model."""
+    announced: set[str] = set()
+    for message in log:
+        announced.update(map(str, message.meta.get(NOTE, {}).get("shells", ())))
+        announced.update(str(data.get("ended", "")) for data in message.meta.get(RESULT_DATA, {}).values())
+    return announced

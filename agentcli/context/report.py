@@ -10,10 +10,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Literal
 
-from agentcli.agent.conversation_requests import schema_tokens
-from agentcli.agent.ports import ContextLimits
 from agentcli.context.edits import Edits, block_id
-from agentcli.context.estimate import block_tokens, last_counted, split_tokens, text_tokens
+from agentcli.context.estimate import block_tokens, last_counted, schema_tokens, split_tokens, text_tokens
+from agentcli.context.steps import ContextLimits
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import (
     MCP_SERVERS,
