@@ -105,6 +105,7 @@ class CommandJudge:
             exposure=exposure,
             relocate=(lambda path: policy.locate(command, path)) if policy.scratch else str,
             scratch=tuple(map(str, policy.scratch)),
+            contained=policy.hidden_from_commands(command),
         )
 
     def _restriction(self, rules: tuple[Rule, ...], folders: tuple[str, ...]) -> Restriction:

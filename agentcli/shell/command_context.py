@@ -37,6 +37,8 @@ class CommandContext:
     """Maps a path to the path outside the sandbox, whose `/tmp` is private."""
     scratch: tuple[str, ...] = ()
     """The session's temp folder, outside of the sandbox."""
+    contained: bool = False
+    """Whether read-only commands run in a sandbox that hides secrets and files of deny rules."""
 
     @classmethod
     def of(cls, cwd: Path, working_dirs: Sequence[Path]) -> CommandContext:
@@ -62,10 +64,11 @@ class CommandContext:
         return False
 
     @property
-    def has_visible_restricted_files(self) -> bool:
-        """Whether a command that receives file names from another one could show a restricted file."""
+    def passes_names(self) -> bool:
+        """Whether a read-only program may receive any file names that another one prints: a sandbox keeps secrets from
+        it, and there is no other restricted file that it could show."""
         exposure = self.exposure
-        return exposure is not None and any(exposure.below(folder) for folder in self.working_dirs)
+        return self.contained and (exposure is None or not any(map(exposure.below, self.working_dirs)))
 
     def holds(self, path: str) -> bool:
         """Whether a path resolves into the working directories."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 
 import pytest
 
+from agentcli.sandbox.linux.probe import probe
 from tests.e2e.program import Program
+from tests.support.file_states import file_states
 from tests.support.scripts import call, reply, say
 from tests.support.server import LoopbackServer
 
@@ -88,3 +92,41 @@ async def test_a_rule_for_a_script_does_not_cover_one_of_the_same_name_elsewhere
     assert failed == [command for command in refused if command != "cd vendor"], json.dumps(results)
     assert (program.work / "made").exists()
     assert not (program.work / "vendor" / "made").exists()
+
+
+async def test_hostile_names_that_one_program_passes_to_another_change_nothing(program: Program) -> None:
+    if not (ability := probe(os.environ, (), None)).works:
+        pytest.skip(f"no sandbox here: {ability.problem}")
+    (program.home / ".ssh").mkdir()
+    (program.home / ".ssh" / "id_rsa").write_text("PRIVATE", encoding="utf-8")
+    names = ("-o", "--output=made", "a.txt", "b.txt", "quote'", "-exec", "src/-i")
+    for name in names:
+        (program.work / name).parent.mkdir(exist_ok=True)
+        (program.work / name).write_text(f"text of {name}\n", encoding="utf-8")
+    (program.work / "key").symlink_to(program.home / ".ssh" / "id_rsa")
+    git = ("git", "-c", "user.name=u", "-c", "user.email=u@example.org")
+    for words in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["commit", "-qm", "x"],
+        ["update-ref", "refs/tags/--output=tag", "HEAD"],
+    ):
+        subprocess.run([*git, *words], cwd=program.work, check=True, capture_output=True)
+    before = file_states(program.work)
+    commands = [
+        "sort $(ls)",
+        "ls | xargs sort",
+        "git ls-files | xargs cat",
+        "for f in $(git ls-files); do sed -n 1p $f; done",
+        "git log $(git describe --tags)",
+        "find . -type f -exec sort {} +",
+    ]
+    replies = [reply(call("Bash", command=command)) for command in commands]
+    async with LoopbackServer(*replies, reply(say("done"))) as server:
+        program.talk_to(server.url)
+        ended = await program.run("-p", "look", "--output-format", "json")
+        sent = json.dumps(server.requests[-1].body["messages"])
+    assert json.loads(ended.out)["permission_denials"] == []
+    assert "text of b.txt" in sent
+    assert "PRIVATE" not in sent
+    assert file_states(program.work) == before

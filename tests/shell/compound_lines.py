@@ -265,16 +265,9 @@ while read x; do ls; done < <(rm a.txt)
 while read x; do ls; done < <(ls > x)
 while read x; do rm "$x"; done < <(ls)
 bash < <(ls)
-cat $(ls)
-cat $(find .)
-cat $(find dash)
 cat $(find folder)
-head -1 $(ls dash)
-sort $(ls dash)
 cat $(ls -a linked)
 cat $(find src -name '*.py' -printf '%p')
-cat $(find src -name '*.py' -o -name x)
-cat $(find src -exec echo {} +)
 cat $(find src -name '*.py' -delete)
 cat $(find src | sed s/a/b/)
 cat $(find src | grep -o '/.*')
@@ -288,14 +281,12 @@ sed -i s/a/b/ $(find src -name '*.py')
 sed $(find src -name '*.py')
 awk $(find src -name '*.py')
 jq $(find src -name '*.py')
-diff $(find src -name '*.py')
 xxd $(find src -name '*.py')
 uniq $(find src -name '*.py')
 python3 $(find src -name '*.py')
 $(find src -name '*.py')
 source $(find src -name '*.py')
 git checkout $(find src -name '*.py')
-git log $(find src -name '*.py')
 for f in $(find src -name '*.py'); do rm "$f"; done
 for f in $(find src -name '*.py'); do cat "../$f"; done
 for f in $(find src -name '*.py'); do cat "$f/../../../outside.txt"; done
@@ -304,8 +295,6 @@ for f in $(find src -name '*.py'); do echo x > "$f"; done
 for f in $(find src -name '*.py'); do cat < "$f.x"; done
 for f in $(find src -name '*.py'); do cd "$f"; done
 for f in $(find src -name '*.py'); do "$f"; done
-for f in $(ls); do cat "$f"; done
-for f in $(ls dash); do sort $f; done
 find src -type f | xargs rm
 find src -type f | xargs sed
 find src -type f | xargs sed -i s/a/b/
@@ -315,15 +304,9 @@ find src -type f | xargs -I{} sh -c 'cat {}'
 find src -type f | sed s/a/b/ | xargs cat
 find src -type f | grep -o x | xargs cat
 find src -type f | head -c 3 | xargs cat
-find src -type f | xargs -d s cat
-find dash -type f | xargs sort
-find . | xargs head
-grep -rl foo . | xargs cat
-grep -rl foo dash | xargs sort
 grep -l foo a.txt | xargs sort -o
 git diff $(git log -1 --format=%s)
 git diff $(git log -1 --format=%an)
-git show $(git log -1 --format=%h -p)
 git show $(git log -1 --format=%h%s)
 git show $(git log --format=%h --output=x)
 git diff $(git merge-base main HEAD) --output=x
@@ -333,16 +316,9 @@ git checkout $(git rev-parse HEAD)
 git reset --hard $(git merge-base main HEAD)
 git branch $(git rev-parse HEAD)
 git tag $(git rev-parse HEAD)
-git show $(git rev-parse "HEAD --output=x")
 git show $(git rev-parse -- --output=x)
-git show $(git rev-list --objects HEAD)
-git show $(git rev-list --format=%s HEAD)
 git show $(git rev-list --boundary HEAD)
-git show $(git rev-parse HEAD:a.txt)
 git show $(git merge-base main HEAD):a.txt --output=x
-git show $(git describe --tags)
-git log $(git symbolic-ref --short HEAD)
-cat $(git rev-parse HEAD)
 cd $(git rev-parse --show-toplevel)
 cd "$(git rev-parse --show-toplevel)"
 cd "$(git rev-parse --show-toplevel)/.."
@@ -378,15 +354,10 @@ cat "$PWD/link"
 ls "$(pwd)/.."
 ls $(echo /etc)
 cat "$(cat a.txt)"
-cat $(ls)
-cat `ls`
-wc -l $(git ls-files)
-wc -l "$(ls)"
 ls -la "$(git rev-parse --show-toplevel)"
 grep "$(cat a.txt)" b.txt
 grep $(cat a.txt) b.txt
 echo $(cat a.txt)
-echo $(ls)
 echo `cat a.txt`
 find . $(cat a.txt)
 sort $(echo -o x) a.txt
@@ -564,9 +535,6 @@ for IFS in x; do ls; done
 for HOME in src; do git status; done
 for LD_PRELOAD in x; do ls; done
 for f in $(cat a.txt); do cat "$f"; done
-for f in $(ls); do cat "$f"; done
-for f in $(ls); do echo $f; done
-for f in `ls`; do cat "$f"; done
 for f in $x; do ls; done
 for f in "$@"; do ls; done
 for f in ~; do ls "$f"; done
@@ -719,11 +687,6 @@ find . -exec rm {} +
 find . -exec rm {} \;
 find . -exec sh -c 'cat {}' \;
 find . -exec bash -c ls \;
-find . -exec cat {} +
-find . -type l -exec cat {} +
-find . -not -type f -exec cat {} +
-find . ! -type f -exec cat {} +
-find . -type f -o -type l -exec cat {} +
 find . -type f -exec sort -o {} a.txt \;
 find . -type f -exec sed -i s/a/b/ {} +
 find . -type f -exec grep -f {} a.txt \;
@@ -741,16 +704,9 @@ find . -type f -exec env rm {} +
 find . -type f -exec xargs rm {} +
 find . -type f -fprint x -exec cat {} +
 find . -name x -exec timeout 5 cat {} +
-find . -not -type f | xargs cat
-find . -not -type f -print0 | xargs -0 cat
-find . ! -type f -print0 | xargs -0 cat
 find .. -name x | xargs wc -l
-find . | xargs cat
-find . -type l | xargs cat
-find . -type f | xargs -d a cat
 find . -type f | xargs -I{} cat {}/..
 find src | xargs -I{} wc -l {}/../../outside.txt
-find src -type f | xargs -d a cat
 find src -print0 | xargs -0 -I{} wc -l {}/../../outside.txt
 find . -name '*.py' | xargs sed -i s/a/b/
 find . -name '*.py' | xargs rm

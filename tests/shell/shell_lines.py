@@ -562,12 +562,7 @@ find . -name evil.sh | xargs -I{} xargs ls {}
 find . -type f -printf '/etc/passwd\0' -print0 | xargs -0 cat
 find . -printf '--files0-from=/etc/passwd\0' -print0 | xargs -0 wc
 find . -type f -printf '/etc/passwd\0' | xargs -0 cat
-find . -type f , -type l -print0 | xargs -0 cat
-find . -type l -print0 -type f -print0 | xargs -0 cat
-find . -print0 -type f | xargs -0 cat
 find . -type f -ls -print0 | xargs -0 cat
-find . -type f -print -print0 | xargs -0 cat
-find . -type f -print0 | xargs -0 -d a cat
 rg -l0 foo | xargs -0 head -5
 rg -l0 x | xargs -0 grep x
 diff src tests
@@ -720,16 +715,9 @@ xargs ls
 xargs rm
 ls | xargs rm
 ls | xargs sh -c 'echo'
-ls | xargs cat
-find . | xargs cat
 cat list | xargs wc -l
-git ls-files | xargs wc -l
-find . | xargs wc -l
 rg -l0 x | xargs -0 wc -l
 git ls-files -z | xargs -0 cat
-find . -print0 | xargs -0 cat
-find . -type f -o -name x -print0 | xargs -0 cat
-find . -type f | xargs -0 cat
 echo /etc/passwd | xargs cat
 ls | xargs -a x ls
 find . -print0 | xargs -0 rm

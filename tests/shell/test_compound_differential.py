@@ -15,7 +15,7 @@ from agentcli.shell.command_context import CommandContext
 from agentcli.shell.commands.command_parts import analyse
 from agentcli.shell.commands.word_values import resolved
 from agentcli.shell.parser.strict_parser import NotPlain, Variant
-from agentcli.shell.parser.values import NAME, NOT_KNOWN, REVISION, SOME
+from agentcli.shell.parser.values import NAME, NOT_KNOWN, SOME
 from tests.shell.compound_lines import COMPOUND_NOT_PROVEN, COMPOUND_READ_ONLY, WRITTEN_READ_ONLY
 from tests.support.file_states import file_states
 
@@ -47,7 +47,7 @@ def logged(tree: Path) -> tuple[Path, Path]:
 
 def expected(command: str, project: Path) -> list[re.Pattern[str]]:
     """One expression for each form that a part of the command may have, with words ended by NUL."""
-    place = replace(CommandContext.of(project, (project,)), home=str(project.parent))
+    place = replace(CommandContext.of(project, (project,)), home=str(project.parent), contained=True)
     parts = analyse(command, place)
     assert not isinstance(parts, NotPlain), command
     found: list[re.Pattern[str]] = []
@@ -61,7 +61,7 @@ def expected(command: str, project: Path) -> list[re.Pattern[str]]:
 
 def _expression(variant: Variant, index: int) -> str:
     word = variant.words[index]
-    if re.search(f"[{SOME}{REVISION}{NAME}]", word) or index in variant.globs:
+    if re.search(f"[{SOME}{NAME}]", word) or index in variant.globs:
         return "(?:[^\0]*\0)*"
     return "[^\0]*".join(map(re.escape, NOT_KNOWN.split(word))) + "\0"
 

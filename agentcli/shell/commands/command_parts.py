@@ -13,8 +13,6 @@ from dataclasses import replace
 from agentcli.core.files.real_path import is_below
 from agentcli.core.frozen import frozen
 from agentcli.shell.command_context import CommandContext
-from agentcli.shell.commands.listings import are_harmless
-from agentcli.shell.commands.name_lists import exec_objection, find_exec, xargs_objection
 from agentcli.shell.commands.programs import folder_objection, own_program
 from agentcli.shell.commands.read_only import ASSIGNMENT, has_script, objection, unknown_objection
 from agentcli.shell.commands.read_only_table import ANY_FILES, SCRIPT_PROGRAMS, STEERED_BY
@@ -77,8 +75,8 @@ class CommandPart:
     """Whether the target of a redirection is unknown, so that no rule can cover it."""
     known: tuple[str, ...] | None = None
     """The words after all wrappers with `$PWD`, `$HOME` and `$TMPDIR` replaced; None if some stay unknown."""
-    listing: tuple[str, ...] | None = None
-    """The words of the listing command whose names it passes to the next part."""
+    prints_names: bool = False
+    """Whether its output consists of file names, for the next part."""
 
     @property
     def only_reads(self) -> bool:
@@ -86,11 +84,6 @@ class CommandPart:
             redirection.kind in ("harmless", "text") or (redirection.kind == "read" and self.input_allowed)
             for redirection in self.command.redirections
         )
-
-    @property
-    def is_plain_source(self) -> bool:
-        """Whether its output follows from its words alone, so that the names it prints can be judged."""
-        return self.objection is None and not self.command.globs and self.command.expanded is None
 
     @property
     def rule_texts(self) -> tuple[tuple[str, bool], ...]:
@@ -212,7 +205,7 @@ class _CommandAnalysis:
         if not wrapped.extended and not command.others:
             known = known_words(Variant(command.words, command.globs), folders, self._place)
             part = replace(part, known=known[start:] if known is not None else None)
-        return replace(part, listing=_listing(part, producer)) if command.feeds else part
+        return replace(part, prints_names=_prints_names(part, producer)) if command.feeds else part
 
     def _program_objection(self, command: SimpleCommand, start: int) -> str | None:
         words = command.words
@@ -233,15 +226,9 @@ class _CommandAnalysis:
         reason = None
         if wrapped.extended and any(map(self._place.in_scratch, folders)):
             return "the names in the temp folder are unknown"
-        if wrapped.extended and not self._takes_listed_names(inner, wrapped, producer, folders):
-            made = producer.inner if producer is not None and producer.is_plain_source else None
-            reason = xargs_objection(
-                inner.words,
-                made,
-                null_separated=wrapped.null_separated,
-                delimited=wrapped.delimited,
-                hidden=self._place.has_visible_restricted_files,
-                folders=folders,
+        if wrapped.extended:
+            reason = self._names_objection(
+                "xargs", inner.words, is_listed=producer is not None and producer.prints_names
             )
         if reason is not None or not depends_on_place(inner):
             return reason or self._known_objection(inner, folders)
@@ -253,26 +240,17 @@ class _CommandAnalysis:
             return str(unresolved)
         return reason
 
-    def _takes_listed_names(
-        self, inner: Variant, wrapped: Wrapped, producer: CommandPart | None, folders: tuple[str, ...]
-    ) -> bool:
-        """Whether xargs passes only names of readable files to a program."""
-        if producer is None or producer.listing is None or wrapped.null_separated or wrapped.delimited or not folders:
-            return False
-        words = tuple(NAME if word == "{}" else word for word in inner.words)
-        if any("{}" in word for word in words) or inner.globs:
-            return False
-        given = words if NAME in words else (*words, NAME)
-        if unknown_objection(given) is not None or objection(given) is not None:
-            return False
-        listing = producer.listing
-        return all(
-            are_harmless(listing, frozenset(), one, folder, self._place) for one in self._seen for folder in folders
-        )
+    def _names_objection(self, sender: str, command: Words, *, is_listed: bool) -> str | None:
+        """Reason why a program may not receive names from `xargs` or `find -exec`."""
+        given = tuple(word.replace("{}", NAME) for word in command)
+        given = given if any(NAME in word for word in given) else (*given, NAME)
+        if not is_listed or not self._place.passes_names or unknown_objection(given, contained=True) is not None:
+            return f"the names that {sender} passes to {command[0]} are unknown"
+        return objection(given)
 
     def _known_objection(self, variant: Variant, folders: tuple[str, ...]) -> str | None:
         words = variant.words
-        reason = unknown_objection(words)
+        reason = unknown_objection(words, contained=self._place.passes_names)
         if reason is not None:
             return reason
         if words[0] == "exit" and len(words) == 2:
@@ -284,27 +262,20 @@ class _CommandAnalysis:
         return objection_here(words, variant.globs, folders, self._place)
 
     def _find_objection(self, variant: Variant, folders: tuple[str, ...]) -> str | None:
+        """Reason for `find ROOTS FILTERS -exec COMMAND {} +`; for anything else with `-exec`, that of find itself."""
         words = variant.words
+        at = words.index("-exec")
+        search, command = words[:at], words[at + 1 : -1]
         # A file name matched by a pattern could be an action of find.
-        found = find_exec(words) if not variant.globs else None
-        if found is None:
+        if variant.globs or words[-1] not in ("+", ";") or not command or "-exec" in command or ";" in command:
             return objection(words)
-        search, command = found
         return (
             own_program(command[0], self._place)
             or (objection(words) if objection(command) is not None else None)
-            or self._exec_objection(search, command, folders)
+            or self._names_objection("find", command, is_listed=is_lister(search))
             or objection_here(search, frozenset(), folders, self._place)
             or objection_here(command, frozenset(), folders, self._place)
         )
-
-    def _exec_objection(self, search: Words, command: Words, folders: tuple[str, ...]) -> str | None:
-        reason = exec_objection(search, command, hidden=self._place.has_visible_restricted_files)
-        given = (*command, NAME)
-        if reason is None or not folders or unknown_objection(given) is not None or objection(given) is not None:
-            return reason
-        listed = all(are_harmless(search, frozenset(), folder, folder, self._place) for folder in folders)
-        return None if listed else reason
 
     def _redirections(self, command: SimpleCommand, folders: tuple[str, ...]) -> tuple[Redirection, ...]:
         """The redirections with `$PWD`, `$HOME` and `$TMPDIR` in file names replaced."""
@@ -384,13 +355,12 @@ class _CommandAnalysis:
         return found or None
 
 
-def _listing(part: CommandPart, producer: CommandPart | None) -> tuple[str, ...] | None:
-    plain = part.is_plain_source and not part.command.others and len(part.inner) == len(part.command.words)
-    if not plain or any(each.kind != "harmless" for each in part.command.redirections):
-        return None
+def _prints_names(part: CommandPart, producer: CommandPart | None) -> bool:
+    if not part.only_reads or len(part.inner) != len(part.command.words):
+        return False
     if not part.command.piped:
-        return part.inner if is_lister(part.inner) else None
-    return producer.listing if producer is not None and keeps_lines(part.inner) else None
+        return is_lister(part.inner)
+    return producer is not None and producer.prints_names and keeps_lines(part.inner)
 
 
 # --------------------------------------------------------------------------------------------- one part in its folders

@@ -23,7 +23,7 @@ from agentcli.shell.commands.read_only_table import (
     Flags,
 )
 from agentcli.shell.commands.scripts import awk_only_prints, jq_only_computes, sed_only_prints
-from agentcli.shell.parser.values import INTEGER, NAME, NOT_KNOWN, REVISION, SOME, STREAM
+from agentcli.shell.parser.values import INTEGER, NAME, NOT_KNOWN, SOME, STREAM
 from agentcli.shell.parser.wrappers import harmless_assignment
 
 Words = tuple[str, ...]
@@ -61,8 +61,9 @@ _UNARY = frozenset({"-n", "-z", "-f", "-d", "-e", "-s", "-r", "-w", "-x", "-L", 
 _BINARY = frozenset({"=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 
 
-def unknown_objection(words: Words) -> str | None:
-    """Reason why words of unknown value may do harm; None if they cannot."""
+def unknown_objection(words: Words, *, contained: bool) -> str | None:
+    """Reason why words of unknown value may do harm; None if they cannot. `contained`: a sandbox keeps the command from
+    writing, from the network and from secrets, so that names printed by another program do none."""
     unknown = [index for index, word in enumerate(words) if NOT_KNOWN.search(word)]
     if not unknown:
         return None
@@ -70,7 +71,7 @@ def unknown_objection(words: Words) -> str | None:
     clause = f"the arguments of {program} are unknown"
     if program in _ANY_ARGUMENTS:
         return clause if program == "printf" and unknown[0] == 1 else None
-    unknown = [index for index in unknown if not _takes_any(words, index)]
+    unknown = [index for index in unknown if not _takes_any(words, index, contained=contained)]
     if not unknown:
         return None
     if any(re.search(f"[{SOME}{STREAM}]", words[index]) for index in unknown):
@@ -87,30 +88,15 @@ def unknown_objection(words: Words) -> str | None:
     return None if program in ("grep", "rg", "egrep", "fgrep") and pattern else clause
 
 
-_TAKES_REVISIONS = frozenset(
-    "show log diff rev-list rev-parse ls-tree merge-base describe name-rev shortlog diff-tree cherry blame".split()  # noqa: SIM905
-)
-_AROUND_REVISION = lazy_pattern(rf"\^?[\w./@^~-]*{REVISION}[\w./@^~{REVISION}-]*")
-_LIMITED_BY_NAMES = frozenset({"log", "diff", "show", "status", "blame", "shortlog", "ls-files", "check-ignore"})
-
-
-def _takes_any(words: Words, index: int) -> bool:
+def _takes_any(words: Words, index: int, *, contained: bool) -> bool:
     """Whether any value of this word's known kind is harmless there, also if there are more words of that kind."""
     word, program = words[index], words[0]
+    takes_files = has_script(words[:index]) if program in SCRIPT_PROGRAMS else program in ANY_FILES
     if word == STREAM:
-        return program in READS_STREAMS and (program not in SCRIPT_PROGRAMS or has_script(words[:index]))
-    if program == "git":
-        rest = words[1:index]
-        while rest and rest[0] in ("--no-pager", "-P", "--no-optional-locks", "-C"):
-            rest = rest[2 if rest[0] == "-C" else 1 :]
-        if word == NAME:
-            return rest[:1] != () and rest[0] in _LIMITED_BY_NAMES and "--" in rest
-        is_revision = _AROUND_REVISION.fullmatch(word) is not None and not word.startswith("-")
-        return is_revision and rest[:1] != () and rest[0] in _TAKES_REVISIONS and "--" not in rest
-    if word != NAME:
-        return False
-    # diff recurses into folders and follows links there.
-    return has_script(words[:index]) if program in SCRIPT_PROGRAMS else program in ANY_FILES - {"diff"}
+        return program in READS_STREAMS and takes_files
+    # `$(…)/etc/passwd` and `../$(…)` name other files than those that were printed.
+    stays = NAME in word and ".." not in word.split("/") and not word.startswith(f"{NAME}/")
+    return contained and stays and not NOT_KNOWN.search(word.replace(NAME, "")) and (takes_files or program == "git")
 
 
 def _is_plain_test(arguments: Words) -> bool:

@@ -7,24 +7,16 @@ import re
 from itertools import product
 from typing import TYPE_CHECKING
 
-from agentcli.shell.commands import listings
-from agentcli.shell.git.revisions import references_are_plain, toplevel
-from agentcli.shell.parser.listers import read_listing
+from agentcli.shell.git.revisions import toplevel
 from agentcli.shell.parser.strict_parser import Variant
 from agentcli.shell.parser.values import (
     HOME,
-    LISTED,
-    LISTED_END,
     MATCH,
     MATCH_END,
-    NAME,
-    NAMED_REVISION,
     NOT_KNOWN,
     OF_THE_PLACE,
     PLAIN_TEXT,
     PWD,
-    REVISION,
-    SOME,
     TEMP,
     TOPLEVEL,
     UNKNOWN,
@@ -39,7 +31,6 @@ if TYPE_CHECKING:
 _MOST_VARIANTS = 200
 _MATCHED = re.compile(f"({UNQUOTED}*){MATCH}([^{MATCH_END}]*){MATCH_END}")
 _OF_PLACE = re.compile(f"({UNQUOTED}*)([{PWD}{HOME}{TEMP}])")
-_PRINTED = re.compile(f"({UNQUOTED}*)(?:{LISTED}([^{LISTED_END}]*){LISTED_END}|({NAMED_REVISION}))")
 
 
 class NotResolved(Exception):
@@ -88,20 +79,7 @@ def _values(word: str, folder: str, seen: tuple[str, ...], place: CommandContext
     def replaced(found: re.Match[str]) -> str:
         return _checked(_value(found[2], folder, place), unquoted=bool(found[1]))
 
-    def printed(found: re.Match[str]) -> str:
-        folders, whole = seen or (folder,), found.group() == word
-        if found[3]:
-            known = all(references_are_plain(one, place.home, place.working_dirs) for one in folders)
-            marker = REVISION
-        else:
-            words, patterns = read_listing(found[2])
-            known = all(listings.are_harmless(words, patterns, one, folder, place) for one in folders)
-            marker = NAME if whole else (SOME if found[1] else UNKNOWN)
-        if not known and found[1]:
-            raise NotResolved("the names printed by the substitution are unknown")
-        return marker if known else UNKNOWN
-
-    texts = [_OF_PLACE.sub(replaced, _PRINTED.sub(printed, word))]
+    texts = [_OF_PLACE.sub(replaced, word)]
     if TOPLEVEL in word:
         texts = [text.replace(TOPLEVEL, top) for text in texts for top in _toplevels(word, seen or (folder,))]
     while any(MATCH in text for text in texts):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from agentcli.shell.parser.listers import printed_names
+from agentcli.shell.parser.listers import prints_names
 from agentcli.shell.parser.strict_parser import Scope, SimpleCommand
 from agentcli.shell.parser.syntax_tree import MOST_VALUES, descendants, shortened, text_of
 from agentcli.shell.parser.values import (
     INTEGER,
-    NAMED_REVISION,
+    NAME,
     NEW_TEMP_FILE,
     NUMBER,
     PWD,
@@ -171,9 +171,8 @@ class Expansions:
         if len(parts) != len(inside) or not parts or any(part.joint != "|" for part in parts[1:]):
             return UNKNOWN
         last = parts[-1]
-        listing = printed_names(parts)
-        if listing is not None:
-            return listing
+        if prints_names(parts):
+            return NAME
         if last.others or last.globs:
             return UNKNOWN
         redirections = [each for each in last.redirections if each.kind != "harmless"]
@@ -183,7 +182,7 @@ class Expansions:
                 check_visible(value)
             return value
         value = printed_value(last.words)
-        of_the_place = value in (PWD, TOPLEVEL, NAMED_REVISION, NEW_TEMP_FILE)
+        of_the_place = value in (PWD, TOPLEVEL, NEW_TEMP_FILE)
         return UNKNOWN if of_the_place and len(parts) > 1 else value
 
 

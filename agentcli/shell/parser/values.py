@@ -26,34 +26,25 @@ UNQUOTED = "\ue006"
 """Precedes an unquoted value of the context, which must be one plain word."""
 MATCH, MATCH_END = "\ue007", "\ue008"
 """Enclose a pattern; together they stand for one of the names that it matches."""
-REVISION = "\ue009"
-"""Commit hashes or reference names, none beginning with a dash; any number of words if unquoted."""
 STREAM = "\ue00a"
 """The path that the shell substitutes for `<(…)`."""
 NAME = "\ue00b"
-"""Paths of readable files, none beginning with a dash; any number of words if unquoted."""
-LISTED, LISTED_END = "\ue00c", "\ue00d"
-"""Enclose the words of a command that lists files; together they stand for the names it prints. The context resolves
-them to `NAME`."""
+"""Names of files or revisions that a command of the same text prints; any number of words if unquoted. Where a sandbox
+contains the command, read-only programs may have any."""
 TOPLEVEL = "\ue00e"
 """Output of `git rev-parse --show-toplevel`: the folder of the repository, or nothing if git fails."""
-NAMED_REVISION = "\ue00f"
-"""Git's output for a reference. The context resolves it to `REVISION` if no reference looks like an option."""
 
 MARKED = lazy_pattern("[\ue000-\ue00f]")
-NOT_KNOWN = lazy_pattern(f"[{UNKNOWN}{NUMBER}{SOME}{REVISION}{STREAM}{NAME}]")
-OF_THE_PLACE = lazy_pattern(f"[{PWD}{HOME}{TEMP}{MATCH}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
-VARIES = lazy_pattern(f"[{MATCH}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
+NOT_KNOWN = lazy_pattern(f"[{UNKNOWN}{NUMBER}{SOME}{STREAM}{NAME}]")
+OF_THE_PLACE = lazy_pattern(f"[{PWD}{HOME}{TEMP}{MATCH}{TOPLEVEL}]")
+VARIES = lazy_pattern(f"[{MATCH}{TOPLEVEL}]")
 """Values that depend on files, which an earlier part of the command may change."""
 ONE_WORD = lazy_pattern(
-    f"{MATCH}[^{MATCH_END}]*{MATCH_END}|{LISTED}[^{LISTED_END}]*{LISTED_END}"
-    f"|[{NUMBER}{SOME}{PWD}{HOME}{TEMP}{UNQUOTED}{REVISION}{TOPLEVEL}{NAMED_REVISION}]"
+    f"{MATCH}[^{MATCH_END}]*{MATCH_END}|[{NUMBER}{SOME}{PWD}{HOME}{TEMP}{UNQUOTED}{NAME}{TOPLEVEL}]"
 )
 """Values that stay one word if unquoted, or are marked as any number of words."""
-UNDECIDED = lazy_pattern(f"[{UNKNOWN}{NUMBER}{SOME}{MATCH}{REVISION}{STREAM}{NAME}{LISTED}{TOPLEVEL}{NAMED_REVISION}]")
+UNDECIDED = lazy_pattern(f"[{UNKNOWN}{NUMBER}{SOME}{MATCH}{STREAM}{NAME}{TOPLEVEL}]")
 """Values that cannot be part of a pattern or of a redirection target."""
-SEPARATOR = "\x1f"
-"""Separates the words of a listing. No command contains control characters."""
 PLAIN_TEXT = lazy_pattern(r"[A-Za-z0-9_\-./:,+@%=^#]*")
 INTEGER = lazy_pattern(rf"-?\d{{1,18}}|{NUMBER}")
 
@@ -113,16 +104,8 @@ class Variables:
 NEW_TEMP_FILE = f"{TEMP}/tmp.XXXXXXXXXX"  # noqa: S108 - in the session's own folder
 """The output of `mktemp`, with placeholders for its random letters."""
 _PRINTS_PLAIN_TEXT = frozenset({"date", "whoami", "hostname", "uname", "arch", "seq", "id", "pwd", "nproc", "expr"})
-_REVISION_WORD = lazy_pattern(r"(?!-)[A-Za-z0-9_./^~-]*(?:@(?:\{(?:\d{1,4}|u|upstream|push)\})?)?[A-Za-z0-9_./^~-]*")
-_HISTORY_FLAG = lazy_pattern(
-    r"-\d{1,6}|-n\d{1,6}|--(?:all|branches|tags|remotes|merges|no-merges|first-parent|reverse)"
-    r"|--(?:max-count|skip|since|after|until|before|author|committer|grep|diff-filter)=.*"
-)
+_REVISIONS = frozenset({"merge-base", "rev-list", "rev-parse", "describe", "symbolic-ref"})
 _HASH_FORMAT = lazy_pattern(r"--(?:format|pretty)=(?:t?format:)?%[hH]")
-_NAMING = {
-    "describe": lazy_pattern(r"--(?:tags|all|always|long|exact-match|first-parent)|--(?:abbrev|match|exclude)=.*"),
-    "symbolic-ref": lazy_pattern(r"--short|-q|--quiet"),
-}
 
 
 def printed_value(words: tuple[str, ...]) -> str:
@@ -144,40 +127,9 @@ def printed_value(words: tuple[str, ...]) -> str:
 
 
 def _printed_by_git(arguments: tuple[str, ...]) -> str:
-    """The output of a git command. Git echoes unknown words, so all of them must be plain."""
-    command, words = (arguments[0] if arguments else ""), arguments[1:]
-    flags = tuple(word for word in words if word.startswith("-"))
-    plain = all(word.startswith("-") or _REVISION_WORD.fullmatch(word) for word in words)
     if arguments == ("rev-parse", "--show-toplevel"):
         return TOPLEVEL
-    if arguments == ("branch", "--show-current"):
-        return NAMED_REVISION
-    if command == "log":
-        return _printed_by_log(words)
-    if not plain:
-        return UNKNOWN
-    match command:
-        case "merge-base" if all(flag in ("-a", "--all", "--fork-point", "--octopus") for flag in flags):
-            return REVISION
-        case "rev-list" if all(map(_HISTORY_FLAG.fullmatch, flags)) or (flags == ("-n",) and words[:1] == ("-n",)):
-            return REVISION
-        case "rev-parse" if words and all(re.fullmatch(r"--(?:verify|quiet|short(?:=\d+)?)|-q", f) for f in flags):
-            # A word that is not a revision is printed unchanged; it is plain and begins with no dash.
-            return REVISION
-        case "rev-parse" if flags == ("--abbrev-ref",):
-            return NAMED_REVISION
-        case "describe" | "symbolic-ref" if all(map(_NAMING[command].fullmatch, flags)):
-            return NAMED_REVISION
-        case "rev-parse" | "rev-list" | "describe" if not re.search("format|pretty|objects", " ".join(flags)):
-            return SOME
-        case _:
-            return UNKNOWN
-
-
-def _printed_by_log(words: tuple[str, ...]) -> str:
-    """Output of git log: only hashes, unless a setting makes git add gpg's output about signatures."""
-    before = words[: words.index("--")] if "--" in words else words
-    flags = [word for word in before if word.startswith("-")]
-    formats = [flag for flag in flags if _HASH_FORMAT.fullmatch(flag)]
-    known = all(flag in formats or flag == "-n" or _HISTORY_FLAG.fullmatch(flag) for flag in flags)
-    return NAMED_REVISION if formats and known else UNKNOWN
+    command = arguments[0] if arguments else ""
+    hashes = command == "log" and any(map(_HASH_FORMAT.fullmatch, arguments))
+    names = hashes or command in _REVISIONS or arguments == ("branch", "--show-current")
+    return NAME if names else UNKNOWN

@@ -34,9 +34,6 @@ class Wrapped:
     start: int
     extended: bool = False
     """Whether it adds unknown arguments (xargs)."""
-    null_separated: bool = False
-    delimited: bool = False
-    """Whether its input is split at a custom delimiter (`xargs -d`)."""
 
 
 def harmless_assignment(name: str, value: str) -> bool:
@@ -48,7 +45,7 @@ def harmless_assignment(name: str, value: str) -> bool:
 
 def unwrapped(words: tuple[str, ...]) -> Wrapped:
     """Where the actual command begins; 0 if no known wrapper precedes it."""
-    start, extended, null, delimited = 0, False, False, False
+    start, extended = 0, False
     for _ in range(4):
         length = _wrapper_length(words[start:])
         if length is None or start + length >= len(words):
@@ -59,11 +56,8 @@ def unwrapped(words: tuple[str, ...]) -> Wrapped:
             if replaces and not _replaces_arguments_only(words[start + length :]):
                 break
             extended = True
-            # A custom delimiter overrides -0 and splits names into other names.
-            delimited = any(word.startswith("-d") for word in options)
-            null = not delimited and any(word == "--null" or re.fullmatch(r"-[rt]*0[0rt]*", word) for word in options)
         start += length
-    return Wrapped(start, extended, null, delimited)
+    return Wrapped(start, extended)
 
 
 def _wrapper_length(words: tuple[str, ...]) -> int | None:
