@@ -7,17 +7,13 @@ import asyncio
 from agentcli.core import events as ev
 from agentcli.core.ids import SequentialIds
 from agentcli.core.permission import PermissionMode
-from agentcli.headless.notices import notice
 from agentcli.headless.stream_json import Frames
 from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.driver import SessionDriver
-from agentcli.plain.printer import Printer
-from agentcli.plain.writer import BareWriter
 from agentcli.tui.presenter import Presenter
 from tests.interactive.test_driver import Record, played
 from tests.support.fakes import Bench, FakeTool, collect
 from tests.support.scripts import call, pause, reply
-from tests.support.shown import Shown
 from tests.support.subagents import WORKER, agent_bench, task
 from tests.support.virtual import run_virtual
 
@@ -66,30 +62,6 @@ def _is_call(frame: dict[str, object], name: str) -> bool:
     return isinstance(message, dict) and message["content"][0].get("name") == name
 
 
-def test_plain_mode_prints_a_line_at_the_start_and_the_end() -> None:
-    b, events = one_agent()
-    out: list[str] = []
-    printer, writer = Printer(b.engine.title_of), BareWriter(out.append)
-    for event in events:
-        writer.write(printer.show(event, 0.0))
-    text = "".join(out)
-    assert "Agent general-1 started: some work" in text
-    assert "Agent general-1 completed: some work (2 turns" in text
-    assert "Let me look." not in text
-    assert "* Look" not in text
-    assert "The end." in text
-
-
-def test_the_app_shows_no_reply_of_an_agent_as_the_main_one() -> None:
-    _b, events = one_agent()
-    shown, presenter = Shown(), Presenter()
-    for event in events:
-        shown.apply(presenter.show(event, 0.0))
-    texts = str(shown.items)
-    assert "I delegate." in texts
-    assert "Let me look." not in texts
-
-
 def test_a_question_between_submissions_starts_no_activity() -> None:
     presenter = Presenter()
     asked = ev.PermissionRequested(
@@ -99,15 +71,6 @@ def test_a_question_between_submissions_starts_no_activity() -> None:
     resolved = ev.PermissionResolved(agent="general-1", request_id="r", tool_use_id="t", behavior="allow")
     presenter.show(resolved, 0.0)
     assert presenter.activity.phase == ""
-
-
-def test_notices_of_an_agent_say_whose_they_are() -> None:
-    retry = ev.RetryScheduled(
-        agent="explore-1", attempt=1, max_attempts=3, wait_seconds=1, kind="overloaded", text="", status=529
-    )
-    assert notice(retry).startswith("explore-1: 529 overloaded")
-    started = ev.AgentStarted(agent="explore-1", tool_use_id="t", name="explore", description="look", model="m")
-    assert notice(started) == "Agent explore-1 started: look"
 
 
 @played

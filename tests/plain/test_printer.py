@@ -90,20 +90,6 @@ def test_text_is_written_as_it_comes_and_its_end_ends_the_line() -> None:
     assert printed.text == "Hello.\n\n"
 
 
-def test_text_that_did_not_stream_is_printed_when_it_is_complete() -> None:
-    assert Printed().show(block(TextBlock("Hello."))) == "Hello.\n\n"
-
-
-def test_control_sequences_never_get_through_not_even_in_pieces() -> None:
-    printed = Printed()
-    printed.show(streamed("a\x1b"), streamed("]0;title\x07b\x1b[3"), streamed("1mc\x9b2Jd"))
-    printed.show(call(command="x\x1b[2J"), started(title="Bash x\x1b[2J"), finished(text="out\x1b[2J\rput"))
-    printed.show(ev.NoticeRaised(text="n\x1b[2J"), failed("e\x1b[2J"))
-    printed.show(ev.ModelFellBack(from_model="a\x1b[2J", to_model="b", reason="c\x1b]8;;x\x07"))
-    assert "abcd" in printed.text
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", printed.text)
-
-
 def test_thinking_is_one_line_unless_details_are_requested() -> None:
     thinking = (
         ev.ThinkingStreamed(message_id="m1", index=0, text="first\nsec"),
@@ -224,23 +210,6 @@ def test_the_task_list_is_printed_whole() -> None:
     assert "  [x] one\n  [>] two\n  [ ] three\n" in Printed().show(call(name="TodoWrite"), finished(display=display))
 
 
-@each_row(
-    "display",
-    [
-        {"kind": 3},
-        {"kind": "todos", "todos": "x"},
-        {"kind": "todos", "todos": [3, {"content": 4}]},
-        {"kind": "diff", "diff": None},
-        {"kind": "search", "results": [{}]},
-        {"kind": "answers"},
-        {"kind": "plan", "plan": 7},
-        {"kind": "new in another version", "text": ["x"]},
-    ],
-)
-def test_displays_of_any_form_print_something_and_break_nothing(display: Any) -> None:
-    assert Printed().show(call(), finished(text="result", display=display))
-
-
 def test_a_user_command_is_printed_live_and_not_twice() -> None:
     printed = Printed()
     mine = {"agent": "user", "tool_use_id": "s"}
@@ -282,13 +251,6 @@ def test_waiting_fallback_and_compaction_are_printed() -> None:
     )
 
 
-def test_an_undone_compaction_is_reported_by_its_notice_only() -> None:
-    printed = Printed()
-    edits = [{"kind": "undo_compaction", "target": "b"}]
-    assert printed.show(ev.ContextEdited(edits=edits, step="compact", freed_tokens=-900, text="undone")) == ""
-    assert printed.show(ev.ContextEdited(edits=[{"kind": "hide"}], step="snip", freed_tokens=900)) != ""
-
-
 def test_a_just_typed_prompt_is_not_printed_and_a_queued_one_is() -> None:
     printed = Printed()
     assert printed.show(ev.MessageAppended(message=user_message("typed", "p", Origin.PROMPT))) == ""
@@ -301,10 +263,6 @@ def test_a_mode_change_is_printed_once() -> None:
     changed = ev.ModeChanged(mode="plan", reason="asked")
     assert printed.show(changed) == "· Permission mode: plan (asked)\n"
     assert printed.show(changed) == ""
-
-
-def test_the_answer_of_a_command_is_printed_verbatim() -> None:
-    assert Printed().show(ev.NoticeRaised(text="a\nb", code="command")) == "a\nb\n"
 
 
 # ------------------------------------------------------------------------------------------------------------- the end
@@ -524,15 +482,6 @@ def test_an_agent_inside_of_another_has_its_own_lines_instead_of_those_of_its_ca
     shown.show(*task_call("b", agent="general-1"), agent_start("explore-1", "b", parent="general-1"))
     shown.show(agent_end("explore-1", "b"))
     assert shown.show(task_end("b", agent="general-1")) == ""
-
-
-def test_warnings_of_an_agent_name_it() -> None:
-    shown = Printed()
-    shown.show(*task_call("a"), agent_start("explore-1", "a"))
-    assert shown.show(ev.NoticeRaised(agent="explore-1", text="Half read.", level="warning")) == (
-        "! explore-1: Half read.\n"
-    )
-    assert shown.show(ev.NoticeRaised(agent="explore-1", text="As usual.")) == ""
 
 
 def test_a_task_that_fails_before_its_agent_starts_is_printed_like_any_call() -> None:
