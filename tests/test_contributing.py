@@ -57,10 +57,8 @@ def add_tool(checkout: Path) -> str:
     registry = checkout / "agentcli/tools/registry.py"
     text = registry.read_text().replace('*("Read", ', '*("CountLines", "Read", ')
     text = text.replace("*(Read(), ", "*(CountLines(), Read(), ")
-    text = text.replace(
-        "    from agentcli.tools.files.edit import Edit\n",
-        "    from agentcli.tools.countlines import CountLines\n    from agentcli.tools.files.edit import Edit\n",
-    )
+    first_import = "    from agentcli.tools.files.edit import Edit"
+    text = text.replace(first_import, f"    from agentcli.tools.countlines import CountLines\n{first_import}")
     registry.write_text(text)
     return "tests/tools/test_countlines.py"
 

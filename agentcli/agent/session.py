@@ -58,7 +58,7 @@ from agentcli.providers.base import Provider
 from agentcli.providers.catalog import Catalog
 from agentcli.session.base import Store
 from agentcli.tools.base import Tool, ToolContext
-from agentcli.tools.planning.todowrite import todos_from
+from agentcli.tools.planning import todos_from
 from agentcli.tools.registry import Registry
 from agentcli.workspace.base import Workspace
 

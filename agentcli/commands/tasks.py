@@ -8,7 +8,7 @@ from agentcli.agent.subagents.specs import SMALL_MODEL, AgentSpec
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import FrontEnd
 from agentcli.core.text.plaintext import plain_line
-from agentcli.tools.planning.todowrite import todo_line
+from agentcli.tools.planning import todo_line
 
 TASKS_MANUAL = Manual(
     "Shows what each agent does, opens its transcript, and stops agents and commands. Ctrl+B sends the running command "

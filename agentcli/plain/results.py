@@ -17,7 +17,7 @@ from agentcli.core.text.unified_diff import LineKind, is_diff, line_kinds
 from agentcli.core.tool_errors import unwrapped
 from agentcli.interactive.wording import tool_outcome
 from agentcli.plain.pieces import TextLine, TextStyle, line
-from agentcli.tools.planning.todowrite import todo_line
+from agentcli.tools.planning import todo_line
 
 INDENT = "  "
 _ROWS = 6

@@ -153,17 +153,13 @@ def file_field(name: str) -> str:
 def builtin_tools(read_only: Callable[[str], bool] = lambda _command: False) -> tuple[Tool, ...]:
     from agentcli.tools.documents.notebookedit import NotebookEdit
     from agentcli.tools.documents.read import Read
-    from agentcli.tools.files.edit import Edit
-    from agentcli.tools.files.multiedit import MultiEdit
+    from agentcli.tools.files.edit import Edit, MultiEdit
     from agentcli.tools.files.write import Write
-    from agentcli.tools.planning.askuserquestion import AskUserQuestion
-    from agentcli.tools.planning.planmode import EnterPlanMode, ExitPlanMode
-    from agentcli.tools.planning.todowrite import TodoWrite
+    from agentcli.tools.planning import AskUserQuestion, EnterPlanMode, ExitPlanMode, TodoWrite
     from agentcli.tools.search.glob import Glob
     from agentcli.tools.search.grep import Grep
     from agentcli.tools.shell.bash import Bash
-    from agentcli.tools.shell.bashoutput import BashOutput
-    from agentcli.tools.shell.killshell import KillShell
+    from agentcli.tools.shell.bashoutput import BashOutput, KillShell
     from agentcli.tools.task import Task
     from agentcli.tools.web.webfetch import WebFetch
     from agentcli.tools.web.websearch import WebSearch

@@ -16,8 +16,7 @@ from agentcli.cli.main import main
 from agentcli.context.prompt import default_prompt
 from agentcli.core.permission import Decision, Need
 from agentcli.permissions.policy import _PLANNING, Policy
-from agentcli.tools.planning.askuserquestion import AskUserQuestion
-from agentcli.tools.planning.planmode import EnterPlanMode, ExitPlanMode
+from agentcli.tools.planning import AskUserQuestion, EnterPlanMode, ExitPlanMode
 from tests.support.tables import each_row
 
 NAME = "a),Bash,Edit(b"

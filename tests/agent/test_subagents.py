@@ -22,8 +22,7 @@ from agentcli.core.permission import Answer, PermissionMode
 from agentcli.permissions.policy import Policy
 from agentcli.permissions.rules.rule import parse_rules
 from agentcli.tools.base import Output
-from agentcli.tools.shell.bashoutput import BashOutput
-from agentcli.tools.shell.killshell import KillShell
+from agentcli.tools.shell.bashoutput import BashOutput, KillShell
 from tests.support.fakes import Bench, FakeTool, kinds, only, result_of
 from tests.support.scripts import call, fails, fault, pause, reply
 from tests.support.subagents import WORKER, Children, agent_bench, task

@@ -18,8 +18,7 @@ from agentcli.core.abort import AbortController
 from agentcli.core.messages import Json
 from agentcli.tools.base import Output, Tool, ToolContext
 from agentcli.tools.documents.read import Read
-from agentcli.tools.files.edit import Edit
-from agentcli.tools.files.multiedit import MultiEdit
+from agentcli.tools.files.edit import Edit, MultiEdit
 from agentcli.tools.files.write import Write
 from tests.bench.measure import Measure, Report
 

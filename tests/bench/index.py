@@ -6,8 +6,7 @@ import random
 import time
 from collections.abc import Sequence
 
-from agentcli.tools.search.file_index import with_folders
-from agentcli.tools.search.path_index import PathIndex
+from agentcli.tools.search.file_index import PathIndex, with_folders
 from tests.bench.measure import Measure, Report
 
 WORDS = [

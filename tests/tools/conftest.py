@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentcli.tools.documents import pdf, pdf_worker
-from agentcli.tools.web import html_worker, page
+from agentcli.tools.web import html_worker, webfetch
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def html_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(_module: Path, data: bytes, *arguments: str, **_limits: Any) -> dict[str, Any]:
         return html_worker.work(data, *arguments)
 
-    monkeypatch.setattr(page, "run_worker", work)
+    monkeypatch.setattr(webfetch, "run_worker", work)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from agentcli.core.messages import Json
 from agentcli.core.permission import Need
 from agentcli.tools.base import Output
-from agentcli.tools.planning.askuserquestion import AskUserQuestion
+from agentcli.tools.planning import AskUserQuestion
 from agentcli.tools.schema import checked
 from tests.support.tables import each_row
 from tests.tools.running import context_in, text_of

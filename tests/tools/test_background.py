@@ -22,8 +22,7 @@ from agentcli.tools.shell import output as output_module
 from agentcli.tools.shell import running_command
 from agentcli.tools.shell.background import Shells
 from agentcli.tools.shell.bash import Bash
-from agentcli.tools.shell.bashoutput import BashOutput
-from agentcli.tools.shell.killshell import KillShell
+from agentcli.tools.shell.bashoutput import BashOutput, KillShell
 from tests.tools.running import context_in, run, text_of
 
 pytestmark = pytest.mark.anyio

@@ -26,8 +26,7 @@ from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.documents.read import Read
 from agentcli.tools.files import change
 from agentcli.tools.files import replace as files_replace
-from agentcli.tools.files.edit import Edit
-from agentcli.tools.files.multiedit import MultiEdit
+from agentcli.tools.files.edit import Edit, MultiEdit
 from agentcli.tools.files.read_cache import MAX_KEPT, MAX_KEPT_SIZE, ReadCache
 from agentcli.tools.files.write import Write
 from tests.support.fakes import bench

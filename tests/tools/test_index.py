@@ -12,9 +12,8 @@ import pytest
 
 from agentcli.assemble import Options, build_engine
 from agentcli.core.text.fuzzy import fuzzy_match
-from agentcli.tools.search import file_index, path_index
-from agentcli.tools.search.file_index import FileIndex, PathListing, with_folders
-from agentcli.tools.search.path_index import PathIndex, PathSearch
+from agentcli.tools.search import file_index
+from agentcli.tools.search.file_index import FileIndex, PathIndex, PathListing, PathSearch, with_folders
 from tests.bench.index import QUERIES, synthetic_paths
 from tests.support.scripts import provider_for
 from tests.support.tables import each_row
@@ -83,7 +82,7 @@ def whole_index() -> PathIndex:
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """One is searched in each step."""
-    monkeypatch.setattr(path_index, "CHUNK_PATHS", 2_000)
+    monkeypatch.setattr(file_index, "CHUNK_PATHS", 2_000)
 
 
 @pytest.mark.usefixtures("small_chunks")

@@ -11,8 +11,7 @@ import pytest
 from agentcli.core.text.plaintext import continued_output, plain_text
 from agentcli.core.text.terminal_colours import ColourSpan
 from agentcli.tools.shell import output as output_module
-from agentcli.tools.shell.output import CollectedOutput
-from agentcli.tools.shell.output_colours import MAX_BYTES, OutputColours
+from agentcli.tools.shell.output import MAX_BYTES, CollectedOutput, OutputColours
 
 pytestmark = pytest.mark.anyio
 

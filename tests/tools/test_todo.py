@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentcli.core.messages import Json, Message, Origin, TextBlock, ToolResultBlock, ToolUseBlock
-from agentcli.tools.planning.todowrite import TodoWrite, counted, todos_from
+from agentcli.tools.planning import TodoWrite, count_done, todos_from
 from agentcli.tools.schema import checked
 from tests.support.tables import each_row
 from tests.tools.running import context_in, run, text_of
@@ -83,7 +83,7 @@ def test_it_needs_no_permission_and_has_a_title_for_any_input(tmp_path: Path) ->
     assert tool.title({"todos": [todo("x", "completed"), todo("y")]}) == "Todos: 1 of 2 done"
     for odd in ({}, {"todos": 5}, {"todos": [1, None]}):
         assert tool.title(odd) == "Todos: none"
-    assert counted([]) == "none"
+    assert count_done([]) == "none"
 
 
 # ---------------------------------------------------------------------------------------- from a conversation

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentcli.core.abort import AbortController, Aborted, AbortReason
-from agentcli.tools.web import page as web_page
+from agentcli.tools.web import webfetch as web_page
 from agentcli.tools.web.html_worker import to_markdown
-from agentcli.tools.web.page import MAX_CHARACTERS, Binary, PageText, Unreadable
+from agentcli.tools.web.webfetch import MAX_CHARACTERS, Binary, PageText, Unreadable
 from tests.support.tables import each_row
 
 BASE = "https://example.com/docs/page.html"

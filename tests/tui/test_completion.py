@@ -19,8 +19,7 @@ from agentcli.interactive.completion.targets import (
     target_at,
 )
 from agentcli.interactive.drafts.editor import NotWritten, editor_command
-from agentcli.tools.search.file_index import FileIndex, FoundPaths
-from agentcli.tools.search.path_index import PathIndex
+from agentcli.tools.search.file_index import FileIndex, FoundPaths, PathIndex
 from agentcli.tui.prompt.popup import shown
 
 

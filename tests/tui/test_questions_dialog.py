@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from agentcli.core.abort import AbortController
 from agentcli.core.permission import Answer
 from agentcli.tools.base import Output, ToolContext
-from agentcli.tools.planning.askuserquestion import AskUserQuestion
+from agentcli.tools.planning import AskUserQuestion
 from agentcli.tui.screens.dialog_for import dialog_for
 from agentcli.tui.screens.question import QuestionsDialog
 from tests.tui.dialog_host import OPEN, Host, asked, calm, look, play, press, replies, settled, shown

@@ -23,8 +23,8 @@ from agentcli.core.permission import PermissionMode
 from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_line
 from agentcli.core.text.plural import counted
-from agentcli.tools.planning.todowrite import NAME as TASK_LIST_TOOL
-from agentcli.tools.planning.todowrite import last_list, todos_from, written_lists
+from agentcli.tools.planning import NAME as TASK_LIST_TOOL
+from agentcli.tools.planning import last_list, todos_from, written_lists
 from agentcli.tools.shell.background import ENDED_WITH_SESSION, EarlierShell, Shell, Shells
 
 _MODE = "permission_mode"

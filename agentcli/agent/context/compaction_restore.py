@@ -39,7 +39,7 @@ from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output, Tool, ToolContext
 from agentcli.tools.builtin import absolute_path
 from agentcli.tools.files.read_cache import ReadCache
-from agentcli.tools.planning.todowrite import todos_from
+from agentcli.tools.planning import todos_from
 from agentcli.tools.registry import file_field
 from agentcli.tools.shell.background import BackgroundTask
 

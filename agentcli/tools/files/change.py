@@ -22,8 +22,7 @@ from agentcli.tools.base import Output, ToolContext, ToolRun
 from agentcli.tools.builtin import BuiltinTool, absolute_path, failure, os_failure, shown_path
 from agentcli.tools.files.disk import MAX_LOADED_SIZE, Refusal, inspect, load_blocking, near_names
 from agentcli.tools.files.encoding import Decoded, decode
-from agentcli.tools.files.file_kinds import binary_name
-from agentcli.tools.files.language import language_of
+from agentcli.tools.files.file_kinds import binary_name, language_of
 from agentcli.tools.files.read_cache import digest_of
 from agentcli.tools.files.replace import ChangedMeanwhile, replace_file
 

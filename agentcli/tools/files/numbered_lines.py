@@ -18,8 +18,7 @@ from agentcli.core.text.plural import counted
 from agentcli.tools.base import Output
 from agentcli.tools.builtin import failure
 from agentcli.tools.files.encoding import Decoded, decode, looks_binary
-from agentcli.tools.files.file_kinds import binary_name
-from agentcli.tools.files.language import language_of
+from agentcli.tools.files.file_kinds import binary_name, language_of
 
 MAX_LINES = 2_000
 MAX_LINE_LENGTH = 2_000

@@ -1,6 +1,7 @@
 """Collect the output of a command in constant memory: its head, its tail, and a file with the rest.
 
-Returned text has no control sequences. The file has the same text, up to a limit.
+Returned text has no control sequences. The file has the same text, up to a limit. `LatestRows` is what a screen shows
+while the command runs, with its colours.
 """
 
 from __future__ import annotations
@@ -16,10 +17,139 @@ from agentcli.core.aio import in_thread
 from agentcli.core.text.format import byte_size
 from agentcli.core.text.plaintext import ControlStripper, last_states, plain_bytes
 from agentcli.core.text.plural import counted
-from agentcli.core.text.terminal_colours import ColourSpan, moved
+from agentcli.core.text.terminal_colours import ColourSpan, ColourState, first_and_last, moved, split_colours
 from agentcli.tools.files.encoding import looks_binary
-from agentcli.tools.shell.latest_rows import MAX_ROW_LENGTH, LatestRows
-from agentcli.tools.shell.output_colours import OutputColours
+
+MAX_ROW_LENGTH = 8_192
+"""In characters; a longer row is not a progress bar and is shown without waiting for its end."""
+_SHOWN = 4_000
+"""In characters: a screenful."""
+_KEPT_BYTES = 16 * 1024
+_CONTINUED = bytes(range(0x80, 0xC0))
+
+
+class LatestRows:
+    """Add bytes with `add`; `take` returns the new text, in the form of `ToolProgressed.text`."""
+
+    def __init__(self) -> None:
+        self._bytes = b""
+        self._has_gap = False
+        """Whether bytes before `_bytes` were left out since the last `take`."""
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._row = ""
+        """The last row with its control sequences, because later output may continue or overwrite it."""
+        self._shown = ""
+        """The part of `_row` that was already returned, as text."""
+        self._is_open = False
+        """Whether the returned text ends inside a row."""
+        self._state = ColourState()
+        """The colours at the start of `_row`."""
+        self.colours: list[ColourSpan] = []
+        """Colours of the text last returned, without its carriage return."""
+
+    def add(self, data: bytes) -> None:
+        if len(data) < _KEPT_BYTES and self._bytes:
+            data = self._bytes + data
+        elif self._bytes:
+            self._has_gap = True
+        self._has_gap = self._has_gap or len(data) > _KEPT_BYTES
+        self._bytes = data[-_KEPT_BYTES:]
+
+    def take(self) -> str:
+        """Return the new text, at most a screenful. It begins with a carriage return if it replaces the last row."""
+        data, self._bytes = self._bytes, b""
+        self.colours = []
+        if not data:
+            return ""
+        has_gap, self._has_gap = self._has_gap, False
+        if has_gap:
+            self._decoder.reset()
+            self._row = self._shown = ""
+            self._state = ColourState()
+            data = data[data.find(b"\n") + 1 :].lstrip(_CONTINUED)
+        stripper = ControlStripper()
+        raw = last_states(self._row + self._decoder.decode(data))
+        text = stripper.feed(raw)
+        colours = self._read_colours(raw, text, stripper.held)
+        follows = text.startswith(self._shown) and not (has_gap and self._is_open)
+        fresh = text[len(self._shown) :] if follows else text
+        if len(fresh) > _SHOWN:
+            fresh = fresh[fresh.find("\n", -_SHOWN) + 1 or -_SHOWN :]
+            follows = not self._is_open
+        self._row, self._shown = raw[raw.rfind("\n") + 1 :], text[text.rfind("\n") + 1 :]
+        if len(self._row) > MAX_ROW_LENGTH:
+            self._row, self._shown = stripper.held, ""
+        self.colours = list(moved(colours, len(fresh) - len(text), len(fresh)))
+        if not follows:
+            fresh = "\r" + fresh
+        elif not fresh:
+            return ""
+        self._is_open = not fresh.endswith(("\n", "\r"))
+        return fresh
+
+    def _read_colours(self, raw: str, text: str, held: str) -> list[ColourSpan]:
+        """Return the colours of `text`, and keep those at the start of the last row."""
+        if "\x1b[" not in raw and not self._state.look:
+            return []
+        end = raw.rfind("\n") + 1
+        above, spans = split_colours(raw[:end], self._state)
+        row, more = split_colours(raw[end : len(raw) - len(held)], self._state.copy())
+        if above + row != text:
+            return []
+        return spans + [(len(above) + start, len(above) + stop, look) for start, stop, look in more]
+
+
+MAX_BYTES = 128 * 1024
+"""Bytes of coloured pieces that are kept of the beginning, and as many of the end; the last piece may exceed it."""
+
+
+class OutputColours:
+    def __init__(self, half: int) -> None:
+        """`half`: number of characters kept of the beginning and of the end."""
+        self._half = half
+        self._size = 0
+        self._pieces: deque[tuple[int, bytes, str]] = deque()
+        """Places of coloured pieces in the plain text, their bytes, and their plain text."""
+        self._head: list[tuple[int, bytes, str]] = []
+        self._head_bytes = self._bytes = 0
+
+    @property
+    def kept_bytes(self) -> int:
+        return self._head_bytes + self._bytes
+
+    def add(self, raw: bytes, plain: str) -> None:
+        start = self._size
+        self._size += len(plain)
+        if b"\x1b[" in raw and start < self._half and self._head_bytes + len(raw) <= MAX_BYTES:
+            self._head.append((start, raw, plain))
+            self._head_bytes += len(raw)
+        elif b"\x1b[" in raw:
+            self._pieces.append((start, raw, plain))
+            self._bytes += len(raw)
+        while self._pieces and self._is_first_dropped():
+            self._bytes -= len(self._pieces.popleft()[1])
+
+    def _is_first_dropped(self) -> bool:
+        start, _raw, plain = self._pieces[0]
+        is_too_large = self._bytes > MAX_BYTES and len(self._pieces) > 1
+        return is_too_large or start + len(plain) < self._size - self._half
+
+    def skip(self, characters: int) -> None:
+        self._size += characters
+        self._pieces.clear()
+        self._bytes = 0
+
+    def spans(self) -> list[ColourSpan]:
+        """Spans by their places in the plain text. A colour is lost where plain text and colours disagree, and where
+        an earlier piece that set it was dropped."""
+        found: list[ColourSpan] = []
+        state = ColourState()
+        for start, raw, plain in (*self._head, *self._pieces):
+            text, spans = split_colours(last_states(raw.decode("utf-8", "replace")), state)
+            if text == plain:
+                found += ((start + begin, start + end, look) for begin, end, look in spans)
+        return first_and_last(found)
+
 
 SHOWN = 30_000
 """Characters for the model; half from the beginning, half from the end."""

@@ -1,1 +1,0 @@
-"""TodoWrite, AskUserQuestion and plan mode."""
