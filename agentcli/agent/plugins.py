@@ -297,8 +297,8 @@ def _located(owned: Owned, log: TracebackLog) -> Callable[[Json], Any]:
 
 KIND = "lines"
 """The `kind` of the display."""
-_MOST_LINES = 500
-_LONGEST_LINE = 2_000
+_MAX_LINES = 500
+_MAX_LINE = 2_000
 _SECONDS = 2.0
 
 
@@ -326,7 +326,7 @@ class PluginRenderers:
 def _display(function: Renderer, call: ToolCall) -> Json:
     returned: Any = function(call)
     lines = returned.split("\n") if isinstance(returned, str) else returned
-    spans = [_spans(line) for line in islice(lines, _MOST_LINES)]
+    spans = [_spans(line) for line in islice(lines, _MAX_LINES)]
     return {"kind": KIND, "lines": spans, "text": "\n".join("".join(text for text, _style in line) for line in spans)}
 
 
@@ -345,7 +345,7 @@ def _spans(line: object) -> list[list[str]]:
 
 
 def _clean(text: str) -> str:
-    return plain_text(text).replace("\n", " ")[:_LONGEST_LINE]
+    return plain_text(text).replace("\n", " ")[:_MAX_LINE]
 
 
 class PluginStep:

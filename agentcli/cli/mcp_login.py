@@ -38,7 +38,7 @@ The tokens are stored in the system's keyring if there is one, else in a file th
 for this server's name and address. Exit code 1 if you are not signed in at the end."""
 LOGOUT_HELP = "Delete the tokens of a server, and revoke them if it supports that."
 
-_MOST_LINE = 65_536
+_MAX_LINE = 65_536
 
 
 def register(app: typer.Typer) -> None:
@@ -146,10 +146,10 @@ def _lines_of_stdin(take: Callable[[str], None]) -> Iterator[None]:
         return
 
     def read() -> None:
-        data = os.read(descriptor, _MOST_LINE)
+        data = os.read(descriptor, _MAX_LINE)
         pending.extend(data)
         *lines, rest = bytes(pending).split(b"\n")
-        pending[:] = rest[:_MOST_LINE]
+        pending[:] = rest[:_MAX_LINE]
         if not data:
             loop.remove_reader(descriptor)
             lines.append(rest)

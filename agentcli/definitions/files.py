@@ -182,7 +182,7 @@ def _closing_quote(text: str) -> int | None:
     return found.end() - 1 if found and not _COMMENT.sub("", text[found.end() :]).strip() else None
 
 
-LONGEST_DESCRIPTION = 1_024
+MAX_DESCRIPTION = 1_024
 _RULE = lazy_pattern(r"[^\s(]+(?:\s*\([^)]*(?:\)|\Z))?")
 """One rule of `allowed-tools`, with an unclosed bracket: without that it would allow every use of the tool."""
 _NAME = lazy_pattern(r"[a-z0-9][a-z0-9_.-]*(?::[a-z0-9][a-z0-9_.-]*)*\Z")
@@ -361,7 +361,7 @@ def _rules(document: Document) -> tuple[str, ...]:
 
 
 def _description(document: Document) -> str:
-    return plain_line(document.text("description"), LONGEST_DESCRIPTION)
+    return plain_line(document.text("description"), MAX_DESCRIPTION)
 
 
 def _first_line(body: str) -> str:

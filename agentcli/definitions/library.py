@@ -105,10 +105,10 @@ def _names(kind: Kind, *own: str) -> tuple[str, ...]:
     return tuple(f"{folder}/{kind}" for folder in (*own, *foreign))
 
 
-LARGEST_FILE = 256 * 1024
-MOST_FILES = 500
+MAX_FILE_BYTES = 256 * 1024
+MAX_FILES = 500
 """Maximum files per folder; more are reported as a problem, so that they do not slow down the start."""
-_DEEPEST = 4
+_MAX_DEPTH = 4
 _PARSE: Mapping[Kind, Parse[Any]] = {
     "commands": parse_command,
     "skills": parse_skill,
@@ -208,9 +208,9 @@ class Library:
         found: list[str] = []
         for kind, folders in self._places.of_all_kinds().items():
             for folder in folders:
-                found += _folders_below(str(folder.path), 1 if kind == "skills" else _DEEPEST - 1)
+                found += _folders_below(str(folder.path), 1 if kind == "skills" else _MAX_DEPTH - 1)
         for folder in () if self._places.trusted else self._places.project("commands"):
-            found += _folders_below(str(folder.path), _DEEPEST - 1)
+            found += _folders_below(str(folder.path), _MAX_DEPTH - 1)
         return found
 
     def all(self) -> tuple[Definition, ...]:
@@ -244,7 +244,7 @@ class Library:
             )
             return _Read(stamp, None, (problem,))
         # A command could replace the file by a link meanwhile.
-        data = read_bounded(real, LARGEST_FILE, links=not is_project)
+        data = read_bounded(real, MAX_FILE_BYTES, links=not is_project)
         if isinstance(data, Unread):
             return _Read(stamp, None, (DefinitionProblem(kind, label, 1, f"Not read: {data.reason.value}."),))
         digests = self._places.trusted_digests if is_project else None
@@ -273,10 +273,10 @@ def _files(
 ) -> Iterator[tuple[str, os.stat_result]]:
     """Each definition file of a folder with its status, in a fixed order."""
     top = str(folder.path)
-    for count, path in enumerate(_skills(top) if kind == "skills" else _markdown(top, _DEEPEST)):
-        if count == MOST_FILES:
+    for count, path in enumerate(_skills(top) if kind == "skills" else _markdown(top, _MAX_DEPTH)):
+        if count == MAX_FILES:
             problems.append(
-                DefinitionProblem(kind, folder.label, 1, f"More than {MOST_FILES} files; the rest are ignored.")
+                DefinitionProblem(kind, folder.label, 1, f"More than {MAX_FILES} files; the rest are ignored.")
             )
             return
         try:
@@ -337,5 +337,5 @@ def all_styles(library: Library | None) -> dict[str, StyleFile]:
 def _built_in(name: str) -> StyleFile:
     path = _FOLDER / f"{name}.md"
     origin = DefinitionOrigin(path, "built-in", "built-in")
-    text = (read_bounded(path, LARGEST_FILE) or b"").decode()
+    text = (read_bounded(path, MAX_FILE_BYTES) or b"").decode()
     return parse_style(name, parse_document(text), origin)

@@ -11,7 +11,7 @@ from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json, clean_text
 from agentcli.core.text.plaintext import plain_line, plain_text
 
-MOST_TEXT = 10_000
+MAX_TEXT = 10_000
 """Maximum characters of a text for the model or the user."""
 CONTEXT_EVENTS = ("SessionStart", "UserPromptSubmit")
 """Events whose text on standard output is passed to the model."""
@@ -176,4 +176,4 @@ def _permission(answer: HookAnswer, special: Json) -> HookAnswer:
 
 def _text(text: str) -> str:
     """Clean and limit a text of a hook: it is shown on the screen and sent to the model."""
-    return clean_text(plain_text(text[: MOST_TEXT * 2])).strip()[:MOST_TEXT]
+    return clean_text(plain_text(text[: MAX_TEXT * 2])).strip()[:MAX_TEXT]

@@ -30,12 +30,12 @@ EVENTS = (
 )
 DEFAULT_TIMEOUT = 60.0
 """Default timeout in seconds."""
-LONGEST_TIMEOUT = 3_600.0
-MOST_RULES = 200
+MAX_TIMEOUT = 3_600.0
+MAX_RULES = 200
 """Maximum number of rules per file."""
 _NAMES = re.compile(r"[\w|]+")
 _MCP_NAMES = re.compile(r"(?:\w+|mcp__[\w*-]+)(?:\|(?:\w+|mcp__[\w*-]+))*")
-_LONGEST_TITLE = 60
+_MAX_TITLE = 60
 
 HookReply = Json | str | None
 HookFunction = Callable[[Json], HookReply | Awaitable[HookReply]]
@@ -63,8 +63,8 @@ class HookRule:
     def title(self) -> str:
         """The command or the function's name, as one short line."""
         if isinstance(self.action, str):
-            return plain_line(self.action, _LONGEST_TITLE)
-        return plain_line(getattr(self.action, "__qualname__", type(self.action).__name__), _LONGEST_TITLE)
+            return plain_line(self.action, _MAX_TITLE)
+        return plain_line(getattr(self.action, "__qualname__", type(self.action).__name__), _MAX_TITLE)
 
     def matches(self, subject: str) -> bool:
         pattern = _pattern(self.matcher)
@@ -109,7 +109,7 @@ def problem_of(rule: HookRule) -> str:
         return f"the matcher {plain_line(repr(rule.matcher), 80)} is not a valid regular expression: {error}."
     if isinstance(rule.action, str) and (not rule.action.strip() or "\0" in rule.action):
         return "a hook's command is empty or has a null character."
-    return "" if 0 < rule.timeout <= LONGEST_TIMEOUT else f"a hook's timeout must be 1 to {LONGEST_TIMEOUT:g} seconds."
+    return "" if 0 < rule.timeout <= MAX_TIMEOUT else f"a hook's timeout must be 1 to {MAX_TIMEOUT:g} seconds."
 
 
 def parse_hooks(
@@ -129,9 +129,9 @@ def parse_hooks(
                     problems.append(problem)
                 elif isinstance(found, HookRule):
                     rules.append(replace(found, source=source, in_repository=in_repository))
-    if len(rules) > MOST_RULES:
-        problems.append(f"only the first {MOST_RULES} of {len(rules):,} hooks are used.")
-    return rules[:MOST_RULES], [f"{source}: {problem}" for problem in problems]
+    if len(rules) > MAX_RULES:
+        problems.append(f"only the first {MAX_RULES} of {len(rules):,} hooks are used.")
+    return rules[:MAX_RULES], [f"{source}: {problem}" for problem in problems]
 
 
 def _rules_of(event: str, group: Any) -> list[HookRule | str]:

@@ -26,10 +26,10 @@ from agentcli.core.ids import Clock, Ids
 from agentcli.core.messages import Json
 from agentcli.core.processes.own_programs import kill_group, shell_command, signal_group, start_program_async
 from agentcli.core.text.plaintext import plain_line, plain_text
-from agentcli.hooks.answers import MOST_TEXT, HookAnswer, HookOutput, answer_of
+from agentcli.hooks.answers import MAX_TEXT, HookAnswer, HookOutput, answer_of
 from agentcli.hooks.rules import HookFunction, HookRule, matching
 
-MOST_OUTPUT = 1024 * 1024
+MAX_OUTPUT = 1024 * 1024
 """Maximum bytes kept of standard output, and of standard error; the rest is read and dropped."""
 _CHUNK = 64 * 1024
 TERM_SECONDS = 1.0
@@ -123,7 +123,7 @@ class _Collected:
     def _read(self) -> None:
         with contextlib.suppress(BlockingIOError):
             chunk = os.read(self._reading, _CHUNK)
-            if (room := MOST_OUTPUT - len(self._data)) > 0:
+            if (room := MAX_OUTPUT - len(self._data)) > 0:
                 self._data += chunk[:room]
             if not chunk:
                 self._loop.remove_reader(self._reading)
@@ -310,8 +310,8 @@ class HookRunner:
                 text=answer.text,
                 duration_ms=duration,
                 exit_code=output.exit_code,
-                output="" if answer.quiet else plain_text(output.stdout[:MOST_TEXT]),
-                errors="" if answer.quiet else plain_text(output.stderr[:MOST_TEXT]),
+                output="" if answer.quiet else plain_text(output.stdout[:MAX_TEXT]),
+                errors="" if answer.quiet else plain_text(output.stderr[:MAX_TEXT]),
             )
         )
         if answer.message:

@@ -30,7 +30,7 @@ from agentcli.mcp.contents import (
     read_templates,
     read_tools,
 )
-from agentcli.mcp.large_json import DEEPEST_MESSAGE, parse_large_json, take_apart
+from agentcli.mcp.large_json import MAX_MESSAGE_DEPTH, parse_large_json, take_apart
 from agentcli.mcp.link import ServerLimits, ServerLink, run_outside_scopes
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 
 TICKET = "agentcli/ticket"
-_LARGEST_OTHER = 1024 * 1024
+_MAX_OTHER_BYTES = 1024 * 1024
 """Maximum bytes of a result that is passed to the library unchanged."""
-_LARGEST_REQUEST = 8 * 1024 * 1024
+_MAX_REQUEST_BYTES = 8 * 1024 * 1024
 """Maximum bytes of a request from the server, such as one for sampling with images."""
 _LOG_LINES_A_SECOND = 50
 _PARSE_ERROR = -32700
-_MOST_UNCLAIMED = 64
+_MAX_UNCLAIMED = 64
 
 
 @frozen
@@ -108,7 +108,7 @@ class AnswerReader:
     async def parse(self, data: bytes) -> Json:
         """Parse one message; a large result is replaced by its stub. Raises `ValueError`."""
         if len(data) <= self._limits.inline_bytes:
-            message = parse_json(data, deepest=DEEPEST_MESSAGE)
+            message = parse_json(data, deepest=MAX_MESSAGE_DEPTH)
             if not isinstance(message, dict):
                 raise ValueError("not an object")
             return message
@@ -119,7 +119,7 @@ class AnswerReader:
         if not isinstance(message, dict):
             raise ValueError("not an object")
         if "method" in message:
-            if "id" not in message or len(data) > _LARGEST_REQUEST:
+            if "id" not in message or len(data) > _MAX_REQUEST_BYTES:
                 raise ValueError(f"{message['method']} with {len(data):,} bytes")
             return message
         request, result = message.get("id"), message.get("result")
@@ -128,7 +128,7 @@ class AnswerReader:
             taken = await self.take(request, result, is_large=True)
             await run_outside_scopes(in_thread(take_apart, message))
             return {"jsonrpc": "2.0", "id": request, "result": taken}
-        if len(data) > _LARGEST_OTHER:
+        if len(data) > _MAX_OTHER_BYTES:
             return error_answer(request, f"the answer has {len(data):,} bytes")
         return message
 
@@ -144,7 +144,7 @@ class AnswerReader:
         else:
             page = _read_page(read, result, self._limits)
         ticket = secrets.token_hex(8)
-        if len(self._pages) >= _MOST_UNCLAIMED:
+        if len(self._pages) >= _MAX_UNCLAIMED:
             # Drop the oldest: its call ended while the result was read.
             del self._pages[next(iter(self._pages))]
         self._pages[ticket] = page

@@ -93,7 +93,7 @@ class ServerSurroundings:
     """Whether the session is interactive, so that the user can sign in."""
 
 
-MOST_SERVERS = 200
+MAX_SERVERS = 200
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _RESERVED = ("agentcli", "ide", "sdk")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -144,14 +144,14 @@ def parse_servers(servers: object, source: ServerSource, origin: str, environ: M
         return ParsedServers((), (ServerProblem(f"{origin}: 'mcpServers' must be an object."),))
     configs: list[ServerConfig] = []
     problems: list[ServerProblem] = []
-    for name, entry in list(servers.items())[:MOST_SERVERS]:
+    for name, entry in list(servers.items())[:MAX_SERVERS]:
         reading = _Entry(str(name), source, origin, environ)
         config = reading.read(entry)
         problems += reading.problems
         if config is not None:
             configs.append(config)
-    if (rest := len(servers) - MOST_SERVERS) > 0:
-        problems.append(ServerProblem(f"{origin}: {counted(rest, 'server')} beyond {MOST_SERVERS} are not used."))
+    if (rest := len(servers) - MAX_SERVERS) > 0:
+        problems.append(ServerProblem(f"{origin}: {counted(rest, 'server')} beyond {MAX_SERVERS} are not used."))
     return ParsedServers(tuple(configs), _fewer(problems, origin))
 
 

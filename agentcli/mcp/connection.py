@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from mcp.client._transport import Transport
 
 OnProgress = Callable[[CallProgress], None]
-_LONGEST_INSTRUCTIONS = 2048
-_LONGEST_ERROR = 2000
-_MOST_REFUSED = 100
-_MOST_COMPLETIONS = 100
+_MAX_INSTRUCTIONS = 2048
+_MAX_ERROR = 2000
+_MAX_REFUSED = 100
+_MAX_COMPLETIONS = 100
 _LISTEN_TRIES = 5
 _REASON_SECONDS = 1.0
 FAILED_REQUEST = "Server returned an error response"
@@ -122,7 +122,7 @@ class McpConnection:
             name=clean_text(info.name, 200) if info is not None else "",
             version=clean_text(info.version, 200) if info is not None else "",
             protocol=client.protocol_version,
-            instructions=clean_text(client.instructions, _LONGEST_INSTRUCTIONS),
+            instructions=clean_text(client.instructions, _MAX_INSTRUCTIONS),
             tools=tuple(tools.values()),
             refused=refused,
             resources=tuple(resources),
@@ -147,7 +147,7 @@ class McpConnection:
                     tools[tool.name] = tool
         if extra:
             refused.insert(0, (f"{extra:,} tools", f"a server may have {self._limits.tools:,}"))
-        return tools, tuple(refused[:_MOST_REFUSED])
+        return tools, tuple(refused[:_MAX_REFUSED])
 
     async def ask_for_log(self) -> None:
         """Make the server send log messages from `info` on, if it supports that. In the stateless protocol each request
@@ -202,7 +202,7 @@ class McpConnection:
         )
         asked = self._client.complete(about, {"name": argument, "value": value}, dict(others) or None)
         answer = await self._ask(asked, self._limits.list_seconds)
-        return tuple(clean_text(each, 1000) for each in answer.completion.values[:_MOST_COMPLETIONS])
+        return tuple(clean_text(each, 1000) for each in answer.completion.values[:_MAX_COMPLETIONS])
 
     # --------------------------------------------------------------------------------------------------------- requests
 
@@ -276,7 +276,7 @@ class McpConnection:
         try:
             return task.result()
         except MCPError as error:
-            message = plain_line(error.error.message, _LONGEST_ERROR)
+            message = plain_line(error.error.message, _MAX_ERROR)
             if error.error.code == INVALID_REQUEST and message == "Session terminated":
                 raise SessionExpired(f"{self._name}: {message}") from None
             if message == FAILED_REQUEST and self._link.http_error:
@@ -285,9 +285,7 @@ class McpConnection:
         except ValidationError:
             raise McpFailure(f"{self._name} sent an answer that is not valid.") from None
         except Exception as error:  # noqa: BLE001  whatever the library does with an answer must not end the session
-            raise McpFailure(
-                f"{self._name}: {plain_line(str(error), _LONGEST_ERROR) or type(error).__name__}"
-            ) from None
+            raise McpFailure(f"{self._name}: {plain_line(str(error), _MAX_ERROR) or type(error).__name__}") from None
 
     async def _listen(self, on_list_changed: Callable[[str], None]) -> None:
         """Follow list changes in the stateless protocol, where they come on a stream that the client must request."""

@@ -29,7 +29,7 @@ from agentcli.mcp.schemas import MAX_SCHEMA_CHARS, SchemaRefused, clean_schema
 MAX_RESULT_KEY = "anthropic/maxResultSizeChars"
 Refused = tuple[str, str]
 """A name, and why it cannot be used."""
-LONGEST_NAME = 128
+MAX_NAME = 128
 _MAX_DESCRIPTION = 16 * 1024
 _MAX_TITLE = 200
 _MAX_URI = 4096
@@ -55,7 +55,7 @@ def read_tools(result: Json, limits: ServerLimits) -> tuple[tuple[ToolOffer, ...
     entries = _entries(result, "tools")
     for number, raw in enumerate(entries[: limits.tools]):
         name = raw.get("name") if isinstance(raw, dict) else None
-        shown = plain_line(name, LONGEST_NAME) if isinstance(name, str) and name else f"tool {number + 1}"
+        shown = plain_line(name, MAX_NAME) if isinstance(name, str) and name else f"tool {number + 1}"
         reason = "it is not an object" if not isinstance(raw, dict) else _bad_name(name)
         if not reason and name in found:
             reason = "another tool has the same name"
@@ -76,8 +76,8 @@ def read_tools(result: Json, limits: ServerLimits) -> tuple[tuple[ToolOffer, ...
 def _bad_name(name: Any) -> str:
     if not isinstance(name, str) or not name:
         return "it has no name"
-    if len(name) > LONGEST_NAME:
-        return f"its name has {len(name):,} characters (limit {LONGEST_NAME})"
+    if len(name) > MAX_NAME:
+        return f"its name has {len(name):,} characters (limit {MAX_NAME})"
     if spell_hidden(plain_text(name)) != name or "\n" in name or "\t" in name:
         return "its name has control characters"
     return ""

@@ -49,7 +49,7 @@ def plain_large_text(text: str) -> str:
     return joined([*map(stripper.feed, pieces_of(text)), stripper.finish()])
 
 
-DEEPEST_MESSAGE = 300
+MAX_MESSAGE_DEPTH = 300
 _PIECE = 1024 * 1024
 _LONG = 64 * 1024
 _PART = 1_000
@@ -71,8 +71,8 @@ def parse_large_json(data: bytes) -> Any:
         value = _Decoder().decode(text)
     except RecursionError:
         raise JsonLimitError("is nested too deep") from None
-    if is_too_deep(value, deepest=DEEPEST_MESSAGE):
-        raise JsonLimitError(f"is nested more than {DEEPEST_MESSAGE} levels deep")
+    if is_too_deep(value, deepest=MAX_MESSAGE_DEPTH):
+        raise JsonLimitError(f"is nested more than {MAX_MESSAGE_DEPTH} levels deep")
     return value
 
 

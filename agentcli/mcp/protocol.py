@@ -209,8 +209,8 @@ class ServerRequests:
 
 
 PREFIX = "mcp__"
-LONGEST_NAME = 128
-_LONGEST_SERVER = 60
+MAX_NAME = 128
+_MAX_SERVER = 60
 _DIGEST = 8
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 _UNDERSCORES = re.compile(r"__+")
@@ -219,7 +219,7 @@ _UNDERSCORES = re.compile(r"__+")
 def server_part(server: str) -> str:
     """A server's name as it is written in the names of its tools."""
     cleaned = _UNDERSCORES.sub("_", _OTHER.sub("_", server)).strip("_")
-    return _shortened(cleaned, _LONGEST_SERVER, server) or "server"
+    return _shortened(cleaned, _MAX_SERVER, server) or "server"
 
 
 def tool_name(server: str, tool: str) -> str:
@@ -251,7 +251,7 @@ def tool_names(part: str, tools: Iterable[str]) -> dict[str, str]:
 
 def _named(part: str, tool: str) -> str:
     start = f"{PREFIX}{part}__"
-    return start + (_shortened(_OTHER.sub("_", tool), LONGEST_NAME - len(start), tool) or "tool")
+    return start + (_shortened(_OTHER.sub("_", tool), MAX_NAME - len(start), tool) or "tool")
 
 
 def _shortened(cleaned: str, longest: int, original: str) -> str:
@@ -273,7 +273,7 @@ def _distinct(
         name, number = names[original], 2
         while name in taken:
             suffix = f"_{number}"
-            name, number = names[original][: LONGEST_NAME - len(suffix)] + suffix, number + 1
+            name, number = names[original][: MAX_NAME - len(suffix)] + suffix, number + 1
         taken[name] = original
     by_original = {original: name for name, original in taken.items()}
     return {original: by_original[original] for original in (*known, *names)}

@@ -23,7 +23,7 @@ from agentcli.mcp.protocol import ServerRequests, server_parts, tool_names
 from agentcli.mcp.server import McpServer, ServerState
 
 CHOICES_FILE = "mcp-choices.json"
-_LARGEST = 4 * 1024 * 1024
+_MAX_BYTES = 4 * 1024 * 1024
 
 
 @frozen
@@ -75,7 +75,7 @@ class ChoiceStore:
 
     def _read(self) -> dict[str, Any]:
         try:
-            document = parse_json(read_bounded(self._path, _LARGEST) or b"{}") if self._path is not None else {}
+            document = parse_json(read_bounded(self._path, _MAX_BYTES) or b"{}") if self._path is not None else {}
         except ValueError:
             return {}
         return _mapping(document, "projects")

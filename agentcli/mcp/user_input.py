@@ -23,10 +23,10 @@ from agentcli.core.text.plural import plural
 FieldKind = Literal["text", "number", "integer", "boolean", "choice", "choices"]
 FieldValue = str | int | float | bool | list[str]
 
-MOST_FIELDS = 100
-MOST_OPTIONS = 10_000
-LONGEST_TEXT = 100_000
-_LONGEST_NUMBER = 40
+MAX_FIELDS = 100
+MAX_OPTIONS = 10_000
+MAX_TEXT = 100_000
+_MAX_NUMBER = 40
 _MANY_CHARACTERS = 200
 """A text that may be longer than this is edited in a multi-line field."""
 _EMAIL = re.compile(r"[^@\s]{1,64}@[^@\s.]+(?:\.[^@\s.]+)+")
@@ -133,8 +133,8 @@ class FormField:
             return "Required."
         if has_key(value):
             return "This contains an API key. Never send keys to a server this way."
-        if len(value) > LONGEST_TEXT:
-            return f"At most {LONGEST_TEXT:,} characters."
+        if len(value) > MAX_TEXT:
+            return f"At most {MAX_TEXT:,} characters."
         return _count_problem(len(value), self.at_least, self.at_most, "character") or self._format_problem(value)
 
     def _format_problem(self, value: str) -> str:
@@ -215,8 +215,8 @@ def parse_form(schema: Json) -> InputForm:
     properties = schema.get("properties")
     if schema.get("type", "object") != "object" or not isinstance(properties, Mapping):
         raise FormRefused("the schema is not an object with properties")
-    if len(properties) > MOST_FIELDS:
-        raise FormRefused(f"the form has {len(properties):,} fields, and at most {MOST_FIELDS} are shown")
+    if len(properties) > MAX_FIELDS:
+        raise FormRefused(f"the form has {len(properties):,} fields, and at most {MAX_FIELDS} are shown")
     required = schema.get("required", [])
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         raise FormRefused("its list of required fields is not a list of names")
@@ -292,8 +292,8 @@ def _options(name: str, schema: Mapping[str, Any], titled: str) -> tuple[FormOpt
         return ()
     if not isinstance(values, list) or not values or not all(isinstance(value, str) for value in values):
         raise FormRefused(f"the choices of {name!r} are not texts")
-    if len(values) > MOST_OPTIONS:
-        raise FormRefused(f"the field {name!r} has {len(values):,} choices, and at most {MOST_OPTIONS:,} are shown")
+    if len(values) > MAX_OPTIONS:
+        raise FormRefused(f"the field {name!r} has {len(values):,} choices, and at most {MAX_OPTIONS:,} are shown")
     named: Sequence[Any] = labels if isinstance(labels, list) and len(labels) == len(values) else values
     pairs = dict(zip(values, named, strict=True))
     return tuple(
@@ -323,7 +323,7 @@ def _text(schema: Mapping[str, Any], key: str) -> str:
 
 def _number(text: str, *, whole: bool) -> int | float:
     wanted = "a whole number" if whole else "a number"
-    if len(text) > _LONGEST_NUMBER or "_" in text:
+    if len(text) > _MAX_NUMBER or "_" in text:
         raise ValueRefused(f"Enter {wanted}.")
     try:
         value = int(text) if _INTEGER.fullmatch(text) else float(text)
@@ -347,7 +347,7 @@ def _count_problem(count: int, low: float | None, high: float | None, noun: str)
     return ""
 
 
-LONGEST_ADDRESS = 8_000
+MAX_ADDRESS = 8_000
 _UNFIT = re.compile(r"[\x00-\x20\x7f-\xa0\\<>\"`{}|^]")
 """Characters that are invalid in a URL, or that browsers interpret differently from how it is shown."""
 
@@ -372,8 +372,8 @@ class VisitAddress:
 
 def parse_address(text: str) -> VisitAddress:
     """Parse a URL. Raises `AddressRefused` for anything but https, or http to this machine."""
-    if len(text) > LONGEST_ADDRESS:
-        raise AddressRefused(f"the address is longer than {LONGEST_ADDRESS:,} characters")
+    if len(text) > MAX_ADDRESS:
+        raise AddressRefused(f"the address is longer than {MAX_ADDRESS:,} characters")
     if _UNFIT.search(text) or spell_hidden(text) != text:
         raise AddressRefused("the address contains characters that an address cannot have")
     try:

@@ -17,8 +17,8 @@ from agentcli.core.text.lazy_pattern import lazy_pattern
 from agentcli.core.text.plaintext import plain_text
 from agentcli.core.text.plural import counted, plural
 
-LARGEST_READ = 1024 * 1024
-LONGEST_TOLD = 40_000
+MAX_READ_BYTES = 1024 * 1024
+MAX_FILE_CHARS = 40_000
 """Maximum characters of one file. A longer one is cut at a line end, with a notice."""
 
 _INVISIBLE = lazy_pattern(
@@ -48,13 +48,13 @@ def read_instructions(real: str) -> InstructionText:
         if isinstance(descriptor, InstructionText):
             return descriptor
         with os.fdopen(descriptor, "rb") as file:
-            data = file.read(LARGEST_READ + 1)
+            data = file.read(MAX_READ_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return InstructionText(missing=True)
     except (OSError, ValueError) as error:
         return InstructionText(problem=f"cannot be read: {(getattr(error, 'strerror', '') or str(error)).lower()}")
-    if len(data) > LARGEST_READ:
-        return InstructionText(problem=f"is larger than {LARGEST_READ // 1024:,} KB; it is skipped")
+    if len(data) > MAX_READ_BYTES:
+        return InstructionText(problem=f"is larger than {MAX_READ_BYTES // 1024:,} KB; it is skipped")
     return text_of(data)
 
 
@@ -74,11 +74,11 @@ def text_of(data: bytes) -> InstructionText:
     they_are = plural(hidden, "it is", "they are")
     problem = f"contains {counted(hidden, 'invisible character')}; {they_are} left out" if hidden else ""
     text = visible.strip()
-    if len(text) <= LONGEST_TOLD:
+    if len(text) <= MAX_FILE_CHARS:
         return InstructionText(text, digest, problem)
-    kept = cut(text, LONGEST_TOLD)
+    kept = cut(text, MAX_FILE_CHARS)
     left_out = len(text) - len(kept)
-    cut_off = f"is longer than {LONGEST_TOLD:,} characters; the last {left_out:,} are left out"
+    cut_off = f"is longer than {MAX_FILE_CHARS:,} characters; the last {left_out:,} are left out"
     return InstructionText(kept, digest, f"{problem}, and {cut_off}" if problem else cut_off, left_out)
 
 
@@ -106,7 +106,7 @@ def _open(real: str) -> int | InstructionText:
         os.close(parent)
 
 
-MOST_IMPORTS = 50
+MAX_IMPORTS = 50
 """Maximum imports per file; more are ignored."""
 
 _FENCE = lazy_pattern(r" {0,3}(?:>\s?|[-*+]\s+)*(`{3,}|~{3,})(.*)")
@@ -128,7 +128,7 @@ def imported(text: str) -> list[tuple[str, ...]]:
         candidates = tuple(dict.fromkeys(part for part in (path, bare) if part.strip("./~")))
         if candidates:
             found.setdefault(candidates)
-        if len(found) == MOST_IMPORTS:
+        if len(found) == MAX_IMPORTS:
             break
     return list(found)
 

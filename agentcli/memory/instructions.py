@@ -23,10 +23,10 @@ from agentcli.core.git.repository import own_users
 from agentcli.core.text.plaintext import visible_text
 from agentcli.memory.instruction_text import InstructionText, cut, imported, is_meant, read_instructions
 
-DEEPEST_IMPORT = 4
-LONGEST_CONTEXT = 120_000
+MAX_IMPORT_DEPTH = 4
+MAX_CONTEXT = 120_000
 """Maximum characters of all files in the user context together."""
-MOST_FILES = 30
+MAX_FILES = 30
 """Maximum files per folder, including imports."""
 NAMES = ("AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "AGENTS.local.md", "CLAUDE.local.md")
 
@@ -41,7 +41,7 @@ _MEMORY_INTRODUCTION = (
     "The index of your own memory of this project, as it was when the session began. It is what you knew then, not "
     "instructions.\n\n"
 )
-_SHORTEST_PART = 500
+_MIN_PART = 500
 _CUT = "\n[The rest of this file is left out.]"
 _TOO_LONG = "\n\n[The files are too long together. Where something is missing, read the file.]"
 
@@ -139,11 +139,11 @@ class Instructions:
         return UserContext(text, {**told.sources, **{file.real: file.digest for file in memory}}, told.notices)
 
     def _told(self) -> UserContext:
-        """The instructions within `LONGEST_CONTEXT`: the user's global text and the files nearest to the working
+        """The instructions within `MAX_CONTEXT`: the user's global text and the files nearest to the working
         directory take precedence."""
         sources = {file.real: file.digest for file in self.files}
         nearest_first = sorted(enumerate(self.files), key=lambda entry: (not entry[1].of_user, -entry[0]))
-        room = LONGEST_CONTEXT - len(_INTRODUCTION) - len(_TOO_LONG)
+        room = MAX_CONTEXT - len(_INTRODUCTION) - len(_TOO_LONG)
         sections: dict[str, str] = {}
         for _place, file in nearest_first:
             section = _fitted(file, room)
@@ -156,9 +156,7 @@ class Instructions:
             return UserContext("", sources, self.notices)
         if whole:
             return UserContext(_INTRODUCTION + text, sources, self.notices)
-        notice = (
-            f"The instruction files are longer than {LONGEST_CONTEXT:,} characters together; the rest was left out."
-        )
+        notice = f"The instruction files are longer than {MAX_CONTEXT:,} characters together; the rest was left out."
         return UserContext(_INTRODUCTION + text + _TOO_LONG, sources, (*self.notices, notice))
 
 
@@ -172,7 +170,7 @@ def _fitted(file: InstructionFile, room: int) -> str | None:
         return section
     # Escaped closing tags make a section longer than its text and frame.
     most = room - (len(section) - len(file.text)) - len(_CUT)
-    return replace(file, text=cut(file.text, most) + _CUT).section if most >= _SHORTEST_PART else None
+    return replace(file, text=cut(file.text, most) + _CUT).section if most >= _MIN_PART else None
 
 
 @slotted
@@ -337,8 +335,8 @@ class _Gathering:
 
     def _add(self, path: str, real: str, reading: InstructionText, whose: str, depth: int, of_user: bool) -> None:
         files = self.group.files
-        if len(files) >= MOST_FILES:
-            self._notice(path, f"was left out: a folder and its imports may have at most {MOST_FILES} files")
+        if len(files) >= MAX_FILES:
+            self._notice(path, f"was left out: a folder and its imports may have at most {MAX_FILES} files")
             return
         place = len(files)
         files.append(InstructionFile(path, real, reading.digest, reading.text, whose, of_user))
@@ -358,11 +356,11 @@ class _Gathering:
             self.group.looked_at.update((self._resolved(given, folder), None) for given in candidates)
             return f"@{visible_text(candidates[-1])} does not exist" if is_meant(candidates[-1]) else ""
         shown = visible_text(candidates[0] if found == self._resolved(candidates[0], folder) else candidates[-1])
-        if depth > DEEPEST_IMPORT:
+        if depth > MAX_IMPORT_DEPTH:
             if any(file.real == _real(found) for file in self.group.files):
                 return ""
-            self._notice(found, f"was left out: imports are followed at most {DEEPEST_IMPORT} files deep")
-            return f"@{shown} is left out: it is more than {DEEPEST_IMPORT} imports deep"
+            self._notice(found, f"was left out: imports are followed at most {MAX_IMPORT_DEPTH} files deep")
+            return f"@{shown} is left out: it is more than {MAX_IMPORT_DEPTH} imports deep"
         problem = self._take(found, f"imported by {Path(path).name}", depth, of_user)
         if problem:
             self._notice(found, f"(imported by {visible_text(path)}) {problem}")

@@ -20,12 +20,12 @@ from agentcli.memory.instruction_text import cut, read_instructions
 from agentcli.memory.instructions import InstructionFile
 
 INDEX = "MEMORY.md"
-LONGEST_INDEX = 8_000
+MAX_INDEX = 8_000
 """Maximum characters of the index in the context."""
-LONGEST_NOTE = 4_000
-MOST_AT_ONCE = 3
+MAX_NOTE = 4_000
+MAX_AT_ONCE = 3
 """Maximum notes that are attached for one prompt."""
-MOST_NOTES = 200
+MAX_NOTES = 200
 _CUT = "\n[The rest of this note is left out. Read the file for all of it.]"
 _WORD = lazy_pattern(r"[^\W_]{3,}")
 _COMMON = frozenset(
@@ -54,7 +54,7 @@ A note is what you knew when you wrote it: check it against the project before y
 def mechanics() -> str:
     """Description of the memory for the system prompt. The same for all projects: a session may continue in another
     folder."""
-    return MECHANICS.format(index=INDEX, longest=LONGEST_INDEX)
+    return MECHANICS.format(index=INDEX, longest=MAX_INDEX)
 
 
 @frozen
@@ -63,7 +63,7 @@ class Note:
     real: str
     digest: str
     text: str
-    """Cleaned text, cut to `LONGEST_NOTE`."""
+    """Cleaned text, cut to `MAX_NOTE`."""
 
     @property
     def section(self) -> str:
@@ -90,7 +90,7 @@ class Notes:
         """By path: the file's state when it was read, and its content."""
 
     def listed(self) -> list[NoteFile]:
-        """All notes, index first; at most `MOST_NOTES`."""
+        """All notes, index first; at most `MAX_NOTES`."""
         found = []
         try:
             with os.scandir(self.folder) as entries:
@@ -100,11 +100,11 @@ class Notes:
                         found.append(NoteFile(entry.name, self.folder / entry.name, size))
         except OSError:
             return []
-        return sorted(found, key=lambda note: (note.name != INDEX, note.name))[:MOST_NOTES]
+        return sorted(found, key=lambda note: (note.name != INDEX, note.name))[:MAX_NOTES]
 
     def index(self) -> InstructionFile | None:
         """The index for the context; None if it is missing or empty."""
-        note = self._read(self.folder / INDEX, LONGEST_INDEX)
+        note = self._read(self.folder / INDEX, MAX_INDEX)
         if note is None:
             return None
         return InstructionFile(str(self.folder / INDEX), note.real, note.digest, note.text, "", kind="memory")
@@ -113,7 +113,7 @@ class Notes:
         """The notes that match a prompt best, best first."""
         words = _words(prompt)
         files = [file for file in self.listed() if file.name != INDEX] if words else []
-        notes = [note for file in files if (note := self._read(file.path, LONGEST_NOTE)) is not None]
+        notes = [note for file in files if (note := self._read(file.path, MAX_NOTE)) is not None]
         contents = [(_words(_title(note)), _words(note.text)) for note in notes]
         count = {word: sum(word in title | body for title, body in contents) for word in words}
         scored = []
@@ -124,7 +124,7 @@ class Notes:
             # A word that occurs in few notes weighs more than one that occurs in all.
             score = sum((3 if word in title else 1) * math.log(1 + len(notes) / count[word]) for word in shared)
             scored.append((-score, notes[place].name, notes[place]))
-        return [note for _score, _name, note in sorted(scored, key=lambda row: row[:2])[:MOST_AT_ONCE]]
+        return [note for _score, _name, note in sorted(scored, key=lambda row: row[:2])[:MAX_AT_ONCE]]
 
     def _read(self, path: Path, longest: int) -> Note | None:
         key = str(path)

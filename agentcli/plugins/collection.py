@@ -29,7 +29,7 @@ from agentcli.plugins.loader import (
 from agentcli.plugins.plugin import Plugin
 
 FOLDER = "plugins"
-MOST_PLUGINS = 100
+MAX_PLUGINS = 100
 """Maximum plugins per folder; more are ignored."""
 
 
@@ -63,7 +63,7 @@ class PluginPlaces:
         `test_` is not a plugin."""
         found: list[PluginSource] = []
         for folder, scope in self.folders():
-            for name in _names(folder)[:MOST_PLUGINS]:
+            for name in _names(folder)[:MAX_PLUGINS]:
                 path = folder / name
                 found.append(PluginSource(path.stem, scope, self._label(path, scope), path))
         return found
@@ -90,7 +90,7 @@ def _names(folder: Path) -> list[str]:
     return sorted(name for name in names if name.endswith(".py") and not name.startswith(("_", ".", "test_")))
 
 
-LARGEST_FILE = 1024 * 1024
+MAX_FILE_BYTES = 1024 * 1024
 UNTRUSTED = "not loaded: the project is not trusted with this content. Review it with `agentcli trust`."
 _Stamp = tuple[int, int, int]
 
@@ -185,7 +185,7 @@ class PluginCollection:
             return None
         if known is not None and known.stamp == stamp and known.trusted:
             return known
-        data = read_bounded(source.path, LARGEST_FILE)
+        data = read_bounded(source.path, MAX_FILE_BYTES)
         last = known.loaded.plugin if known is not None else None
         if isinstance(data, Unread):
             problem = PluginProblem(source.label, 0, f"not read: {data.reason.value}")

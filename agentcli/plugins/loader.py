@@ -71,7 +71,7 @@ def _lines(thread: threading.Thread) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-LARGEST = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 """Size in bytes at which the file is truncated."""
 
 
@@ -91,9 +91,9 @@ class TracebackLog:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(self._path, flags, 0o600)
             try:
-                if os.fstat(descriptor).st_size > LARGEST:
+                if os.fstat(descriptor).st_size > MAX_BYTES:
                     os.ftruncate(descriptor, 0)
-                os.write(descriptor, text.encode(errors="replace")[:LARGEST])
+                os.write(descriptor, text.encode(errors="replace")[:MAX_BYTES])
             finally:
                 os.close(descriptor)
 
@@ -103,7 +103,7 @@ ENTRY_POINTS = "agentcli.plugins"
 Scope = Literal["project", "user", "package"]
 TIME_LIMIT = 5.0
 """Time limit per plugin, in seconds."""
-_LARGEST_METADATA = 256 * 1024
+_MAX_METADATA_BYTES = 256 * 1024
 _MODULES = "agentcli_plugins"
 """Prefix of the module names of plugin files."""
 
@@ -225,7 +225,7 @@ def _names_plugins(folder: str) -> bool:
     except OSError:
         return False
     for package in packages:
-        data = read_bounded(f"{package}/entry_points.txt", _LARGEST_METADATA)
+        data = read_bounded(f"{package}/entry_points.txt", _MAX_METADATA_BYTES)
         if not isinstance(data, Unread) and ENTRY_POINTS.encode() in data:
             return True
     return False

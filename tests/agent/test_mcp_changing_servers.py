@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentcli.agent.mcp.updates import MOST_ANNOUNCED
+from agentcli.agent.mcp.updates import MAX_ANNOUNCED
 from agentcli.core import events as ev
 from agentcli.core.messages import Json
 from agentcli.mcp.protocol import McpResult
@@ -50,7 +50,7 @@ async def test_a_server_whose_tools_change_with_each_call_does_not_fill_the_cont
     async with b.engine:
         events = await b.run("one")
     assert calls == [20]
-    assert texts(b.requests[-1]).count("- one (300 tools)") == MOST_ANNOUNCED
+    assert texts(b.requests[-1]).count("- one (300 tools)") == MAX_ANNOUNCED
     assert texts(b.requests[-1]).count("Further changes are not listed") == 1
     assert b.requests[0]["tools"] == b.requests[-1]["tools"]
     assert only(events, ev.PrefixBroken) == []

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.agent.mcp.requests import CANCELLED, MOST_ASKED, MOST_OPEN, SessionRequests
+from agentcli.agent.mcp.requests import CANCELLED, MAX_ASKED, MAX_OPEN, SessionRequests
 from agentcli.agent.profile import Profile
 from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason, AbortSignal
@@ -194,12 +194,12 @@ async def test_an_interruption_cancels_the_question() -> None:
 
 async def test_a_server_that_asks_again_and_again_is_cut_off_until_the_next_prompt() -> None:
     async def ask_on(requests: SessionRequests, _input: Json) -> list[str]:
-        return [(await requests.elicit(FORM)).action for _again in range(MOST_ASKED + 3)]
+        return [(await requests.elicit(FORM)).action for _again in range(MAX_ASKED + 3)]
 
     asked = session(reply(call("Ask")), "Done.", request=ask_on)
     async with asked.bench.engine:
         events = await asked.run(answered(Answer("deny")))
-    assert asked.tool.answers == [["decline"] * MOST_ASKED + ["cancel"] * 3, ["cancel"] * (MOST_ASKED + 3)]
+    assert asked.tool.answers == [["decline"] * MAX_ASKED + ["cancel"] * 3, ["cancel"] * (MAX_ASKED + 3)]
     assert len([each for each in only(events, ev.NoticeRaised) if "asked 20 times" in each.text]) == 1
 
 
@@ -212,8 +212,8 @@ async def test_a_flood_of_questions_at_once_is_bounded() -> None:
     async with asked.bench.engine:
         await asked.run(answered(Answer("deny")))
     (actions,) = asked.tool.answers
-    assert actions.count("decline") == MOST_OPEN
-    assert actions.count("cancel") == 1_000 - MOST_OPEN
+    assert actions.count("decline") == MAX_OPEN
+    assert actions.count("cancel") == 1_000 - MAX_OPEN
 
 
 async def test_a_question_between_prompts_reaches_whoever_listens() -> None:

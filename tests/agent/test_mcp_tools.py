@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.agent.mcp.tools import LONGEST_DESCRIPTION, McpTool, sendable_schema
+from agentcli.agent.mcp.tools import MAX_DESCRIPTION, McpTool, sendable_schema
 from agentcli.core.abort import AbortController
 from agentcli.core.messages import ImageBlock, Json
 from agentcli.core.permission import Need
@@ -70,9 +70,7 @@ def test_it_asks_also_when_its_server_declares_it_read_only(tmp_path: Path) -> N
 
 def test_descriptions_are_stripped_and_cut() -> None:
     assert McpTool(FakeServer("s"), ToolOffer("t", description="a\x1b[2Jb"), NAME).description == "ab"
-    assert (
-        len(McpTool(FakeServer("s"), ToolOffer("t", description="x" * 9_000), NAME).description) < LONGEST_DESCRIPTION
-    )
+    assert len(McpTool(FakeServer("s"), ToolOffer("t", description="x" * 9_000), NAME).description) < MAX_DESCRIPTION
 
 
 def test_schemas_are_sent_as_they_are_but_for_what_the_api_refuses() -> None:

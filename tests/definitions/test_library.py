@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.config.trust import TrustStore
-from agentcli.definitions.library import LARGEST_FILE, MOST_FILES, DefinitionPlaces, Library
+from agentcli.definitions.library import MAX_FILE_BYTES, MAX_FILES, DefinitionPlaces, Library
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_an_agent_has_a_prompt_tools_and_a_model(project: Path) -> None:
         ("agents/x.md", "---\ndescription: d\nmax-turns: many\n---\nx", "max-turns"),
         ("output-styles/x.md", "---\ndescription: d\n---\n", "text"),
         ("commands/bad name!.md", "x", "cannot be used"),
-        ("commands/large.md", "x" * (LARGEST_FILE + 1), "too large"),
+        ("commands/large.md", "x" * (MAX_FILE_BYTES + 1), "too large"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_with_its_line(project: Path, name: str, text: str, problem: str) -> None:
@@ -109,10 +109,10 @@ def test_a_fifo_and_circular_links_do_not_block_loading(project: Path) -> None:
 
 
 def test_too_many_files_are_cut_off(project: Path) -> None:
-    for number in range(MOST_FILES + 2):
+    for number in range(MAX_FILES + 2):
         write(project / f".agentcli/commands/c{number}.md", "x")
     found = library(project)
-    assert len(found.commands) == MOST_FILES
+    assert len(found.commands) == MAX_FILES
     assert "More than" in found.problems[0].text
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.hooks.answers import MOST_TEXT, HookAnswer, HookOutput, answer_of
+from agentcli.hooks.answers import MAX_TEXT, HookAnswer, HookOutput, answer_of
 from tests.support.tables import each_row
 
 
@@ -89,7 +89,7 @@ def test_control_sequences_and_floods_do_not_get_through() -> None:
     assert "\x1b" not in flood.reason
     assert "\x9b" not in flood.reason
     assert flood.reason.startswith("red")
-    assert len(flood.reason) <= MOST_TEXT
+    assert len(flood.reason) <= MAX_TEXT
 
 
 def test_the_values_of_functions() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.hooks.answers import HookOutput
-from agentcli.hooks.runner import MOST_OUTPUT, run_command
+from agentcli.hooks.runner import MAX_OUTPUT, run_command
 
 pytestmark = pytest.mark.anyio
 
@@ -73,7 +73,7 @@ async def test_a_flood_is_read_and_dropped(tmp_path: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     output = await run("head -c 120000000 /dev/zero", tmp_path, seconds=60)
     assert output.exit_code == 0
-    assert len(output.stdout) == MOST_OUTPUT
+    assert len(output.stdout) == MAX_OUTPUT
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000, "kB"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentcli.mcp.configuration import (
-    MOST_SERVERS,
+    MAX_SERVERS,
     OAuthConfig,
     ParsedServers,
     ServerConfig,
@@ -192,8 +192,8 @@ def test_servers_that_are_no_object(servers: object) -> None:
 
 
 def test_thousands_of_servers_are_cut_off_and_counted() -> None:
-    found = parse_servers({f"s{n}": {"command": "a"} for n in range(MOST_SERVERS + 5)}, "user", "f", {})
-    assert len(found.configs) == MOST_SERVERS
-    assert f"5 servers beyond {MOST_SERVERS} are not used" in found.problems[0].text
+    found = parse_servers({f"s{n}": {"command": "a"} for n in range(MAX_SERVERS + 5)}, "user", "f", {})
+    assert len(found.configs) == MAX_SERVERS
+    assert f"5 servers beyond {MAX_SERVERS} are not used" in found.problems[0].text
     found = parse_servers({f"s{n}": {"command": 1} for n in range(100)}, "user", "f", {})
     assert found.problems[-1].text == "f: 80 more problems with MCP servers."

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from agentcli.mcp.user_input import (
-    MOST_FIELDS,
+    MAX_FIELDS,
     FormField,
     FormRefused,
     InputForm,
@@ -76,7 +76,7 @@ def test_a_field_that_may_be_null_is_optional() -> None:
         ({"properties": {"x": {"type": "number", "maximum": float("nan")}}}, "not a number"),
         ({"properties": {}, "required": ["y"]}, "does not describe"),
         ({"properties": {}, "required": "y"}, "not a list of names"),
-        ({"properties": {str(number): {"type": "string"} for number in range(10_000)}}, f"at most {MOST_FIELDS}"),
+        ({"properties": {str(number): {"type": "string"} for number in range(10_000)}}, f"at most {MAX_FIELDS}"),
         ({"properties": {"x": {"enum": [str(number) for number in range(20_000)]}}}, "20,000 choices"),
     ],
 )

@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.mcp.protocol import LONGEST_NAME, server_part, server_parts, split_name, tool_name, tool_names
+from agentcli.mcp.protocol import MAX_NAME, server_part, server_parts, split_name, tool_name, tool_names
 
 _LEGAL = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -48,7 +48,7 @@ def test_names_are_legal_distinct_and_independent_of_the_order(server: str, tool
     assert len(set(names.values())) == len(tools)
     for name in names.values():
         assert _LEGAL.fullmatch(name)
-        assert len(name) <= LONGEST_NAME
+        assert len(name) <= MAX_NAME
         assert split_name(name) is not None
         assert name.startswith(f"mcp__{server_part(server)}__")
     random.shuffle(tools)

@@ -7,7 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.memory.instruction_text import MOST_IMPORTS, imported, is_meant
+from agentcli.memory.instruction_text import MAX_IMPORTS, imported, is_meant
 from tests.support.tables import each_row
 
 
@@ -42,7 +42,7 @@ def test_imports_are_recognised(text: str, paths: list[tuple[str, ...]]) -> None
 
 
 def test_a_file_imports_only_so_many() -> None:
-    assert len(imported("\n".join(f"@{n}.md" for n in range(1_000)))) == MOST_IMPORTS
+    assert len(imported("\n".join(f"@{n}.md" for n in range(1_000)))) == MAX_IMPORTS
 
 
 @each_row(("path", "meant"), [("alice", False), ("types/node", False), ("x.md", True), ("./x", True)])

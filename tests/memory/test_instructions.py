@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentcli.memory.instruction_text import LARGEST_READ, LONGEST_TOLD, read_instructions, text_of
+from agentcli.memory.instruction_text import MAX_FILE_CHARS, MAX_READ_BYTES, read_instructions, text_of
 from agentcli.memory.instructions import (
-    LONGEST_CONTEXT,
+    MAX_CONTEXT,
     InstructionFile,
     InstructionFiles,
     InstructionFolders,
@@ -266,7 +266,7 @@ def test_further_folders_count_as_project(project: Path) -> None:
 def test_each_binary_file_is_skipped_with_one_notice(project: Path) -> None:
     os.mkfifo(project / "AGENTS.md")
     put(project / "CLAUDE.md", b"PK\x00\x01")
-    put(project / "AGENTS.local.md", b"x" * (LARGEST_READ + 1))
+    put(project / "AGENTS.local.md", b"x" * (MAX_READ_BYTES + 1))
     put(project / "CLAUDE.local.md", "@s.md @utf16.md @latin.md @device.md")
     put(project / "utf16.md", "text".encode("utf-16"))
     put(project / "latin.md", "Stra\xdfe".encode("latin-1"))
@@ -301,7 +301,7 @@ def test_an_unreadable_file_is_reported(project: Path) -> None:
 def test_a_long_file_is_cut_at_a_line_with_a_note(project: Path) -> None:
     put(project / "AGENTS.md", "a line of thirty characters...\n" * 3_000)
     found = files_for(project).always()
-    assert LONGEST_TOLD - 100 < len(found.files[0].text) < LONGEST_TOLD + 100
+    assert MAX_FILE_CHARS - 100 < len(found.files[0].text) < MAX_FILE_CHARS + 100
     assert "more characters of this file are left out" in found.files[0].text
     assert "is longer than 40,000 characters" in found.notices[0]
 
@@ -332,7 +332,7 @@ def test_when_there_is_too_much_the_nearest_and_the_users_files_stay(project: Pa
     for folder in ("", "app", "app/a", "app/a/b"):
         put(project / folder / "AGENTS.md", f"{folder or 'root'} " * 7_500)
     context = files_for(project, "app/a/b").always().as_context()
-    assert len(context.text) <= LONGEST_CONTEXT
+    assert len(context.text) <= MAX_CONTEXT
     assert context.text.count("user ") > 6_000
     assert context.text.count("app/a/b ") > 4_000
     assert "root root" not in context.text
@@ -346,7 +346,7 @@ def test_the_context_is_never_longer_than_it_may_be(parts: list[tuple[str, int, 
         InstructionFile(f"/{place}", f"/{place}", "d", (text or "x") * times, "whose", own)
         for place, (text, times, own) in enumerate(parts)
     ]
-    assert len(Instructions(tuple(files)).as_context().text) <= LONGEST_CONTEXT
+    assert len(Instructions(tuple(files)).as_context().text) <= MAX_CONTEXT
 
 
 @given(st.binary(max_size=300))

@@ -326,7 +326,7 @@ LOADED_TOOLS = "loaded_tools"
 """Key in `Output.data`: records of the tools that were loaded, see `McpOffer.record`."""
 _SELECT = "select:"
 _USUAL_RESULTS = 5
-_MOST_RESULTS = 20
+_MAX_RESULTS = 20
 _CONNECT_SECONDS = 15.0
 """Timeout for servers that are still connecting when nothing is found."""
 _DESCRIPTION = (
@@ -349,7 +349,7 @@ class ToolSearch:
                 "minLength": 1,
                 "description": "Words that describe the tool, or select:NAME,NAME for tools by name",
             },
-            "max_results": {"type": "integer", "minimum": 1, "maximum": _MOST_RESULTS, "description": "Default 5"},
+            "max_results": {"type": "integer", "minimum": 1, "maximum": _MAX_RESULTS, "description": "Default 5"},
         },
     )
 
@@ -381,7 +381,7 @@ class ToolSearch:
     def _found(self, query: str, most: int) -> list[str]:
         available = self._tools.available()
         if query.lower().startswith(_SELECT):
-            wanted = [name.strip() for name in query[len(_SELECT) :].split(",") if name.strip()][:_MOST_RESULTS]
+            wanted = [name.strip() for name in query[len(_SELECT) :].split(",") if name.strip()][:_MAX_RESULTS]
             everything = {**available, **self._tools.direct()}
             return list(dict.fromkeys(name for each in wanted for name in _meant(each, everything)))
         documents = [RankedDocument(tool.name, tool.description, tool.input_schema) for tool in available.values()]
@@ -412,7 +412,7 @@ class ToolSearch:
     def _nothing(self, query: str, count: int) -> str:
         pending = self._tools.pending()
         waiting = f" Still connecting: {', '.join(pending)}; search again later." if pending else ""
-        if unavailable := self._tools.unavailable()[:_MOST_RESULTS]:
+        if unavailable := self._tools.unavailable()[:_MAX_RESULTS]:
             waiting += f" Not connected, tell the user if you need them: {'; '.join(unavailable)}."
         there = f"{counted(count, 'deferred tool')} searched." if count else "There are no deferred tools now."
         return f"No tool matches {plain_line(query, 100)!r}. {there}{waiting}"

@@ -26,9 +26,9 @@ from agentcli.mcp.user_input import AddressRefused, FormRefused, InputForm, Visi
 if TYPE_CHECKING:
     from agentcli.agent.session import Session
 
-MOST_OPEN = 10
+MAX_OPEN = 10
 """Maximum open questions of all servers; more are cancelled."""
-MOST_ASKED = 20
+MAX_ASKED = 20
 """Maximum questions of one server between two prompts; more are cancelled."""
 CANCELLED = Answer("deny", updated_input={"action": "cancel"})
 """The user closed the question. Every other open question of servers is cancelled with it."""
@@ -94,16 +94,16 @@ class ServerQuestions:
         if signal is not self._asked_during:
             self._asked_during = signal
             self._asked.clear()
-        if len(self._open) >= MOST_OPEN or (signal is None and not self._listeners):
+        if len(self._open) >= MAX_OPEN or (signal is None and not self._listeners):
             return False
         if signal is not None and signal.aborted:
             return False
         self._asked[server] = asked = self._asked.get(server, 0) + 1
-        if asked == MOST_ASKED + 1:
+        if asked == MAX_ASKED + 1:
             name = plain_line(server, 80)
-            text = f"The MCP server {name} asked {MOST_ASKED} times. Its requests are cancelled until your next prompt."
+            text = f"The MCP server {name} asked {MAX_ASKED} times. Its requests are cancelled until your next prompt."
             self.put(ev.NoticeRaised(text=text, level="warning", code="mcp"))
-        return asked <= MOST_ASKED
+        return asked <= MAX_ASKED
 
     # ------------------------------------------------------------------------------------------------------ events
 
@@ -151,7 +151,7 @@ def is_cancelled(answer: Answer) -> bool:
     return answer.behavior == "deny" and (answer.updated_input or {}).get("action") == "cancel"
 
 
-LONGEST_MESSAGE = 20_000
+MAX_MESSAGE = 20_000
 """Maximum characters of a server's message that are shown."""
 _CANCEL = InputAnswer("cancel")
 _DECLINE = InputAnswer("decline")
@@ -216,7 +216,7 @@ class SessionRequests(ServerRequests):
     async def _ask(self, request: InputRequest, title: str, display: Json) -> Answer | InputAnswer:
         """The user's approval, or the server's answer if there is none."""
         assert self.questions is not None
-        shown = {"server": request.server, "message": request.message[:LONGEST_MESSAGE], **display}
+        shown = {"server": request.server, "message": request.message[:MAX_MESSAGE], **display}
         answer = await self.questions.ask(request.server, title, shown)
         if answer is None:
             self._log(request.server, "request for input cancelled")

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 4_096
 """Maximum output tokens of one reply, whatever a server requests."""
-LONGEST_REQUEST = 400_000
+MAX_REQUEST = 400_000
 """Maximum characters of all messages and the system prompt."""
-MOST_WAITING = 10
+MAX_WAITING = 10
 """Maximum queued requests of one server; more are refused."""
 _IMAGE_TOKENS = 1_600
 _MAX_IMAGE_TOKENS = 5_000
@@ -77,7 +77,7 @@ class ServerSampling:
 
     async def reply(self, request: SamplingRequest) -> SamplingReply:
         server = request.server
-        if self._waiting[server] >= MOST_WAITING:
+        if self._waiting[server] >= MAX_WAITING:
             return SamplingReply(refused="too many requests at a time")
         self._waiting[server] += 1
         try:
@@ -97,8 +97,8 @@ class ServerSampling:
             raise _Refused("the session's budget is spent")
         messages = _wire_messages(request)
         size = len(request.system) + sum(len(message.content.text) for message in request.messages)
-        if size > LONGEST_REQUEST:
-            raise _Refused(f"the request has {size:,} characters, and at most {LONGEST_REQUEST:,} are sent")
+        if size > MAX_REQUEST:
+            raise _Refused(f"the request has {size:,} characters, and at most {MAX_REQUEST:,} are sent")
         name = _model_for(request.hints, self._session.profile)
         images = sum(message.content.kind == "image" for message in request.messages)
         texts = (request.system, *(message.content.text for message in request.messages))

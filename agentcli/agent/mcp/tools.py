@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from agentcli.mcp.servers import McpServers
 
 
-LONGEST_DESCRIPTION = 2_048
-_LONGEST_VALUE = 80
+MAX_DESCRIPTION = 2_048
+_MAX_VALUE = 80
 _PROGRESS_SECONDS = 0.1
 """Minimum time between two progress reports of a call."""
 _CONNECT_SECONDS = 30.0
@@ -128,9 +128,9 @@ class McpTool:
 def described(offer: ToolOffer) -> str:
     """The description for the model, without control characters and of limited length."""
     text = plain_text(offer.description or offer.title).strip()
-    if len(text) <= LONGEST_DESCRIPTION:
+    if len(text) <= MAX_DESCRIPTION:
         return text
-    return f"{text[: LONGEST_DESCRIPTION - 20].rstrip()} [… cut off]"
+    return f"{text[: MAX_DESCRIPTION - 20].rstrip()} [… cut off]"
 
 
 def sendable_schema(schema: Json) -> Json:
@@ -141,7 +141,7 @@ def sendable_schema(schema: Json) -> Json:
 
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return plain_line(text, _LONGEST_VALUE)
+    return plain_line(text, _MAX_VALUE)
 
 
 def _progress(progress: CallProgress) -> Progress:

@@ -28,8 +28,8 @@ from agentcli.mcp.servers import McpServers
 
 LISTED_TOKENS = 1_200
 """Maximum tokens of all tool names in one message."""
-LONGEST_INSTRUCTIONS = 2_000
-MOST_ANNOUNCED = 8
+MAX_INSTRUCTIONS = 2_000
+MAX_ANNOUNCED = 8
 """Messages in sight about one server; after these only its end and its return are announced."""
 LISTS_SECONDS = 1.5
 """How long a request waits for the lists of a server that has announced a change: without them a short run would end
@@ -71,18 +71,18 @@ class McpUpdates(Attachments):
         shown = self._shown(state.messages)
         announced, times = self._announced.of(shown)
         if self.waits:
-            calm = [server.name for server in self._offer.servers if times[server.name] < MOST_ANNOUNCED]
+            calm = [server.name for server in self._offer.servers if times[server.name] < MAX_ANNOUNCED]
             await self._offer.servers.read_lists(calm, LISTS_SECONDS)
         self._prepare()
         now = {
-            server.name: self._state_of(server.name, announced.get(server.name), times[server.name] >= MOST_ANNOUNCED)
+            server.name: self._state_of(server.name, announced.get(server.name), times[server.name] >= MAX_ANNOUNCED)
             for server in self._offer.servers
         }
         news = {name: one for name, one in now.items() if one is not None and one != announced.get(name)}
         if not news:
             return ()
         lines = self._lines(news, announced)
-        if restless := [name for name, one in news.items() if times[name] == MOST_ANNOUNCED - 1 and not one["gone"]]:
+        if restless := [name for name, one in news.items() if times[name] == MAX_ANNOUNCED - 1 and not one["gone"]]:
             lines.append(
                 f"[MCP servers that change often: {_names(restless)}. Further changes are not listed; ToolSearch finds "
                 "their current tools.]"
@@ -194,7 +194,7 @@ def _has_other_tools(now: _Announced, announced: _Announced | None) -> bool:
 
 def _instructions(text: str) -> str:
     text = plain_text(text).strip()
-    return text if len(text) <= LONGEST_INSTRUCTIONS else f"{text[:LONGEST_INSTRUCTIONS].rstrip()} [… cut off]"
+    return text if len(text) <= MAX_INSTRUCTIONS else f"{text[:MAX_INSTRUCTIONS].rstrip()} [… cut off]"
 
 
 def _digest(text: str) -> str:
