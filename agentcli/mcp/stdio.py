@@ -107,7 +107,7 @@ _ENDS = 100
 
 
 class StdioTransport:
-    """A transport for the library: entering it returns the streams. For one use."""
+    """A transport for the library, and both of its streams. For one use."""
 
     def __init__(
         self,
@@ -132,8 +132,14 @@ class StdioTransport:
         self._readers: list[asyncio.ReadTransport] = []
         self._forget: Callable[[], None] = lambda: None
         self._orphan_watch = Watch()
+        self._pieces: list[bytes] = []
+        """The beginning of an incomplete line of stdout."""
+        self._size = 0
+        self._lines: list[bytes] = []
+        """Complete lines, the next one last."""
+        self._bad = 0
 
-    async def __aenter__(self) -> tuple[_Lines, _Input]:
+    async def __aenter__(self) -> tuple[StdioTransport, StdioTransport]:
         ours: list[int] = []
         theirs: list[int] = []
         try:
@@ -166,7 +172,7 @@ class StdioTransport:
             await self._stop_uncancelled()
             raise
 
-    async def _connect(self, pipes: list[int]) -> tuple[_Lines, _Input]:
+    async def _connect(self, pipes: list[int]) -> tuple[StdioTransport, StdioTransport]:
         loop = asyncio.get_running_loop()
         stderr = asyncio.StreamReader(_CHUNK)
         with contextlib.ExitStack() as unconnected:
@@ -183,19 +189,71 @@ class StdioTransport:
             start_task(self._log_errors(stderr), name="mcp stderr"),
             start_task(self._watch(), name="mcp exit"),
         ]
-        return _Lines(self), _Input(self)
+        return self, self
 
     async def __aexit__(self, *_exc: object) -> None:
         await self._stop_uncancelled()
 
+    async def aclose(self) -> None:
+        """Does nothing: leaving the transport closes both streams."""
+
     # ---------------------------------------------------------------------------------------------------------- output
 
-    async def read(self) -> bytes:
-        """The next chunk of stdout; empty at its end, when the link has ended with a reason."""
-        chunk = await self._stdout.read(_CHUNK)
-        if not chunk:
-            await self._end_link()
-        return chunk
+    def __aiter__(self) -> StdioTransport:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        while True:
+            line = await self._next_line()
+            if line is None:
+                raise StopAsyncIteration
+            if not line.strip():
+                continue
+            message = await self._parse(line)
+            if message is not None:
+                self._bad = 0
+                return message
+            self._bad += 1
+            if self._bad >= self._limits.bad_lines:
+                self._link.end(f"{self._bad} lines in a row on its stdout are not messages of the protocol", "refused")
+                raise StopAsyncIteration
+
+    async def _next_line(self) -> bytes | None:
+        # Let other tasks run between two messages of a flood.
+        await asyncio.sleep(0)
+        while not self._lines:
+            chunk = await self._stdout.read(_CHUNK)
+            if not chunk:
+                await self._end_link()
+                return None
+            first, *more = chunk.split(b"\n")
+            self._pieces.append(first)
+            self._size += len(first)
+            if self._size > self._limits.message_bytes:
+                megabytes = self._limits.message_bytes / 1e6
+                self._link.end(f"a line on its stdout is longer than {megabytes:g} MB", "refused")
+                return None
+            if more:
+                self._lines = [b"".join(self._pieces), *more[:-1]][::-1]
+                self._pieces, self._size = [more[-1]], len(more[-1])
+        return self._lines.pop()
+
+    async def _parse(self, line: bytes) -> SessionMessage | None:
+        from mcp.shared.message import SessionMessage
+        from mcp_types import jsonrpc_message_adapter
+
+        try:
+            raw = await self._reader.parse(line)
+            return SessionMessage(jsonrpc_message_adapter.validate_python(raw, by_name=False))
+        except ValueError:
+            shown = line[:_STDERR_LINE].decode("utf-8", "replace")
+            self._link.note(f"not a message: {plain_line(shown, 200)}")
+        answered = _ANSWER_ID.search(line[:_ENDS]) or _ANSWER_ID.search(line[-_ENDS:])
+        if answered is None or not line.startswith(b"{"):
+            return None
+        # The request fails now instead of waiting for its timeout.
+        error = error_answer(int(answered[1]), "the answer is malformed")
+        return SessionMessage(jsonrpc_message_adapter.validate_python(error))
 
     async def _watch(self) -> None:
         """End the stream soon after the exit, even if a child of the program keeps stdout open."""
@@ -234,16 +292,17 @@ class StdioTransport:
 
     # ----------------------------------------------------------------------------------------------------------- input
 
-    def write(self, data: bytes) -> None:
-        """Queue data; never waits. A program that does not read is disconnected when too much is queued."""
+    async def send(self, item: SessionMessage) -> None:
+        """Queue a message, without waiting. A program that does not read is disconnected when too much is queued."""
         import anyio
 
         if self._stdin is None or self._stdin.is_closing():
             raise anyio.ClosedResourceError
-        self._stdin.write(data)
+        self._stdin.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
         if self._stdin.get_write_buffer_size() > self._limits.unread_bytes:
             self._link.end(f"does not read its input ({self._limits.unread_bytes:,} bytes wait)")
             self._readers[0].close()
+        await asyncio.sleep(0)
 
     # ------------------------------------------------------------------------------------------------------------- end
 
@@ -296,93 +355,6 @@ class StdioTransport:
         """Read and discard stdout: a program that blocks on writing cannot exit."""
         while await self._stdout.read(_CHUNK):
             pass
-
-
-class _Lines:
-    """Messages from stdout, for the library."""
-
-    def __init__(self, transport: StdioTransport) -> None:
-        self._transport = transport
-        self._link = transport._link
-        self._limits = transport._limits
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self._ready: list[bytes] = []
-        self._bad = 0
-
-    def __aiter__(self) -> _Lines:
-        return self
-
-    async def __anext__(self) -> SessionMessage:
-        while True:
-            line = await self._next_line()
-            if line is None:
-                raise StopAsyncIteration
-            if not line.strip():
-                continue
-            message = await self._parse(line)
-            if message is not None:
-                self._bad = 0
-                return message
-            self._bad += 1
-            if self._bad >= self._limits.bad_lines:
-                self._link.end(f"{self._bad} lines in a row on its stdout are not messages of the protocol", "refused")
-                raise StopAsyncIteration
-
-    async def _next_line(self) -> bytes | None:
-        # Let other tasks run between two messages of a flood.
-        await asyncio.sleep(0)
-        while not self._ready:
-            chunk = await self._transport.read()
-            if not chunk:
-                return None
-            first, *more = chunk.split(b"\n")
-            self._pieces.append(first)
-            self._size += len(first)
-            if self._size > self._limits.message_bytes:
-                self._link.end(
-                    f"a line on its stdout is longer than {self._limits.message_bytes / 1e6:g} MB", "refused"
-                )
-                return None
-            if more:
-                self._ready = [b"".join(self._pieces), *more[:-1]][::-1]
-                self._pieces, self._size = [more[-1]], len(more[-1])
-        return self._ready.pop()
-
-    async def _parse(self, line: bytes) -> SessionMessage | None:
-        from mcp.shared.message import SessionMessage
-        from mcp_types import jsonrpc_message_adapter
-
-        try:
-            raw = await self._transport._reader.parse(line)
-            return SessionMessage(jsonrpc_message_adapter.validate_python(raw, by_name=False))
-        except ValueError:
-            shown = line[:_STDERR_LINE].decode("utf-8", "replace")
-            self._link.note(f"not a message: {plain_line(shown, 200)}")
-        answered = _ANSWER_ID.search(line[:_ENDS]) or _ANSWER_ID.search(line[-_ENDS:])
-        if answered is None or not line.startswith(b"{"):
-            return None
-        # The request fails now instead of waiting for its timeout.
-        error = error_answer(int(answered[1]), "the answer is malformed")
-        return SessionMessage(jsonrpc_message_adapter.validate_python(error))
-
-    async def aclose(self) -> None:
-        """Does nothing: the transport closes stdout."""
-
-
-class _Input:
-    """Messages to stdin, for the library."""
-
-    def __init__(self, transport: StdioTransport) -> None:
-        self._transport = transport
-
-    async def send(self, item: SessionMessage) -> None:
-        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-        self._transport.write(text.encode() + b"\n")
-        await asyncio.sleep(0)
-
-    async def aclose(self) -> None:
-        """Does nothing: the transport closes stdin."""
 
 
 def exit_text(code: int) -> str:

@@ -157,7 +157,6 @@ async def test_a_changed_input_is_what_runs_and_the_log_keeps_the_models_own() -
 
 
 async def test_an_allow_answers_the_mode_but_no_ask_rule() -> None:
-    from agentcli.agent.live_permissions import LivePermissions
     from agentcli.permissions.policy import Policy
     from agentcli.permissions.rules.rule import parse_rules
 
@@ -166,8 +165,7 @@ async def test_an_allow_answers_the_mode_but_no_ask_rule() -> None:
         allows = rule("PreToolUse", special(permissionDecision="allow"))
         b = with_hooks(reply(call("Look")), "Ok.", rules=(allows,), tools=[tool], mode=PermissionMode.DEFAULT)
         policy = Policy(mode=PermissionMode.DEFAULT, ask=tuple(parse_rules(rules, "user", "user")))
-        object.__setattr__(b.engine.permissions, "policy", policy)
-        assert isinstance(b.engine.permissions, LivePermissions)
+        b.engine.permissions._policy = policy
         async with b.engine:
             await b.run()
         assert len(tool.runs) == ran
