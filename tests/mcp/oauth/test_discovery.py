@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,51 +12,10 @@ from agentcli.core.addresses import IPAddress
 from agentcli.mcp.auth_requests import AuthRequests
 from agentcli.mcp.configuration import OAuthConfig
 from agentcli.mcp.connection import McpFailure
-from tests.mcp.oauth.signing_in import SignInBench, on_bench, settled, sign_in, sign_in_bench
-from tests.support.authorization_server import AS_METADATA, OIDC_METADATA, RESOURCE_METADATA, Answer, Request
+from tests.mcp.oauth.signing_in import SignInBench, on_bench, settled, sign_in
+from tests.support.authorization_server import AS_METADATA, RESOURCE_METADATA, Answer, Request
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.mark.parametrize(
-    ("issuer_path", "path"),
-    [
-        ("", AS_METADATA),
-        ("", OIDC_METADATA),
-        ("/tenant", f"{AS_METADATA}/tenant"),
-        ("/tenant", f"{OIDC_METADATA}/tenant"),
-        ("/tenant", f"/tenant{OIDC_METADATA}"),
-    ],
-)
-async def test_the_metadata_of_an_authorization_server_is_found_at_every_place_of_the_standards(
-    tmp_path: Path, issuer_path: str, path: str
-) -> None:
-    async with sign_in_bench(tmp_path, issuer_path) as bench:
-        bench.authorization.metadata_paths = {path}
-        await bench.connected()
-
-
-@pytest.mark.parametrize("path", [f"{RESOURCE_METADATA}/mcp", RESOURCE_METADATA])
-@on_bench
-async def test_a_server_whose_401_names_no_metadata_has_it_at_the_usual_places(bench: SignInBench, path: str) -> None:
-    bench.protected.names_metadata = False
-    bench.protected.metadata_paths = {path}
-    await bench.connected()
-
-
-@on_bench
-async def test_a_server_without_metadata_is_its_own_authorization_server(bench: SignInBench) -> None:
-    """As before the revision 2025-06-18 of the protocol."""
-    bench.protected.names_metadata = False
-    bench.protected.metadata_paths = set()
-    inner, outer = bench.authorization.answer, bench.protected.answer
-
-    async def answer(request: Request) -> Answer:
-        return await (outer if request.path == "/mcp" else inner)(request)
-
-    bench.protected.answer = answer  # type: ignore[method-assign]
-    bench.authorization.port = bench.protected.port
-    await bench.connected()
 
 
 @on_bench

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,6 +16,7 @@ from agentcli.mcp.connection import McpFailure
 from agentcli.mcp.protocol import ServerRequests
 from agentcli.mcp.server import McpServer
 from agentcli.mcp.sign_in import RedirectListener
+from tests.core.test_browser import opener
 from tests.mcp.oauth.signing_in import SignInBench, connect, on_bench, settled, sign_in
 from tests.support.authorization_server import AuthorizationServer, browse
 
@@ -180,13 +182,6 @@ async def test_an_answer_that_is_not_ours_gives_no_token(
     assert not (bench.state_dir / "mcp-tokens.json").exists()
     bench.authorization.redirect = {}
     await sign_in(server)
-
-
-@on_bench
-async def test_a_server_that_does_not_announce_iss_may_leave_it_out(bench: SignInBench) -> None:
-    bench.authorization.metadata["authorization_response_iss_parameter_supported"] = None
-    bench.authorization.redirect = {"iss": None}
-    await bench.connected()
 
 
 # ------------------------------------------------------------------------------------------------------------ pasting
@@ -373,3 +368,20 @@ async def test_a_disabled_server_stays_disabled_after_a_sign_in(bench: SignInBen
     await server.enable()
     await settled(server)
     assert server.state == "connected"
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="the opener has another name")
+@pytest.mark.parametrize("opens_browser", [True, False])
+@on_bench
+async def test_only_a_sign_in_opens_the_browser_and_the_address_is_shown_first(
+    bench: SignInBench, opens_browser: bool
+) -> None:
+    opened = opener(bench.folder / "bin")
+    environ = {"PATH": f"{bench.folder / 'bin'}:/usr/bin:/bin", "DISPLAY": ":0"}
+    server = bench.client(environ=environ, opens_browser=opens_browser)
+    await connect(server)
+    assert (server.state, opened.exists()) == ("needs-auth", False)
+    address = await sign_in(server)
+    assert opened.exists() == opens_browser
+    if opens_browser:
+        assert opened.read_text().splitlines()[0] == f"1|{address}"
