@@ -1,7 +1,7 @@
 """Parts that plugins add to a session: tools, hooks, context steps, renderers; loading, reloading and reporting them.
 
 Of several parts with the same name the first one wins. Loading happens in a thread. The active parts are replaced as a
-whole between two events of the loop; tools change only when a submission begins (`ConversationState.use_plugins`).
+whole between two events of the loop; tools change only when a submission begins.
 """
 
 from __future__ import annotations

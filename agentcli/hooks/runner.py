@@ -1,8 +1,8 @@
-"""Run the shell command of a hook: data on its standard input, limited output, a timeout for its process group.
+"""Run all hooks that match an event, in parallel and within limits, and report each of them as events.
 
-Standard input is a file that is complete before the command starts, so that a hook need not read it. The output uses
-pipes of our own: with those of asyncio, `wait` would wait for a background process that holds them open. When the
-command has ended, the rest of its process group is killed.
+A hook is a shell command or a Python function. The standard input of a command is a file that is complete before it
+starts, so that it need not read it. The output uses pipes of our own: with those of asyncio, `wait` would wait for a
+background process that holds them open. When the command has ended, the rest of its process group is killed.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal
 from urllib.parse import SplitResult, urlsplit
@@ -37,6 +38,9 @@ _FORMATS = {
     "date": "a date such as 2026-01-31",
     "date-time": "a time such as 2026-01-31T12:00:00Z",
 }
+_NOUNS = {"text": "character", "choices": "choice"}
+"""What the bounds of a field count, if they are not those of a number."""
+_HOLDS = {"at least": operator.ge, "at most": operator.le, "more than": operator.gt, "less than": operator.lt}
 _SECRET_NAME = re.compile(r"passw|passphrase|secret|token|api.?key|credential|private.?key", re.IGNORECASE)
 
 
@@ -99,13 +103,29 @@ class FormField:
         return ", ".join(parts)
 
     def _bounds(self) -> list[str]:
-        low, high = self.at_least, self.at_most
-        if self.kind == "text":
-            return _counted_bounds(low, high, "character")
-        if self.kind == "choices":
-            return _counted_bounds(low, high, "choice")
-        named = (("at least", low), ("at most", high), ("above", self.above), ("below", self.below))
-        return [f"{word} {bound:,g}" for word, bound in named if bound is not None]
+        low, high, noun = self.at_least, self.at_most, _NOUNS.get(self.kind, "")
+        if noun and low and high is not None:
+            return [f"{low:,g} to {high:,g} {noun}s"]
+        return [f"{word} {bound:,g}{unit}" for word, bound, unit in self._limits() if bound or not noun]
+
+    def _limits(self) -> Iterator[tuple[str, float, str]]:
+        """Each bound with its wording and unit."""
+        noun = _NOUNS.get(self.kind)
+        bounds = (
+            ("at least", self.at_least),
+            ("at most", self.at_most),
+            ("more than", self.above),
+            ("less than", self.below),
+        )
+        for word, bound in bounds:
+            if bound is not None:
+                yield word, bound, f" {plural(int(bound), noun)}" if noun else ""
+
+    def _bound_problem(self, value: float) -> str:
+        for word, bound, unit in self._limits():
+            if not _HOLDS[word](value, bound):
+                return f"{word.capitalize()} {bound:,g}{unit}."
+        return ""
 
     def problem(self, value: FieldValue | None) -> str:
         """What is wrong with a value, as a sentence; empty if it is valid. None: no value."""
@@ -135,7 +155,7 @@ class FormField:
             return "This contains an API key. Never send keys to a server this way."
         if len(value) > MAX_TEXT:
             return f"At most {MAX_TEXT:,} characters."
-        return _count_problem(len(value), self.at_least, self.at_most, "character") or self._format_problem(value)
+        return self._bound_problem(len(value)) or self._format_problem(value)
 
     def _format_problem(self, value: str) -> str:
         try:
@@ -158,15 +178,7 @@ class FormField:
     def _number_problem(self, value: float) -> str:
         if not math.isfinite(value) or (self.kind == "integer" and isinstance(value, float)):
             return f"Enter {self._a_number}."
-        if self.at_least is not None and value < self.at_least:
-            return f"At least {self.at_least:,g}."
-        if self.at_most is not None and value > self.at_most:
-            return f"At most {self.at_most:,g}."
-        if self.above is not None and value <= self.above:
-            return f"More than {self.above:,g}."
-        if self.below is not None and value >= self.below:
-            return f"Less than {self.below:,g}."
-        return ""
+        return self._bound_problem(value)
 
     def _choices_problem(self, value: FieldValue) -> str:
         known = {option.value for option in self.options}
@@ -174,7 +186,7 @@ class FormField:
             return "Choose from the list."
         if len(set(value)) != len(value):
             return "Choose each only once."
-        return _count_problem(len(value), self.at_least, self.at_most, "choice")
+        return self._bound_problem(len(value))
 
     def parse(self, text: str) -> FieldValue | None:
         """The value of a typed text or number; None if nothing was typed. Raises `ValueRefused`."""
@@ -267,12 +279,8 @@ def _kind(name: str, schema: Mapping[str, Any]) -> tuple[FieldKind, tuple[FormOp
     if kind == "string":
         options = _options(name, schema, "oneOf")
         return ("choice", options) if options else ("text", ())
-    if kind == "boolean":
-        return "boolean", ()
-    if kind == "integer":
-        return "integer", ()
-    if kind == "number":
-        return "number", ()
+    if kind in ("boolean", "integer", "number"):
+        return kind, ()
     items = schema.get("items")
     if kind == "array" and isinstance(items, Mapping):
         options = _options(name, items, "anyOf") or _options(name, items, "oneOf")
@@ -330,21 +338,6 @@ def _number(text: str, *, whole: bool) -> int | float:
     except ValueError:
         raise ValueRefused(f"Enter {wanted}.") from None
     return value
-
-
-def _counted_bounds(low: float | None, high: float | None, noun: str) -> list[str]:
-    if low and high is not None:
-        return [f"{low:,g} to {high:,g} {noun}s"]
-    named = (("at least", low), ("at most", high))
-    return [f"{word} {bound:,g} {plural(int(bound), noun)}" for word, bound in named if bound]
-
-
-def _count_problem(count: int, low: float | None, high: float | None, noun: str) -> str:
-    if low is not None and count < low:
-        return f"At least {low:,g} {plural(int(low), noun)}."
-    if high is not None and count > high:
-        return f"At most {high:,g} {plural(int(high), noun)}."
-    return ""
 
 
 MAX_ADDRESS = 8_000

@@ -1,1 +1,1 @@
-"""Layer 2: instruction files, their imports, and the agent's notes. Read-only."""
+"""Instruction files, their imports, and the agent's notes. Read-only."""

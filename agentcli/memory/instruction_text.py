@@ -1,7 +1,7 @@
-"""Read one instruction file, or return the reason why it cannot be used. Never blocks on a pipe, never raises.
+"""Read one instruction file, or return the reason why it cannot be used; find its imports (`@path` in its prose).
 
-The caller passes real paths that it has approved. They are walked folder by folder without following links, so
-that a link planted after the approval gives a reason and not another file.
+Never blocks on a pipe, never raises. The caller passes real paths that it has approved. They are walked folder by
+folder without following links, so that a link planted after the approval gives a reason and not another file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Python plugins: the public API (`plugin.py`), where they are found (`places.py`), loading them with a time limit
-(`loader.py`), and the plugins of a session with their reloads (`collection.py`).
+"""Python plugins: the public API (`plugin.py`), loading them with a time limit (`loader.py`), and the plugins of
+a session: where they are found, and their reloads (`collection.py`).
 
-Only code that the user put there, installed or trusted is run. `agent/plugins/` uses what a plugin adds.
+Only code that the user put there, installed or trusted is run. `agent/plugins.py` uses what a plugin adds.
 """
 
 from __future__ import annotations
