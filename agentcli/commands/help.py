@@ -23,7 +23,7 @@ READ_ON = (
 )
 """Further sources of help, listed below the commands."""
 COLUMNS = 79
-WIDEST_NAME = 21
+MAX_NAME_COLUMNS = 21
 
 
 async def run(engine: Engine | None, arguments: str, front_end: FrontEnd) -> str | None:
@@ -53,7 +53,7 @@ def manual_lines(command: Command) -> list[str]:
 
 def _table(rows: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> list[str]:
     """Two columns, wrapped between words for an 80-column screen; a long name gets its own line."""
-    width = min(WIDEST_NAME, max(len(name) for name, _text in rows))
+    width = min(MAX_NAME_COLUMNS, max(len(name) for name, _text in rows))
     lines: list[str] = []
     for name, text in rows:
         first, *more = textwrap.wrap(text, COLUMNS - width - 2)

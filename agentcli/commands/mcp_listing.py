@@ -35,7 +35,7 @@ _SOURCES = {
 }
 _HIDDEN = "•••"
 _LOG_LINES = 20
-_LONGEST_LINE = 400
+_MAX_LINE = 400
 PROBLEM_STATES: frozenset[ServerState] = frozenset({"failed", "needs-auth"})
 
 
@@ -283,11 +283,11 @@ def _address(url: str) -> str:
     return _line(f"{bare}?{_HIDDEN}" if separator else bare)
 
 
-def _line(text: str, limit: int = _LONGEST_LINE) -> str:
+def _line(text: str, limit: int = _MAX_LINE) -> str:
     return shown_command(plain_line(text, limit))
 
 
 def _block(text: str, most: int) -> list[str]:
     """Split untrusted text into safe lines, at most `most`."""
-    lines = [cut(shown_command(line.rstrip()), _LONGEST_LINE) for line in plain_text(text).strip().splitlines()]
+    lines = [cut(shown_command(line.rstrip()), _MAX_LINE) for line in plain_text(text).strip().splitlines()]
     return [*lines[:most], "…"] if len(lines) > most else lines

@@ -36,7 +36,7 @@ _USAGE = (
     "Use /permissions add allow|ask|deny RULE, edit allow|ask|deny RULE NEW, remove [allow|ask|deny] RULE or "
     "test COMMAND; --scope session|local|project|user says where."
 )
-_MOST_DENIALS = 10
+_MAX_DENIALS = 10
 
 
 @frozen
@@ -117,7 +117,7 @@ def listing(engine: Engine, entries: Sequence[RuleEntry]) -> str:
         lines += ["", "Refused in this session:"]
         lines += [
             f"  {plain_line(engine.title_of(str(denial['tool_name']), denial['tool_input']), 200)}"
-            for denial in denials[-_MOST_DENIALS:]
+            for denial in denials[-_MAX_DENIALS:]
         ]
     return "\n".join(lines)
 

@@ -17,7 +17,7 @@ LINE_LIMIT = 1024 * 1024 - 1024
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _FIRST_CUT = 256 * 1024
-_SMALLEST_CUT = 64
+_MIN_CUT = 64
 
 
 def encode_line(frame: Json) -> bytes:
@@ -30,7 +30,7 @@ def encode_line(frame: Json) -> bytes:
         shorter["tool_use_result"] = {"truncated": True, "note": "left out: the line would be longer than 1 MiB"}
     shorter["truncated"] = True
     limit = _FIRST_CUT
-    while len(line := encode_whole(shorter)) > LINE_LIMIT and limit >= _SMALLEST_CUT:
+    while len(line := encode_whole(shorter)) > LINE_LIMIT and limit >= _MIN_CUT:
         shorter = _cut(shorter, limit)
         limit //= 4
     return (

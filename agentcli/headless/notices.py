@@ -12,8 +12,8 @@ from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.interactive.wording import event_line, whose
 
-_LONGEST_TITLE = 80
-_MOST_TITLES = 3
+_MAX_TITLE = 80
+_MAX_TITLES = 3
 _VERBOSITIES = ("always", "terminal", "verbose", "never")
 
 
@@ -45,8 +45,8 @@ def denial_summary(denied: Sequence[PermissionDenied]) -> str:
     """One line about all denied calls of a run, with the flag that would allow them."""
     counts = Counter(event.title or event.name for event in denied)
     shown = [
-        f"`{plain_line(title, _LONGEST_TITLE)}`{f' ({times} times)' if times > 1 else ''}"
-        for title, times in counts.most_common(_MOST_TITLES)
+        f"`{plain_line(title, _MAX_TITLE)}`{f' ({times} times)' if times > 1 else ''}"
+        for title, times in counts.most_common(_MAX_TITLES)
     ]
     if len(counts) > len(shown):
         shown.append(f"{len(counts) - len(shown)} more")
@@ -63,7 +63,7 @@ def denial_summary(denied: Sequence[PermissionDenied]) -> str:
 
 def ended_summary(tasks: Sequence[Json]) -> str:
     """One line about the background commands that were stopped at the end of the run."""
-    shown = [f"{task['task_id']} ({plain_line(task['command'], _LONGEST_TITLE)})" for task in tasks[:_MOST_TITLES]]
+    shown = [f"{task['task_id']} ({plain_line(task['command'], _MAX_TITLE)})" for task in tasks[:_MAX_TITLES]]
     if len(tasks) > len(shown):
         shown.append(f"{len(tasks) - len(shown)} more")
     were = "1 background task was" if len(tasks) == 1 else f"{len(tasks)} background tasks were"

@@ -24,7 +24,7 @@ from agentcli.headless.stream_json import Frames, failure_frame, result_frame
 from agentcli.headless.streams import StreamWriter, complain, is_terminal
 from agentcli.interactive.wording import ABORTED
 
-_LONGEST_LINE = 2000
+_MAX_LINE = 2000
 
 
 class EventOutput(Protocol):
@@ -51,7 +51,7 @@ class Notices:
 
     def say(self, text: str) -> None:
         """Print one line, cleaned, because the text may come from a server."""
-        complain(self.stderr, f"agentcli: {plain_line(text, _LONGEST_LINE)}")
+        complain(self.stderr, f"agentcli: {plain_line(text, _MAX_LINE)}")
 
     def say_verbatim(self, text: str) -> None:
         """Print one unchanged line of trusted text, e.g. with a command to copy."""

@@ -17,7 +17,7 @@ from agentcli.core.processes.programs import find_program
 from agentcli.core.terminal import Terminal
 from agentcli.core.text.plural import counted
 
-LARGEST_CLIPBOARD = 74_994
+MAX_CLIPBOARD = 74_994
 """Maximum size in bytes of base64: the limit of xterm, the lowest of all terminals that have one."""
 PROGRAM_SECONDS = 3.0
 
@@ -31,7 +31,7 @@ _TMUX_COMMANDS = (["tmux", "load-buffer", "-w", "-"], ["tmux", "load-buffer", "-
 def clipboard(terminal: Terminal, text: str) -> str:
     """OSC 52 sequence; "" if the text is too long for terminals."""
     encoded = base64.b64encode(text.encode("utf-8", "replace")).decode()
-    if len(encoded) > LARGEST_CLIPBOARD or terminal.name in ("dumb", "linux"):
+    if len(encoded) > MAX_CLIPBOARD or terminal.name in ("dumb", "linux"):
         return ""
     sequence = f"\x1b]52;c;{encoded}{_BELL}"
     if terminal.screen:
@@ -60,7 +60,7 @@ async def copy(text: str, terminal: Terminal, write: Callable[[str], object], wo
     if sequence:
         advice = " For tmux: set -g set-clipboard on." if terminal.tmux else ""
         return f"Sent {size} to the terminal's clipboard (OSC 52), which does not confirm it.{advice}"
-    if len(text) > LARGEST_CLIPBOARD // 2:
+    if len(text) > MAX_CLIPBOARD // 2:
         return f"Not copied: {size} are too many for the terminal. Install wl-copy, xclip or xsel."
     return "Not copied: this terminal has no clipboard. Install wl-copy, xclip or xsel."
 

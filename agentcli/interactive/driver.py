@@ -63,7 +63,7 @@ class SessionDriver:
         self._running: asyncio.Task[None] | None = None
         self._guard: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._beside: set[asyncio.Task[None]] = set()
+        self._concurrent: set[asyncio.Task[None]] = set()
         self._calls: dict[str, str] = {}
         """Agents of the running tool calls, by call id, in the order of their start."""
         self._background_agents: set[str] = set()
@@ -188,8 +188,8 @@ class SessionDriver:
         elif not self.busy:
             self._view.show_sent(draft)
             self._start(self._engine, draft)
-        elif (work := self._work_beside(self._engine, draft)) is not None:
-            self._start_beside(self._engine, draft, work)
+        elif (work := self._concurrent_work(self._engine, draft)) is not None:
+            self._start_concurrent(self._engine, draft, work)
         elif at_once:
             self.steer(draft)
         else:
@@ -325,17 +325,17 @@ class SessionDriver:
             if asyncio.current_task() is self._running:
                 self._settle()
 
-    def _show(self, event: ev.Event, *, beside: bool = False) -> None:
+    def _show(self, event: ev.Event, *, concurrent: bool = False) -> None:
         self._track_call(event)
         self._track_agent(event)
-        beside = beside or event.agent in self._background_agents or ev.is_of_server(event)
+        concurrent = concurrent or event.agent in self._background_agents or ev.is_of_server(event)
         self._view.show(event)
         match event:
             case ev.SessionStarted() if self._engine is not None and not event.agent:
                 self._follow_servers(self._engine)
             case ev.PermissionRequested() | ev.CompactionProposed():
-                if beside or not self.stopping:
-                    self._questions.add(event, beside=beside)
+                if concurrent or not self.stopping:
+                    self._questions.add(event, concurrent=concurrent)
             case ev.PermissionResolved():
                 self._questions.withdraw(event.request_id)
             case ev.ContextCompacted() | ev.CompactionFailed() if not event.agent:
@@ -412,7 +412,7 @@ class SessionDriver:
 
     # ---------------------------------------------------------------------------------------- beside a submission
 
-    def _work_beside(self, engine: Engine, draft: Draft) -> Coroutine[Any, Any, None] | None:
+    def _concurrent_work(self, engine: Engine, draft: Draft) -> Coroutine[Any, Any, None] | None:
         """The coroutine of a draft that can run beside the submission; None if it has to wait."""
         if is_prompt(draft, engine):
             return None
@@ -426,31 +426,31 @@ class SessionDriver:
                 return self._run_command(engine, line)
         return None
 
-    def _start_beside(self, engine: Engine, draft: Draft, work: Coroutine[Any, Any, None]) -> None:
+    def _start_concurrent(self, engine: Engine, draft: Draft, work: Coroutine[Any, Any, None]) -> None:
         entered = ev.CommandEntered(text=draft.text)
         engine.record_shown(entered)
-        self._view.show_beside(entered)
+        self._view.show_concurrent(entered)
         task = self._create_task(work)
-        self._beside.add(task)
-        task.add_done_callback(self._beside.discard)
+        self._concurrent.add(task)
+        task.add_done_callback(self._concurrent.discard)
 
-    async def wait_beside(self) -> None:
+    async def wait_for_concurrent(self) -> None:
         """Wait until all work beside the submission has ended."""
-        if self._beside:
-            await asyncio.wait(self._beside)
+        if self._concurrent:
+            await asyncio.wait(self._concurrent)
 
     async def _run_shell_line(self, engine: Engine, command: str) -> None:
         async with aclosing(engine.shell(command)) as events:
             async for event in events:
                 self._track_call(event)
-                self._view.show_beside(event)
+                self._view.show_concurrent(event)
 
     async def _run_command(self, engine: Engine, line: CommandLine) -> None:
         assert line.command is not None
         async with aclosing(line.command.load()(engine, line.arguments)) as events:
             async for event in events:
                 engine.record_shown(event)
-                self._show(event, beside=True)
+                self._show(event, concurrent=True)
         self._view.refresh_status()
 
     async def _watch_files(self, engine: Engine) -> None:
@@ -532,7 +532,7 @@ class SessionDriver:
             while True:
                 for event in await questions.wait_for_events():
                     engine.record_shown(event)
-                    self._show(event, beside=True)
+                    self._show(event, concurrent=True)
                 self._view.refresh_status()
 
         if engine.server_questions is not None:

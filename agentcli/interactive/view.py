@@ -45,7 +45,7 @@ class View(Protocol):
 
     def show(self, event: ev.Event) -> None: ...
 
-    def show_beside(self, event: ev.Event) -> None:
+    def show_concurrent(self, event: ev.Event) -> None:
         """Show an event of work beside the submission: a line that the user entered, or output of their shell line."""
 
     def note(self, text: str, level: str) -> None:

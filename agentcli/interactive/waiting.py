@@ -72,15 +72,15 @@ class PendingQuestions:
     def __init__(self, view: View) -> None:
         self._view = view
         self._questions: dict[str, Question] = {}
-        self._beside: set[str] = set()
+        self._concurrent: set[str] = set()
         """Ids of questions asked by commands or agents beside the submission."""
         self._open = ""
         """Id of the question on the screen."""
 
-    def add(self, event: Question, *, beside: bool = False) -> None:
+    def add(self, event: Question, *, concurrent: bool = False) -> None:
         self._questions[event.request_id] = event
-        if beside:
-            self._beside.add(event.request_id)
+        if concurrent:
+            self._concurrent.add(event.request_id)
         self.ask_next()
 
     def ask_next(self) -> None:
@@ -99,7 +99,7 @@ class PendingQuestions:
     def remove(self, request_id: str) -> None:
         """Forget a question that the user answered. The next one is asked by `ask_next`."""
         self._questions.pop(request_id, None)
-        self._beside.discard(request_id)
+        self._concurrent.discard(request_id)
         if self._open == request_id:
             self._open = ""
 
@@ -116,10 +116,10 @@ class PendingQuestions:
 
     def end_submission(self) -> None:
         """Close the submission's questions; those of commands and agents beside it stay."""
-        for request_id in [id for id in self._questions if id not in self._beside]:
+        for request_id in [id for id in self._questions if id not in self._concurrent]:
             self.remove(request_id)
             self._view.withdraw(request_id)
         self.ask_next()
 
     def clear(self) -> None:
-        self._questions, self._beside, self._open = {}, set(), ""
+        self._questions, self._concurrent, self._open = {}, set(), ""

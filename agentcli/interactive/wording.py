@@ -16,8 +16,8 @@ from agentcli.permissions.rules.rule import shown_rule
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
 
-_LONGEST_COMMAND = 60
-_MOST_COMMANDS = 5
+_MAX_COMMAND = 60
+_MAX_COMMANDS = 5
 
 Level = Literal["info", "warning", "error"]
 Outcome = Literal["done", "denied", "interrupted", "failed"]
@@ -349,7 +349,7 @@ def _ended_commands(engine: Engine) -> str:
     running = [task for task in engine.background.tasks if task.status == "running"]
     if not running:
         return ""
-    shown = [f"{task.id} ({plain_line(task.command, _LONGEST_COMMAND)})" for task in running[:_MOST_COMMANDS]]
+    shown = [f"{task.id} ({plain_line(task.command, _MAX_COMMAND)})" for task in running[:_MAX_COMMANDS]]
     if len(running) > len(shown):
         shown.append(f"{len(running) - len(shown)} more")
     return f"Stopped {counted(len(running), 'background task')}: {', '.join(shown)}"

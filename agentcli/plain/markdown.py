@@ -23,10 +23,10 @@ _MARKS = re.compile(r"\*+|_+|`+|~+")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _SURE = 20
 """Characters after which a paragraph is certain to be one."""
-LARGEST_BLOCK = 20_000
+MAX_BLOCK = 20_000
 """Characters after which an incomplete block is cut at the next line end, to bound the parsing time."""
 
-LONGEST_LINE = 8_000
+MAX_LINE = 8_000
 """Most characters of one line that are rendered together."""
 
 
@@ -53,9 +53,9 @@ class MarkdownCutter:
         *whole, self._line = (self._line + text).split("\n")
         for each in whole:
             yield from self._take(each)
-        while len(self._line) > LONGEST_LINE:
+        while len(self._line) > MAX_LINE:
             # Cut an endless line into pieces; otherwise each further word would cost more than the last.
-            cut = self._line.rfind(" ", LONGEST_LINE // 2, LONGEST_LINE) + 1 or LONGEST_LINE
+            cut = self._line.rfind(" ", MAX_LINE // 2, MAX_LINE) + 1 or MAX_LINE
             row, self._line = self._line[:cut], self._line[cut:]
             yield from self._take(row)
             yield from self._flush()
@@ -63,7 +63,7 @@ class MarkdownCutter:
     @property
     def paragraph(self) -> str:
         """The open paragraph up to its last whole word, if its rendering is certain; else ""."""
-        if self._size + len(self._line) > LONGEST_LINE:
+        if self._size + len(self._line) > MAX_LINE:
             return ""
         text = "\n".join((*self._block, self._line))
         if self._fence or self._blank or len(text) < _SURE or _SPECIAL.match(text) or _UNSURE.search(text):
@@ -97,7 +97,7 @@ class MarkdownCutter:
     def _take_text(self, row: str) -> Iterator[MarkdownPart]:
         if not row.strip():
             self._blank = bool(self._block)
-        elif (self._blank and not row[0].isspace()) or self._size > LARGEST_BLOCK or self._next_item(row):
+        elif (self._blank and not row[0].isspace()) or self._size > MAX_BLOCK or self._next_item(row):
             yield from self._flush()
         if row.strip() or self._block:
             self._block.append(row)

@@ -373,7 +373,7 @@ async def edited_outside(text: str, environ: Mapping[str, str], cwd: Path) -> st
     return outcome.text
 
 
-_MOST_FILES = 20
+_MAX_FILES = 20
 _SEARCH_SECONDS = 0.5
 """Time limit of a file search; after it the best matches so far are offered."""
 
@@ -421,7 +421,7 @@ class PromptCompleter(Completer):
             return
         if target.kind == "file":
             self._files.begin()
-            menu = file_menu(target, await all_files(self._files, target.query, _MOST_FILES, _SEARCH_SECONDS))
+            menu = file_menu(target, await all_files(self._files, target.query, _MAX_FILES, _SEARCH_SECONDS))
         elif target.kind == "command":
             menu = command_menu(target, self._commands)
         else:

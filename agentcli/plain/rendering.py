@@ -31,8 +31,8 @@ _THEME = Theme(
 )
 
 _MARKS = re.compile(r"[*_~`<&\\]")
-_MOST_BRACKETS = 300
-_MOST_MARKS = 1_500
+_MAX_BRACKETS = 300
+_MAX_MARKS = 1_500
 """With more of either, text is shown without rendering."""
 
 
@@ -68,7 +68,7 @@ class Renderer:
     def render(self, text: str, width: int) -> str:
         """Render to whole lines. `text` has no control sequences. Links show their target: link text may deceive."""
         parser = self._parser
-        if text.count("[") > _MOST_BRACKETS or len(_MARKS.findall(text)) > _MOST_MARKS:
+        if text.count("[") > _MAX_BRACKETS or len(_MARKS.findall(text)) > _MAX_MARKS:
             # The parser tries every opening with every closing mark: text of only marks would take minutes.
             parser = MarkdownIt("zero")
         self._markdown.parsed = parser.parse(text)

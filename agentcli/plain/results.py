@@ -26,7 +26,7 @@ _FAILED_ROWS = 16
 _DIFF_ROWS = 24
 _ALL_ROWS = 5_000
 """Most rows with --verbose."""
-_LONGEST_ROW = 2_000
+_MAX_ROW = 2_000
 _KEPT = 16_000
 """Least number of characters of output kept of a running call; up to twice as many are."""
 _DIFF_LOOKS: Mapping[LineKind, TextStyle] = {
@@ -177,18 +177,18 @@ def _diff_row(row: str, kind: LineKind) -> str:
 
 
 def _cut(row: str) -> str:
-    return row if len(row) <= _LONGEST_ROW else f"{row[:_LONGEST_ROW]}…"
+    return row if len(row) <= _MAX_ROW else f"{row[:_MAX_ROW]}…"
 
 
 def todo_rows(display: Json) -> Iterator[str]:
     for todo in _entries(display, "todos"):
-        yield todo_line(todo, _LONGEST_ROW)
+        yield todo_line(todo, _MAX_ROW)
 
 
 def _answer_rows(display: Json) -> Iterator[str]:
     for answer in _entries(display, "answers"):
-        said = plain_line(_string(answer, "answer"), _LONGEST_ROW) or "(not answered)"
-        yield f"{plain_line(_string(answer, 'question'), _LONGEST_ROW)} → {said}"
+        said = plain_line(_string(answer, "answer"), _MAX_ROW) or "(not answered)"
+        yield f"{plain_line(_string(answer, 'question'), _MAX_ROW)} → {said}"
 
 
 def _search_rows(display: Json) -> Iterator[str]:

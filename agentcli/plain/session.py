@@ -125,7 +125,7 @@ class PlainSession:
         with self._reader.working(self):
             await self.released.wait()
             # The prompt would be in the way of their output.
-            await self._driver.wait_beside()
+            await self._driver.wait_for_concurrent()
             await self._view.answered()
         self._put_behind(self._reader.take_typed())
 
@@ -271,7 +271,7 @@ class PrintedView:
     def show(self, event: ev.Event) -> None:
         self.print(self._printer.show(event, self._now()))
 
-    def show_beside(self, event: ev.Event) -> None:
+    def show_concurrent(self, event: ev.Event) -> None:
         if isinstance(event, ev.CommandEntered):
             self.print([Gap(), *prompt_lines(event.text)])
         else:

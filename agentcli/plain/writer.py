@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agentcli.plain.rendering import Renderer
 
 Sink = Callable[[str], None]
-NARROWEST = 20
+MIN_WIDTH = 20
 
 
 def to_terminal(descriptor: int, encoding: str) -> Sink:
@@ -49,7 +49,7 @@ def to_terminal(descriptor: int, encoding: str) -> Sink:
 def wrapped(text: str, width: int, indent: str = "") -> str:
     """Wrap sentences to `width` columns. All lines but the first get `indent`, which is as wide as the mark before the
     first. Lines that fit are unchanged; a wrapped line continues below its last column."""
-    room = max(NARROWEST, width - len(indent))
+    room = max(MIN_WIDTH, width - len(indent))
     rows: list[str] = []
     for row in text.split("\n"):
         own = " " * hanging_indent(row, room)
@@ -156,7 +156,7 @@ class ColourWriter(Writer):
         self._rows = 0
         """Rows of the open paragraph that are printed."""
         self._looked_at = 0
-        self._room = max(NARROWEST, width())
+        self._room = max(MIN_WIDTH, width())
         """Width in columns, constant within a paragraph."""
         self._last = ""
         """Kind of the last Markdown part, which decides about the empty line before the next one."""
@@ -171,7 +171,7 @@ class ColourWriter(Writer):
         """Import the Markdown renderer; called in a thread, so that the first answer need not wait for it."""
         from agentcli.plain.rendering import Renderer
 
-        Renderer(colours=self._colours).render("`a` *b*\n\n- c", NARROWEST)
+        Renderer(colours=self._colours).render("`a` *b*\n\n- c", MIN_WIDTH)
 
     def _text(self, piece: Piece) -> str:
         match piece:
@@ -193,7 +193,7 @@ class ColourWriter(Writer):
             return ""
         self._looked_at = len(text)
         if not self._rows:
-            self._room = max(NARROWEST, self._width())
+            self._room = max(MIN_WIDTH, self._width())
         # The last row may still grow.
         rows = self._rendered(text).split("\n")[:-2]
         fresh = rows[self._rows :]
@@ -215,7 +215,7 @@ class ColourWriter(Writer):
     def _laid_out(self, piece: TextLine) -> TextRuns:
         *marks, (text, look) = piece.runs
         indent = " " * sum(len(mark) for mark, _look in marks)
-        return (*marks, (wrapped(text, max(NARROWEST, self._width()), indent), look))
+        return (*marks, (wrapped(text, max(MIN_WIDTH, self._width()), indent), look))
 
     def _dressed(self, text: str, look: TextStyle | str) -> str:
         code = self._codes.get(look) or _output_code(look, colours=self._colours)
@@ -238,7 +238,7 @@ class ColourWriter(Writer):
         fresh = rows[self._rows :]
         before = self._before(part.kind) if fresh else ""
         self._rows = self._looked_at = 0
-        self._room = max(NARROWEST, self._width())
+        self._room = max(MIN_WIDTH, self._width())
         return before + "".join(f"{row}\n" for row in fresh)
 
     def _before(self, kind: str) -> str:

@@ -30,10 +30,10 @@ from agentcli.providers.base import Closed, Delta, Finished, ModelEvent, Opened,
 
 _UNSENDABLE_ESCAPE = re.compile(r"\\u(?:0000|d[89a-f])", re.IGNORECASE)
 _TOOL_ID = re.compile(r"[a-zA-Z0-9_-]+")
-_LONGEST_NAME = 200
+_MAX_NAME = 200
 """Maximum characters of a tool name; the API refuses longer ones when they are sent back."""
-MOST_BLOCKS = 1_000
-MOST_CHARACTERS = 16 * 1024 * 1024
+MAX_BLOCKS = 1_000
+MAX_CHARACTERS = 16 * 1024 * 1024
 """Limit for a whole reply: far more than a model can write, and safe for all later processing."""
 _DELTA_HOME = {"text_delta": "text", "thinking_delta": "thinking"}
 
@@ -147,12 +147,12 @@ class Accumulator:
         if not self.started:
             raise StreamError("content came before the start of the reply")
         self._blocks += 1
-        if self._blocks > MOST_BLOCKS:
-            raise StreamError(f"the reply has more than {MOST_BLOCKS:,} blocks")
+        if self._blocks > MAX_BLOCKS:
+            raise StreamError(f"the reply has more than {MAX_BLOCKS:,} blocks")
         _bounded(data)
         if "name" in data:
-            data = {**data, "name": str(data["name"])[:_LONGEST_NAME]}
-        block = self._open[index] = _OpenBlock(data, str(data.get("type", ""))[:_LONGEST_NAME])
+            data = {**data, "name": str(data["name"])[:_MAX_NAME]}
+        block = self._open[index] = _OpenBlock(data, str(data.get("type", ""))[:_MAX_NAME])
         yield Opened(index, block.kind, data.get("name", ""))
         head = data.get(block.kind) if block.kind in ("text", "thinking") else None
         if isinstance(head, str) and head:
@@ -189,8 +189,8 @@ class Accumulator:
 
     def _count(self, text: str) -> None:
         self._characters += len(text)
-        if self._characters > MOST_CHARACTERS:
-            raise StreamError(f"the reply has more than {MOST_CHARACTERS:,} characters")
+        if self._characters > MAX_CHARACTERS:
+            raise StreamError(f"the reply has more than {MAX_CHARACTERS:,} characters")
 
     def _silent_delta(self, block: _OpenBlock, delta: Json) -> None:
         # A rough count is enough: each event has a size limit.

@@ -22,7 +22,7 @@ class RetryPolicy:
     overload_cooldown: float = 300.0
     """Seconds during which an overloaded model is skipped after a fallback has taken over."""
     breaks_before_fallback: int = 1
-    """Number of cut-off replies after which the fallback model is used, if there is one (SPEC 2.4)."""
+    """Number of cut-off replies after which the fallback model is used, if there is one."""
 
     def backoff(self, retry: int, chance: float) -> float:
         """Seconds before retry number `retry` (from 1); `chance` in [0, 1) adds jitter in both directions."""

@@ -208,7 +208,7 @@ class TranscriptView:
             self._frames.release()  # It is sent, or the reply continues.
         self._frames.request()
 
-    def show_beside(self, event: ev.Event) -> None:
+    def show_concurrent(self, event: ev.Event) -> None:
         self.catch_up()
         self._apply(self._shell_presenter.show(event, self._now()))
 

@@ -64,7 +64,7 @@ class Record:
         elif isinstance(event, ev.Result):
             self.log.append(f"result {event.terminal}")
 
-    def show_beside(self, event: ev.Event) -> None:
+    def show_concurrent(self, event: ev.Event) -> None:
         self.log.append(f"beside {type(event).__name__}")
 
     def note(self, text: str, level: str) -> None:
@@ -248,7 +248,7 @@ async def test_a_command_runs_beside_the_reply_only_where_the_table_allows_it() 
         await asyncio.sleep(1)
         driven.send("/cost")
         assert driven.record.log[-1] == "beside CommandEntered"
-        await driven.driver.wait_beside()
+        await driven.driver.wait_for_concurrent()
         assert driven.record.log[-1] == "status"
         assert driven.driver.busy
         driven.send("/diff")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentcli.plain.markdown import LARGEST_BLOCK, MarkdownCutter, MarkdownPart
+from agentcli.plain.markdown import MAX_BLOCK, MarkdownCutter, MarkdownPart
 from tests.support.tables import each_row
 
 
@@ -88,8 +88,8 @@ def test_code_in_a_line_is_no_fence() -> None:
 
 
 def test_a_block_without_end_is_cut_when_it_is_large() -> None:
-    text = "a line of text\n" * (LARGEST_BLOCK // 5)
-    assert all(len(found) < 2 * LARGEST_BLOCK for found in blocks(text))
+    text = "a line of text\n" * (MAX_BLOCK // 5)
+    assert all(len(found) < 2 * MAX_BLOCK for found in blocks(text))
     assert len(blocks(text)) > 1
 
 

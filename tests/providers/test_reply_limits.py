@@ -9,7 +9,7 @@ from agentcli.core.files.bounded_json import DEEPEST_INPUT
 from agentcli.core.ids import SequentialIds
 from agentcli.core.messages import Json, ToolUseBlock
 from agentcli.providers import accumulate
-from agentcli.providers.accumulate import MOST_BLOCKS, Accumulator, StreamError, parse_input
+from agentcli.providers.accumulate import MAX_BLOCKS, Accumulator, StreamError, parse_input
 from agentcli.providers.base import Closed, Opened
 from tests.support.tables import each_row
 
@@ -64,10 +64,10 @@ def test_an_event_nested_too_deeply_is_a_broken_stream() -> None:
 def test_a_reply_of_very_many_blocks_is_a_broken_stream() -> None:
     reply = _started()
     block = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {}}
-    for index in range(MOST_BLOCKS):
+    for index in range(MAX_BLOCKS):
         list(reply.feed(_start(index, block)))
     with pytest.raises(StreamError, match="blocks"):
-        list(reply.feed(_start(MOST_BLOCKS, block)))
+        list(reply.feed(_start(MAX_BLOCKS, block)))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_reply_of_very_many_blocks_is_a_broken_stream() -> None:
     ids=lambda delta: str(delta["type"]),
 )
 def test_an_endless_reply_is_a_broken_stream(delta: Json, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accumulate, "MOST_CHARACTERS", 10_000)
+    monkeypatch.setattr(accumulate, "MAX_CHARACTERS", 10_000)
     reply = _started()
     list(reply.feed(_start(0, {"type": "text", "text": ""})))
     event = {"type": "content_block_delta", "index": 0, "delta": delta}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agentcli.mcp.servers import McpServers
 
 LIMIT_SECONDS = 2.0
-_MOST_LISTED = 5_000
+_MAX_LISTED = 5_000
 _VARIABLE = re.compile(r"\{([A-Za-z0-9_]+)\}")
 
 
@@ -89,10 +89,10 @@ def resource_hits(query: str, servers: McpServers, limit: int) -> list[FileHit]:
 def _listed(servers: McpServers) -> Iterator[tuple[str, str, bool]]:
     """Yields the text after the `@`, a short description, and whether more has to be typed."""
     for server in servers:
-        for resource in server.offers.resources[:_MOST_LISTED]:
+        for resource in server.offers.resources[:_MAX_LISTED]:
             words = resource.title or resource.name or resource.description
             yield f"{server.name}:{plain_line(resource.uri, 400)}", plain_line(words, 80), False
-        for template in server.offers.templates[:_MOST_LISTED]:
+        for template in server.offers.templates[:_MAX_LISTED]:
             start = template.uri_template.partition("{")[0]
             words = f"{template.title or template.name or 'template'}: {template.uri_template}"
             yield f"{server.name}:{plain_line(start, 400)}", plain_line(words, 80), True

@@ -20,7 +20,7 @@ _RANGE = re.compile(r":\d+(?:-\d*)?$")
 """Lines of a mentioned file, which nothing completes."""
 _COMMAND = re.compile(r"/([^\s/]*)$")
 _ARGUMENT = re.compile(r"/([^\s/]+)[ \t]+(.*)$", re.DOTALL)
-_LONGEST_QUERY = 200
+_MAX_QUERY = 200
 
 
 @frozen
@@ -70,7 +70,7 @@ def target_at(line: str, column: int, *, first_line: bool) -> Target | None:
             return Target("argument", argument.group(2), argument.start(2), argument.group(1))
     if "@" not in before:
         return None
-    mention = _MENTION.search(before[-_LONGEST_QUERY - 2 :])
+    mention = _MENTION.search(before[-_MAX_QUERY - 2 :])
     if mention is None:
         return None
     quoted = mention.group(1) is not None

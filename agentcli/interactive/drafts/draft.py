@@ -19,8 +19,8 @@ from agentcli.core.text.plaintext import plain_line
 
 CHIP = re.compile(r"\[(?:Pasted|Image) #\d{1,9}: [^\[\]\n]{1,80}\]")
 """Text that looks like a chip. It is one only if there is a piece for it."""
-_LONGEST_NAME = 40
-_LARGEST_FILE = 100 * 1024 * 1024
+_MAX_NAME = 40
+_MAX_FILE = 100 * 1024 * 1024
 
 
 @frozen
@@ -48,9 +48,9 @@ def pasted_chip(number: int, text: str) -> str:
 
 def image_chip(number: int, name: str) -> str:
     shown = re.sub(r"[\[\]]", "_", plain_line(name)) or "picture"
-    if len(shown) > _LONGEST_NAME:
+    if len(shown) > _MAX_NAME:
         # Cut the middle: the end has the number of a screenshot and the suffix.
-        shown = shown[: _LONGEST_NAME - 16] + "…" + shown[-15:]
+        shown = shown[: _MAX_NAME - 16] + "…" + shown[-15:]
     return f"[Image #{number}: {shown}]"
 
 
@@ -140,7 +140,7 @@ def loaded(piece: ImagePiece) -> ImagePiece | str:
     """Read an image and make it small enough to send; a string says why that failed. Blocking."""
     if piece.data:
         return piece
-    data = read_bounded(piece.path, _LARGEST_FILE)
+    data = read_bounded(piece.path, _MAX_FILE)
     if isinstance(data, Unread):
         return data.detail or f"the file is {data.reason}"
     return fitted_piece(data, piece.path)

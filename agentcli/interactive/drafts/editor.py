@@ -18,7 +18,7 @@ from agentcli.core.processes.programs import find_program, lies_in
 from agentcli.core.text.plural import counted
 
 _USUAL = ("nano", "vim", "vi", "emacs")
-_LARGEST = 10 * 1024 * 1024
+_MAX_BYTES = 10 * 1024 * 1024
 
 
 @frozen
@@ -49,7 +49,7 @@ async def edited(
             code = await run_in_foreground([*command, str(file)], cwd=cwd, environ=own)
         if code:
             return NotWritten(f"{name} ended with code {code}; the text is unchanged.")
-        if (size := file.stat().st_size) > _LARGEST:
+        if (size := file.stat().st_size) > _MAX_BYTES:
             return NotWritten(f"The text from {name} is too large for a prompt ({counted(size, 'byte')}).")
         return Written(file.read_text(encoding="utf-8", errors="replace").removesuffix("\n"))
     except OSError as error:

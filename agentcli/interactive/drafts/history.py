@@ -25,13 +25,13 @@ from agentcli.session.paths import make_private_dir, project_key
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST_ENTRIES = 2_000
-_LARGEST_PIECE = 20_000
+MAX_ENTRIES = 2_000
+_MAX_PIECE = 20_000
 """Characters. Larger pasted texts are kept only in this process."""
-_LARGEST_LINE = 100_000
-_MOST_READ = 8 * 1024 * 1024
+_MAX_LINE = 100_000
+_MAX_READ = 8 * 1024 * 1024
 _COMPACT_AT = 4 * 1024 * 1024
-_COMPACT_LINES = 2 * MOST_ENTRIES
+_COMPACT_LINES = 2 * MAX_ENTRIES
 
 
 def project_name(cwd: Path) -> str:
@@ -73,7 +73,7 @@ class History:
         own = {draft.text: draft for draft in self._own}
         there = {draft.text for draft in read}
         missing = [draft for draft in self._own if draft.text not in there]
-        return _collapsed([*(own.get(draft.text, draft) for draft in read), *missing])[-MOST_ENTRIES:]
+        return _collapsed([*(own.get(draft.text, draft) for draft in read), *missing])[-MAX_ENTRIES:]
 
     def add(self, draft: Draft) -> None:
         if draft.is_empty or is_lone_key(draft.text):
@@ -83,7 +83,7 @@ class History:
             known[-1] = draft
             return
         known.append(draft)
-        del known[:-MOST_ENTRIES]
+        del known[:-MAX_ENTRIES]
         if not has_key(draft.expanded()):
             self._append(draft)
 
@@ -119,10 +119,10 @@ class History:
         try:
             with open_regular(self._path) as file:
                 size = os.fstat(file.fileno()).st_size
-                if size > _MOST_READ:
-                    file.seek(size - _MOST_READ)
+                if size > _MAX_READ:
+                    file.seek(size - _MAX_READ)
                     file.readline()
-                lines = file.read(_MOST_READ).split(b"\n")
+                lines = file.read(_MAX_READ).split(b"\n")
         except OSError:
             return []
         entries = _parsed(lines[-_COMPACT_LINES - 1 :])
@@ -133,9 +133,9 @@ class History:
     def _append(self, draft: Draft) -> None:
         if self._path is None:
             return
-        line = json.dumps(draft.to_dict(largest_piece=_LARGEST_PIECE), ensure_ascii=False)
-        if len(line) > _LARGEST_LINE:
-            line = json.dumps({"text": draft.text[: _LARGEST_LINE // 2]}, ensure_ascii=False)
+        line = json.dumps(draft.to_dict(largest_piece=_MAX_PIECE), ensure_ascii=False)
+        if len(line) > _MAX_LINE:
+            line = json.dumps({"text": draft.text[: _MAX_LINE // 2]}, ensure_ascii=False)
         try:
             make_private_dir(self._path.parent)
             with _locked(self._path) as descriptor:
@@ -152,8 +152,8 @@ class History:
         assert self._path is not None
         with suppress(OSError), _locked(self._path) as descriptor:
             with open(descriptor, "rb", closefd=False) as file:
-                file.seek(max(0, os.fstat(descriptor).st_size - _MOST_READ))
-                kept = _collapsed(_parsed(file.read().split(b"\n")))[-MOST_ENTRIES:]
+                file.seek(max(0, os.fstat(descriptor).st_size - _MAX_READ))
+                kept = _collapsed(_parsed(file.read().split(b"\n")))[-MAX_ENTRIES:]
             lines = [json.dumps(draft.to_dict(), ensure_ascii=False) for draft in kept]
             while sum(map(len, lines)) > _COMPACT_AT // 2:
                 del lines[: max(1, len(lines) // 4)]

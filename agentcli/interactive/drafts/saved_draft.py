@@ -28,7 +28,7 @@ from agentcli.session.paths import make_private_dir
 
 _QUIET_SECONDS = 0.5
 _KEPT_SECONDS = 30 * 24 * 3600
-_LARGEST_FILE = 64 * 1024 * 1024
+_MAX_FILE = 64 * 1024 * 1024
 
 
 def drafts_folder(state_dir: Path | None, cwd: Path) -> Path | None:
@@ -214,7 +214,7 @@ class DraftStore:
 
 def _read(file: Path) -> Draft | None:
     with suppress(ValueError):
-        data = parse_json(read_bounded(file, _LARGEST_FILE) or b"")
+        data = parse_json(read_bounded(file, _MAX_FILE) or b"")
         if isinstance(data, dict) and isinstance(data.get("draft"), dict):
             draft = Draft.from_dict(data["draft"])
             return None if draft.is_empty else draft

@@ -19,7 +19,7 @@ from agentcli.providers.local_servers import HOST, PROGRAMS, LocalServer
 Step = Literal["choose", "key", "working", "unsure", "models", "keep", "done"]
 Outcome = Literal["", "key", "server", "public", "demo", "later"]
 
-_MOST_MODELS = 12
+_MAX_MODELS = 12
 _PORTS = ", ".join(str(program.port) for program in PROGRAMS)
 
 
@@ -130,7 +130,7 @@ class Welcome:
                 )
             case "working":
                 return (f"{self.doing} …",)
-            case "models" if self.server is not None and len(self.server.models) > _MOST_MODELS:
+            case "models" if self.server is not None and len(self.server.models) > _MAX_MODELS:
                 return (f"It has {len(self.server.models)}. To choose one that is not listed, use /model NAME later.",)
             case "keep" if self.server is not None:
                 return (f"Requests go only to {self.server.host} on this machine.",)
@@ -162,7 +162,7 @@ class Welcome:
                     Offer("other", "Another key", "o"),
                 )
             case "models" if self.server is not None:
-                return tuple(Offer(name, name) for name in self.server.models[:_MOST_MODELS])
+                return tuple(Offer(name, name) for name in self.server.models[:_MAX_MODELS])
             case "keep":
                 return (
                     Offer("session", "For this session", "o"),

@@ -238,7 +238,7 @@ _OVER_CONTEXT = (
     ),
 )
 """Wording of the Messages API and of local servers."""
-LEAST_OUTPUT = 1_024
+MIN_OUTPUT = 1_024
 """Tokens. With less room for a reply the conversation must be shortened."""
 
 
@@ -268,7 +268,7 @@ def output_room(detail: str, body: Json) -> int | None:
     if found is None:
         return None
     room = int(found["limit"]) - int(found["input"])
-    return room if LEAST_OUTPUT <= room < int(body["max_tokens"]) else None
+    return room if MIN_OUTPUT <= room < int(body["max_tokens"]) else None
 
 
 def _sent_features(body: Json) -> set[Feature]:
