@@ -16,9 +16,9 @@ from agentcli.agent.ports import HookChain, Hooks
 from agentcli.assemble.environment import Environment
 from agentcli.assemble.rights import command_environment
 from agentcli.config.files import SIZE_LIMIT, parse_document
-from agentcli.config.named_files import named_paths
 from agentcli.config.paths import PROJECT_FOLDER, project_folder
 from agentcli.config.trust import content_digest, trust_root
+from agentcli.config.trust_effects import named_paths
 from agentcli.core.errors import UsageError
 from agentcli.core.files.bounded_read import Unread, read_bounded
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from agentcli.agent.engine import Engine
 from agentcli.commands.base import Manual
 from agentcli.commands.front_end import Choice, FrontEnd, Unavailable
-from agentcli.config.atomic import replace_file
+from agentcli.config.files import replace_file
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.events import Event
 from agentcli.core.files.bounded_read import Reason, Unread, read_bounded, read_start

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from agentcli.config.atomic import locked, replace_in_place
+from agentcli.config.files import locked, replace_in_place
 from agentcli.core.errors import CredentialError
 from agentcli.core.frozen import frozen
 

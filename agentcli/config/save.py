@@ -13,12 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agentcli.config.atomic import replace_file
-from agentcli.config.files import read_document
+from agentcli.config.files import InvalidValue, parse_value, read_document, replace_file
 from agentcli.config.paths import PROJECT_FOLDER
 from agentcli.config.schema import BY_NAME
 from agentcli.config.trust import TrustStore, content_digest, is_empty_json, trust_root
-from agentcli.config.values import InvalidValue, parse_value
 from agentcli.core.errors import AgentError
 from agentcli.core.frozen import frozen
 from agentcli.core.git.repository import repository_root

@@ -37,32 +37,43 @@ class Key:
     repository: RepositoryRight = "yes"
     """Whether project files may set it. `stricter`: only to a value that allows no more than the user's own. `inside`:
     only to paths in the repository."""
-    environment: tuple[str, ...] = ()
-    """Environment variables that set it; the first that is set wins."""
     aliases: tuple[str, ...] = ()
     applies: Applies = "session"
     """When a changed file takes effect: at once, in the next session (it is part of what a session begins with, such as
     the system prompt, the sandbox or the model's cache), or after a restart of agentcli."""
+
+    @property
+    def environment(self) -> tuple[str, ...]:
+        """Environment variables that set it; the first that is set wins."""
+        return tuple(variable for variable, name in ENVIRONMENT.items() if name == self.name)
 
     def strictness(self, value: Any) -> float:
         """Rank of a value, smaller is stricter; for keys with `repository="stricter"`."""
         return self.choices.index(value) if self.choices else float(value)
 
 
+def _switch(name: str, doc: str, default: bool, **further: Any) -> Key:
+    return Key(name, "boolean", doc, default, **further)
+
+
+def _list(name: str, doc: str, **further: Any) -> Key:
+    """A list to which every layer adds."""
+    return Key(name, "texts", doc, (), merge=True, **further)
+
+
+def _map(name: str, kind: Kind, doc: str, **further: Any) -> Key:
+    """An object to which every layer adds."""
+    return Key(name, kind, doc, {}, merge=True, **further)
+
+
 KEYS: tuple[Key, ...] = (
-    Key("model", "text", "The model that answers.", environment=("AGENTCLI_MODEL", "ANTHROPIC_MODEL")),
-    Key(
-        "smallModel",
-        "text",
-        "The model for background tasks such as summaries.",
-        environment=("AGENTCLI_SMALL_MODEL", "ANTHROPIC_SMALL_FAST_MODEL"),
-    ),
+    Key("model", "text", "The model that answers."),
+    Key("smallModel", "text", "The model for background tasks such as summaries."),
     Key(
         "fallbackModels",
         "texts",
         "Models to fall back to, in this order, when the first is overloaded.",
         default=(),
-        environment=("AGENTCLI_FALLBACK_MODEL",),
         aliases=("fallbackModel",),
     ),
     Key(
@@ -70,50 +81,19 @@ KEYS: tuple[Key, ...] = (
         "text",
         "How much effort the model spends on an answer.",
         choices=("low", "medium", "high", "xhigh", "max", "auto"),
-        environment=("AGENTCLI_EFFORT",),
     ),
-    Key(
-        "fastMode",
-        "boolean",
-        "Higher speed at a higher price, for models that have it.",
-        repository="no",
-        environment=("AGENTCLI_FAST_MODE",),
-    ),
-    Key(
-        "advisorModel",
-        "text",
-        "A second model that the first one may consult during a reply, on the API's side.",
-        environment=("AGENTCLI_ADVISOR_MODEL",),
-    ),
-    Key(
-        "thinking",
-        "text",
-        "Whether the model thinks before it answers.",
-        choices=("adaptive", "enabled", "disabled"),
-        environment=("AGENTCLI_THINKING",),
-    ),
-    Key(
-        "maxThinkingTokens",
-        "integer",
-        "Token budget for thinking when it is `enabled`.",
-        minimum=0,
-        environment=("AGENTCLI_MAX_THINKING_TOKENS", "MAX_THINKING_TOKENS"),
-    ),
-    Key(
-        "maxOutputTokens",
-        "integer",
-        "Initial output token limit; raised when an answer needs more.",
-        minimum=1,
-        environment=("AGENTCLI_MAX_OUTPUT_TOKENS", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"),
-    ),
+    Key("fastMode", "boolean", "Higher speed at a higher price, for models that have it.", repository="no"),
+    Key("advisorModel", "text", "A second model that the first one may consult during a reply, on the API's side."),
+    Key("thinking", "text", "Whether the model thinks before it answers.", choices=("adaptive", "enabled", "disabled")),
+    Key("maxThinkingTokens", "integer", "Token budget for thinking when it is `enabled`.", minimum=0),
+    Key("maxOutputTokens", "integer", "Initial output token limit; raised when an answer needs more.", minimum=1),
     Key(
         "provider",
         "text",
-        "How requests are sent: `auto` (chosen by front end), `sdk`, `wire`, `scripted`, or the name of a plugin's "
-        "provider.",
+        "How requests are sent: `auto` (chosen by front end), `sdk`, `wire`, `scripted`, or the name of a "
+        "plugin's provider.",
         default="auto",
         repository="no",
-        environment=("AGENTCLI_PROVIDER",),
     ),
     Key(
         "platform",
@@ -122,32 +102,16 @@ KEYS: tuple[Key, ...] = (
         default="anthropic",
         choices=("anthropic", "bedrock", "vertex", "foundry"),
         repository="no",
-        environment=("AGENTCLI_PLATFORM",),
     ),
-    Key(
-        "baseUrl",
-        "text",
-        "Base URL of a server with the Messages API.",
-        repository="no",
-        environment=("ANTHROPIC_BASE_URL",),
-    ),
+    Key("baseUrl", "text", "Base URL of a server with the Messages API.", repository="no"),
     Key("apiKeyHelper", "text", "A command that prints the API key.", repository="no"),
-    Key(
-        "maxRetries",
-        "integer",
-        "How often a failed request is retried.",
-        default=10,
-        minimum=0,
-        maximum=100,
-        environment=("AGENTCLI_MAX_RETRIES", "CLAUDE_CODE_MAX_RETRIES"),
-    ),
+    Key("maxRetries", "integer", "How often a failed request is retried.", default=10, minimum=0, maximum=100),
     Key(
         "streamIdleTimeout",
         "number",
         "Seconds without data after which a reply counts as stalled.",
         default=90.0,
         minimum=1,
-        environment=("AGENTCLI_STREAM_IDLE_TIMEOUT",),
     ),
     Key(
         "requestDeadline",
@@ -155,7 +119,6 @@ KEYS: tuple[Key, ...] = (
         "Seconds after which a request without content is aborted.",
         default=600.0,
         minimum=1,
-        environment=("AGENTCLI_REQUEST_DEADLINE",),
     ),
     Key(
         "executor",
@@ -163,7 +126,6 @@ KEYS: tuple[Key, ...] = (
         "When tools start: while the reply still streams, or after it.",
         default="streaming",
         choices=("streaming", "batch"),
-        environment=("AGENTCLI_EXECUTOR",),
         applies="now",
     ),
     Key(
@@ -173,7 +135,6 @@ KEYS: tuple[Key, ...] = (
         default=10,
         minimum=1,
         maximum=100,
-        environment=("AGENTCLI_MAX_TOOL_CONCURRENCY", "CLAUDE_CODE_MAX_TOOL_USE_CONCURRENCY"),
         applies="now",
     ),
     Key("maxAgents", "integer", "How many sub-agents may run at once.", default=10, minimum=1, maximum=50),
@@ -200,76 +161,32 @@ KEYS: tuple[Key, ...] = (
         default=25_000,
         minimum=100,
         repository="stricter",
-        environment=("AGENTCLI_MAX_MCP_OUTPUT_TOKENS", "MAX_MCP_OUTPUT_TOKENS"),
     ),
-    Key(
-        "undo",
-        "boolean",
-        "Copy files before the agent changes them, so that /undo can restore them.",
-        default=True,
-        repository="no",
-        environment=("AGENTCLI_UNDO",),
-    ),
-    Key(
-        "instructionFiles",
-        "boolean",
-        "Read AGENTS.md and CLAUDE.md, yours and the project's.",
-        default=True,
-        repository="no",
-        environment=("AGENTCLI_INSTRUCTION_FILES",),
-    ),
-    Key(
+    _switch("undo", "Copy files before the agent changes them, so that /undo can restore them.", True, repository="no"),
+    _switch("instructionFiles", "Read AGENTS.md and CLAUDE.md, yours and the project's.", True, repository="no"),
+    _switch(
         "memory",
-        "boolean",
         "Let the agent keep notes about each project across sessions; /memory shows them.",
-        default=True,
+        True,
         repository="stricter",
-        environment=("AGENTCLI_MEMORY",),
     ),
-    Key(
-        "changedFiles",
-        "boolean",
-        "Notify the model when files it has read are changed by others.",
-        default=True,
-        repository="no",
-    ),
-    Key(
+    _switch("changedFiles", "Notify the model when files it has read are changed by others.", True, repository="no"),
+    _switch(
         "watchFiles",
-        "boolean",
         "Between prompts, watch files that the model has read and notify you of changes.",
-        default=True,
+        True,
         repository="no",
-        environment=("AGENTCLI_WATCH_FILES",),
     ),
-    Key(
+    _switch(
         "plugins",
-        "boolean",
         "Load Python plugins: yours, those of a trusted project, and those of installed packages.",
-        default=True,
+        True,
         repository="no",
-        environment=("AGENTCLI_PLUGINS",),
     ),
-    Key(
-        "toolSummaries",
-        "boolean",
-        "Let the small model summarise finished tool calls in a line.",
-        default=False,
-        applies="now",
-    ),
-    Key(
-        "autoCompact",
-        "boolean",
-        "Summarise the conversation before it outgrows the context window.",
-        default=True,
-        environment=("AGENTCLI_AUTO_COMPACT",),
-        applies="now",
-    ),
-    Key(
-        "reactiveCompact",
-        "boolean",
-        "Summarise the conversation once when the API rejects it as too long.",
-        default=True,
-        applies="now",
+    _switch("toolSummaries", "Let the small model summarise finished tool calls in a line.", False, applies="now"),
+    _switch("autoCompact", "Summarise the conversation before it outgrows the context window.", True, applies="now"),
+    _switch(
+        "reactiveCompact", "Summarise the conversation once when the API rejects it as too long.", True, applies="now"
     ),
     Key(
         "autoCompactThreshold",
@@ -280,18 +197,16 @@ KEYS: tuple[Key, ...] = (
         maximum=1,
         applies="now",
     ),
-    Key(
+    _switch(
         "compactPreview",
-        "boolean",
         "With /compact, review and edit the summary before it replaces the conversation.",
-        default=True,
+        True,
         applies="now",
     ),
-    Key(
+    _switch(
         "wakeOnBackground",
-        "boolean",
         "In the app, let the model continue when a background command or agent ends and nothing else runs.",
-        default=True,
+        True,
         applies="now",
     ),
     Key(
@@ -299,28 +214,11 @@ KEYS: tuple[Key, ...] = (
         "integer",
         "The model's context window in tokens, if it is unknown or should be smaller.",
         minimum=1000,
-        environment=("AGENTCLI_CONTEXT_WINDOW",),
     ),
-    Key(
-        "models",
-        "object",
-        "Model data missing in the catalogue: context windows, limits, prices.",
-        default={},
-        merge=True,
-        repository="no",
-    ),
-    Key(
-        "permissions.allow",
-        "texts",
-        "Rules for calls that run without approval.",
-        default=(),
-        merge=True,
-        applies="now",
-    ),
-    Key(
-        "permissions.ask", "texts", "Rules for calls that always need approval.", default=(), merge=True, applies="now"
-    ),
-    Key("permissions.deny", "texts", "Rules for calls that are always denied.", default=(), merge=True, applies="now"),
+    _map("models", "object", "Model data missing in the catalogue: context windows, limits, prices.", repository="no"),
+    _list("permissions.allow", "Rules for calls that run without approval.", applies="now"),
+    _list("permissions.ask", "Rules for calls that always need approval.", applies="now"),
+    _list("permissions.deny", "Rules for calls that are always denied.", applies="now"),
     Key(
         "permissions.defaultMode",
         "text",
@@ -329,12 +227,9 @@ KEYS: tuple[Key, ...] = (
         choices=PERMISSION_MODES,
         repository="stricter",
     ),
-    Key(
+    _list(
         "permissions.additionalDirectories",
-        "texts",
         "Working directories besides the one agentcli was started in.",
-        default=(),
-        merge=True,
         repository="inside",
     ),
     Key(
@@ -344,49 +239,28 @@ KEYS: tuple[Key, ...] = (
         default="on",
         choices=SANDBOX_MODES,
         repository="stricter",
-        environment=("AGENTCLI_SANDBOX",),
     ),
-    Key("sandbox.network", "boolean", "Whether commands have network access.", default=True, repository="stricter"),
-    Key(
-        "sandbox.allowWrite",
-        "texts",
-        "More folders that commands may write to.",
-        default=(),
-        merge=True,
-        repository="no",
-    ),
-    Key(
-        "sandbox.allowRead",
-        "texts",
-        "Paths that commands may read although they contain secrets.",
-        default=(),
-        merge=True,
-        repository="no",
-    ),
-    Key("sandbox.denyRead", "texts", "More paths that commands may not read.", default=(), merge=True),
-    Key(
+    _switch("sandbox.network", "Whether commands have network access.", True, repository="stricter"),
+    _list("sandbox.allowWrite", "More folders that commands may write to.", repository="no"),
+    _list("sandbox.allowRead", "Paths that commands may read although they contain secrets.", repository="no"),
+    _list("sandbox.denyRead", "More paths that commands may not read."),
+    _list(
         "sandbox.excludedCommands",
-        "texts",
         "Prefixes of commands that run outside the sandbox, such as `docker`; permission rules still apply.",
-        default=(),
-        merge=True,
         repository="no",
     ),
-    Key(
+    _list(
         "sandbox.env",
-        "texts",
         "More environment variables for commands, also without a sandbox. A full name such as `GH_TOKEN` "
         "passes any value, a pattern such as `MYAPP_*` only values that do not look like secrets.",
-        default=(),
-        merge=True,
         repository="no",
         applies="now",
     ),
     Key(
         "sandbox.maxMemoryMb",
         "integer",
-        "Mebibytes of memory that the processes of one command may use together; 0 sets no limit. Default: three "
-        "quarters of this machine's memory.",
+        "Mebibytes of memory that the processes of one command may use together; 0 sets no limit. Default: "
+        "three quarters of this machine's memory.",
         minimum=0,
         repository="no",
     ),
@@ -406,30 +280,25 @@ KEYS: tuple[Key, ...] = (
         minimum=0,
         repository="no",
     ),
-    Key(
+    _map(
         "hooks",
         "list map",
         'Commands to run at fixed points of a session: `{"PreToolUse": [{"matcher": "Bash", "hooks": '
         '[{"type": "command", "command": "…"}]}]}`.',
-        default={},
-        merge=True,
         applies="now",
     ),
-    Key(
+    _switch(
         "claudeHooks",
-        "boolean",
         "Also use the hooks of `~/.claude/settings.json` and of the project's `.claude/settings.json` and "
         "`.claude/settings.local.json`.",
-        default=True,
+        True,
         repository="no",
         applies="now",
     ),
-    Key(
+    _map(
         "mcpServers",
         "object",
         'MCP servers: `{"NAME": {"command": "…", "args": ["…"]}}` or `{"NAME": {"type": "http", "url": "…"}}`.',
-        default={},
-        merge=True,
         applies="now",
     ),
     Key("systemPrompt", "text", "Replaces the default system prompt."),
@@ -443,73 +312,50 @@ KEYS: tuple[Key, ...] = (
         repository="stricter",
         applies="now",
     ),
-    Key(
-        "maxBudgetUsd",
-        "number",
-        "Maximum cost of a run in dollars.",
-        minimum=0,
-        repository="stricter",
-        environment=("AGENTCLI_MAX_BUDGET_USD",),
-    ),
+    Key("maxBudgetUsd", "number", "Maximum cost of a run in dollars.", minimum=0, repository="stricter"),
     Key(
         "confirmCostAbove",
         "number",
         "Ask before changing model, effort, thinking or fast mode if re-reading the context costs this many dollars.",
-        default=0.10,
+        default=0.1,
         minimum=0,
         repository="no",
-        environment=("AGENTCLI_CONFIRM_COST_ABOVE",),
         applies="now",
     ),
     Key(
         "mcp.samplingBudgetUsd",
         "number",
-        "Dollars per session that each MCP server may spend on model replies; 0 allows none. Each reply needs your "
-        "approval, unless you allow all of a server's.",
-        default=0.50,
+        "Dollars per session that each MCP server may spend on model replies; 0 allows none. Each reply "
+        "needs your approval, unless you allow all of a server's.",
+        default=0.5,
         minimum=0,
         repository="no",
     ),
-    Key(
+    _map(
         "env",
         "text map",
         "Environment variables for agentcli's requests and for the commands it runs.",
-        default={},
-        merge=True,
         repository="no",
         applies="now",
     ),
-    Key("context.budget", "boolean", "Move large tool results to files and show only their start.", default=True),
-    Key("context.snip", "boolean", "Leave out results that a later read or write supersedes.", default=True),
-    Key("context.microcompact", "boolean", "Clear old tool results when space is needed.", default=True),
-    Key(
-        "context.collapse", "boolean", "Summarise old exchanges and finished turns when space is needed.", default=True
-    ),
+    _switch("context.budget", "Move large tool results to files and show only their start.", True),
+    _switch("context.snip", "Leave out results that a later read or write supersedes.", True),
+    _switch("context.microcompact", "Clear old tool results when space is needed.", True),
+    _switch("context.collapse", "Summarise old exchanges and finished turns when space is needed.", True),
     Key(
         "theme",
         "text",
         "The colours of the terminal app; `auto` follows the terminal's background.",
         default="auto",
         repository="no",
-        environment=("AGENTCLI_THEME",),
         applies="now",
     ),
-    Key(
-        "reducedMotion",
-        "boolean",
-        "Turn off animations in the terminal app.",
-        default=False,
-        repository="no",
-        environment=("AGENTCLI_REDUCED_MOTION",),
-        applies="now",
-    ),
-    Key(
+    _switch("reducedMotion", "Turn off animations in the terminal app.", False, repository="no", applies="now"),
+    _switch(
         "plain",
-        "boolean",
         "Use plain mode instead of the full-screen app, like `--plain`.",
-        default=False,
+        False,
         repository="no",
-        environment=("AGENTCLI_PLAIN",),
         applies="restart",
     ),
     Key(
@@ -528,12 +374,9 @@ KEYS: tuple[Key, ...] = (
         default="changes",
         choices=("changes", "whole"),
         repository="no",
-        environment=("AGENTCLI_REPAINT",),
         applies="restart",
     ),
-    Key(
-        "mouse", "boolean", "Whether the terminal app uses the mouse.", default=True, repository="no", applies="restart"
-    ),
+    _switch("mouse", "Whether the terminal app uses the mouse.", True, repository="no", applies="restart"),
     Key(
         "notifications",
         "text",
@@ -560,6 +403,49 @@ KEYS: tuple[Key, ...] = (
         applies="restart",
     ),
 )
+
+ENVIRONMENT: Mapping[str, str] = {
+    "AGENTCLI_MODEL": "model",
+    "ANTHROPIC_MODEL": "model",
+    "AGENTCLI_SMALL_MODEL": "smallModel",
+    "ANTHROPIC_SMALL_FAST_MODEL": "smallModel",
+    "AGENTCLI_FALLBACK_MODEL": "fallbackModels",
+    "AGENTCLI_EFFORT": "effort",
+    "AGENTCLI_FAST_MODE": "fastMode",
+    "AGENTCLI_ADVISOR_MODEL": "advisorModel",
+    "AGENTCLI_THINKING": "thinking",
+    "AGENTCLI_MAX_THINKING_TOKENS": "maxThinkingTokens",
+    "MAX_THINKING_TOKENS": "maxThinkingTokens",
+    "AGENTCLI_MAX_OUTPUT_TOKENS": "maxOutputTokens",
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "maxOutputTokens",
+    "AGENTCLI_PROVIDER": "provider",
+    "AGENTCLI_PLATFORM": "platform",
+    "ANTHROPIC_BASE_URL": "baseUrl",
+    "AGENTCLI_MAX_RETRIES": "maxRetries",
+    "CLAUDE_CODE_MAX_RETRIES": "maxRetries",
+    "AGENTCLI_STREAM_IDLE_TIMEOUT": "streamIdleTimeout",
+    "AGENTCLI_REQUEST_DEADLINE": "requestDeadline",
+    "AGENTCLI_EXECUTOR": "executor",
+    "AGENTCLI_MAX_TOOL_CONCURRENCY": "maxToolConcurrency",
+    "CLAUDE_CODE_MAX_TOOL_USE_CONCURRENCY": "maxToolConcurrency",
+    "AGENTCLI_MAX_MCP_OUTPUT_TOKENS": "mcp.maxOutputTokens",
+    "MAX_MCP_OUTPUT_TOKENS": "mcp.maxOutputTokens",
+    "AGENTCLI_UNDO": "undo",
+    "AGENTCLI_INSTRUCTION_FILES": "instructionFiles",
+    "AGENTCLI_MEMORY": "memory",
+    "AGENTCLI_WATCH_FILES": "watchFiles",
+    "AGENTCLI_PLUGINS": "plugins",
+    "AGENTCLI_AUTO_COMPACT": "autoCompact",
+    "AGENTCLI_CONTEXT_WINDOW": "contextWindow",
+    "AGENTCLI_SANDBOX": "sandbox.mode",
+    "AGENTCLI_MAX_BUDGET_USD": "maxBudgetUsd",
+    "AGENTCLI_CONFIRM_COST_ABOVE": "confirmCostAbove",
+    "AGENTCLI_THEME": "theme",
+    "AGENTCLI_REDUCED_MOTION": "reducedMotion",
+    "AGENTCLI_PLAIN": "plain",
+    "AGENTCLI_REPAINT": "repaint",
+}
+"""Environment variables, and the settings that they set."""
 
 BY_NAME: Mapping[str, Key] = {name: key for key in KEYS for name in (key.name, *key.aliases)}
 

@@ -16,11 +16,20 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
-from agentcli.config.files import MOST_PROBLEMS, SettingsDocument, SettingsProblem, parse_document, read_document, short
+from agentcli.config.files import (
+    MAX_PROBLEMS,
+    InvalidValue,
+    SettingsDocument,
+    SettingsProblem,
+    parse_document,
+    parse_text,
+    parse_value,
+    read_document,
+    short,
+)
 from agentcli.config.paths import Paths, project_folder
-from agentcli.config.schema import BY_NAME, HOLD_WITHOUT_TRUST, KEYS, SECTIONS, Key
+from agentcli.config.schema import BY_NAME, ENVIRONMENT, HOLD_WITHOUT_TRUST, KEYS, SECTIONS, Key
 from agentcli.config.trust import content_digest, trust_root
-from agentcli.config.values import InvalidValue, parse_text, parse_value
 from agentcli.core.errors import UsageError
 from agentcli.core.files.real_path import real_path
 from agentcli.core.frozen import frozen
@@ -257,10 +266,12 @@ class _Reading:
             raise UsageError(wrong[0].text)
 
     def take_environment(self, environ: Mapping[str, str]) -> None:
-        for key in KEYS:
-            name = next((name for name in key.environment if environ.get(name)), None)
-            if name is None:
+        taken: set[str] = set()
+        for name, setting in ENVIRONMENT.items():
+            if setting in taken or not environ.get(name):
                 continue
+            taken.add(setting)
+            key = BY_NAME[setting]
             source = Source(Layer.ENVIRONMENT, f"environment variable {name}")
             try:
                 self.given.append(LayerValue(key, parse_text(key, environ[name]), source))
@@ -283,9 +294,9 @@ class _Reading:
                     note=True,
                 )
         unknown = [name for name in flat if name not in BY_NAME]
-        for name in unknown[:MOST_PROBLEMS]:
+        for name in unknown[:MAX_PROBLEMS]:
             self._say(source, f"unknown setting {short(name)}{_did_you_mean(name)}. It is ignored.")
-        if (rest := len(unknown) - MOST_PROBLEMS) > 0:
+        if (rest := len(unknown) - MAX_PROBLEMS) > 0:
             are, they = plural(rest, "is", "are"), plural(rest, "It is", "They are")
             self._say(source, f"{counted(rest, 'more setting')} {are} unknown. {they} ignored.")
         for name, value in flat.items():

@@ -19,10 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agentcli.config.atomic import locked, replace_file
-from agentcli.config.files import SIZE_LIMIT
-from agentcli.config.named_files import named_paths
+from agentcli.config.files import SIZE_LIMIT, locked, replace_file
 from agentcli.config.paths import PROJECT_FOLDER, Paths, project_folder
+from agentcli.config.trust_effects import named_paths
 from agentcli.core.errors import AgentError, UsageError
 from agentcli.core.files.bounded_json import parse_json
 from agentcli.core.files.bounded_read import Reason, Unread, read_bounded

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from agentcli.config.files import MOST_PROBLEMS, short
+from agentcli.config.files import MAX_PROBLEMS, short
 from agentcli.config.trust_effects import VARIABLE, variables_in
 from agentcli.core.frozen import frozen
 from agentcli.core.text.plural import counted
@@ -156,7 +156,7 @@ def parse_servers(servers: object, source: ServerSource, origin: str, environ: M
 
 
 def _fewer(problems: list[ServerProblem], origin: str) -> tuple[ServerProblem, ...]:
-    kept = problems[:MOST_PROBLEMS]
+    kept = problems[:MAX_PROBLEMS]
     if rest := len(problems) - len(kept):
         kept.append(ServerProblem(f"{origin}: {counted(rest, 'more problem')} with MCP servers."))
     return tuple(kept)

@@ -10,7 +10,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from agentcli.config.atomic import locked, replace_file
+from agentcli.config.files import locked, replace_file
 from agentcli.core.aio import in_thread
 from agentcli.core.errors import AgentError
 from agentcli.core.files.bounded_json import parse_json

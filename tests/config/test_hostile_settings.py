@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentcli.config import settings as settings_module
-from agentcli.config.files import MOST_PROBLEMS, SIZE_LIMIT
+from agentcli.config.files import MAX_PROBLEMS, SIZE_LIMIT
 from agentcli.config.paths import Paths
 from agentcli.config.settings import Settings, SettingsRequest, load_settings
 from agentcli.config.trust import UNREADABLE, parts_of
@@ -36,8 +36,8 @@ def test_very_many_unknown_settings_are_counted_and_few_are_compared(
     compare = settings_module._did_you_mean
     monkeypatch.setattr(settings_module, "_did_you_mean", lambda name: asked.append(name) or compare(name))
     found = load(project, json.dumps({f"k{number}": 1 for number in range(7_000)} | {"modle": "x"}), trusted=trusted)
-    assert len(asked) <= MOST_PROBLEMS
-    assert len(found.problems) <= MOST_PROBLEMS + 1
+    assert len(asked) <= MAX_PROBLEMS
+    assert len(found.problems) <= MAX_PROBLEMS + 1
     if trusted:
         assert "6,981 more settings are unknown" in found.problems[-1].text
 
@@ -45,7 +45,7 @@ def test_very_many_unknown_settings_are_counted_and_few_are_compared(
 def test_very_many_duplicate_names_are_counted(project: Path) -> None:
     names = [f'"k{number}": 1' for number in range(5_000)] * 2
     found = load(project, "{" + ", ".join(names) + "}")
-    assert len(found.problems) <= 2 * (MOST_PROBLEMS + 1)
+    assert len(found.problems) <= 2 * (MAX_PROBLEMS + 1)
 
 
 def test_a_very_long_name_is_shortened_in_messages(project: Path) -> None:

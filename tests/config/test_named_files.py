@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.config.named_files import named_paths
+from agentcli.config.trust_effects import named_paths
 
 ROOT = Path("/srv/app")
 

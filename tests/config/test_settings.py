@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentcli.config.files import parse_value
 from agentcli.config.paths import Paths, project_folder
 from agentcli.config.schema import KEYS
 from agentcli.config.settings import Layer, Settings, SettingsRequest, load_settings
-from agentcli.config.values import parse_value
 from agentcli.core.errors import UsageError
 from agentcli.core.permission import PermissionMode
 from tests.support.examples import EXAMPLES, UNHURRIED_IN_ONE_FOLDER

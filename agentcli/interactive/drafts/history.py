@@ -147,7 +147,7 @@ class History:
 
     def _compact(self) -> None:
         """Keep only the newest entries. Appending processes wait for the lock, then use the new file."""
-        from agentcli.config.atomic import replace_file
+        from agentcli.config.files import replace_file
 
         assert self._path is not None
         with suppress(OSError), _locked(self._path) as descriptor:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from agentcli.config.atomic import replace_file
+from agentcli.config.files import replace_file
 from agentcli.core.aio import start_task
 from agentcli.core.files.bounded_json import parse_json
 from agentcli.core.files.bounded_read import read_bounded

@@ -9,10 +9,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentcli.config.files import InvalidValue, parse_text
 from agentcli.config.schema import BY_NAME, Key
 from agentcli.config.settings import Layer, SettingScope
 from agentcli.config.settings import SettingRow as Setting
-from agentcli.config.values import InvalidValue, parse_text
 from agentcli.core.frozen import frozen
 from agentcli.tui.screens.picker import ListSheet
 from agentcli.tui.screens.row_list import Row

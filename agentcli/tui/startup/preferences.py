@@ -69,8 +69,8 @@ class Preferences:
         wanted = self.status_line or {}
         if wanted.get("type") != "command" or not isinstance(wanted.get("command"), str):
             return None
-        from agentcli.config.named_files import named_paths
         from agentcli.config.trust import trust_root
+        from agentcli.config.trust_effects import named_paths
         from agentcli.tools.shell.environment import child_environment
         from agentcli.tui.status.command import StatusCommand
 
