@@ -183,9 +183,8 @@ def doctor(
 ) -> None:
     """Check this installation and test the sandbox. Exit code 1 if a check fails; warnings do not count."""
     from agentcli.assemble import Options
-    from agentcli.doctor.check_context import CheckContext, OutputScreen
     from agentcli.doctor.checks import run_checks
-    from agentcli.doctor.finding import Finding, finding_lines, summary
+    from agentcli.doctor.finding import CheckContext, Finding, OutputScreen, finding_lines, summary
 
     options = Options(sandbox=_check("--sandbox", sandbox))
     screen = OutputScreen.here(may_ask=not as_json)

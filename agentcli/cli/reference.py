@@ -62,7 +62,7 @@ SET_FOR_COMMANDS: Mapping[str, str] = {
 FILES: Mapping[str, str] = {
     "~/.config/agentcli/settings.json": "Your settings.",
     "~/.config/agentcli/themes/NAME.toml": "Your themes.",
-    "~/.config/agentcli/plugins/NAME.py, .agentcli/plugins/NAME.py": "Plugins; a project's once you trust their content.",
+    "~/.config/agentcli/plugins/NAME.py, .agentcli/plugins/NAME.py": "Plugins; a project's once you trust them.",
     "~/.config/agentcli/AGENTS.md, ~/.claude/CLAUDE.md": "Instructions for the model in every project.",
     ".agentcli/settings.json": "A project's shared settings; active once you trust the folder.",
     ".agentcli/settings.local.json": "A project's settings for you only.",

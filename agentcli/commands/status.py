@@ -15,9 +15,8 @@ from agentcli.commands.cost import cache_losses
 from agentcli.core.errors import UsageError
 from agentcli.core.text.format import elapsed, money, token_count
 from agentcli.core.text.plaintext import plain_line
-from agentcli.doctor.check_context import CheckContext, OutputScreen
 from agentcli.doctor.checks import run_checks
-from agentcli.doctor.finding import finding_lines, summary
+from agentcli.doctor.finding import CheckContext, OutputScreen, finding_lines, summary
 
 STATUS_MANUAL = Manual(
     "Include its output when you report a problem.", (("/status", "show session, model, mode, sandbox and cost"),)

@@ -1,20 +1,23 @@
-"""Checks of the machine: versions, the programs that agentcli starts, the limit of watched folders."""
+"""Checks of the machine (versions, programs, watched folders) and the terminal (display, keyboard, clipboard)."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
+import select
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from agentcli import __version__
 from agentcli.core.processes.own_programs import run_program
 from agentcli.core.processes.programs import find_program
+from agentcli.core.terminal import Terminal
 from agentcli.core.text.plaintext import plain_line
-from agentcli.doctor.check_context import CheckContext
-from agentcli.doctor.finding import Finding
+from agentcli.doctor.finding import CheckContext, Finding
 from agentcli.tools.search.ripgrep import find_ripgrep
 
 _FEW_WATCHES = 8_192
@@ -52,17 +55,10 @@ def versions(_context: CheckContext) -> Iterator[Finding]:
 
 def programs(context: CheckContext) -> Iterator[Finding]:
     path, folders = context.environ.get("PATH"), context.environment.writable_dirs
+    ripgrep = find_ripgrep(context.environ, folders)
     needed = (
-        (
-            "git",
-            find_program("git", path, folders),
-            "Install git: undo and the branch display need it.",
-        ),
-        (
-            "ripgrep",
-            find_ripgrep(context.environ, folders),
-            "Install ripgrep, or reinstall agentcli, which includes it.",
-        ),
+        ("git", find_program("git", path, folders), "Install git: undo and the branch display need it."),
+        ("ripgrep", ripgrep, "Install ripgrep, or reinstall agentcli, which includes it."),
         ("bash", find_program("bash", path, folders), "Install bash to run commands with it; until then sh is used."),
     )
     for name, found, advice in needed:
@@ -93,3 +89,150 @@ def _version(program: str) -> str:
     done = run_program([program, "--version"], cwd="/", environ={"PATH": os.defpath}, seconds=_VERSION_SECONDS)
     lines = done.output.decode(errors="replace").splitlines()
     return plain_line(lines[0], 100) if lines else "version unknown"
+
+
+# ------------------------------------------------------------------------------------------------------------ terminal
+
+
+MIN_COLUMNS, MIN_ROWS = 40, 10
+_WITH_PROTOCOL = ("kitty", "ghostty", "foot", "wezterm", "iterm", "alacritty")
+"""Terminals with the kitty keyboard protocol, at least as a setting."""
+_NEW_LINE = "Ctrl+J, or a backslash and Enter, always insert a new line."
+
+
+def terminal(context: CheckContext) -> Iterator[Finding]:
+    environ, screen = context.environ, context.screen
+    features = _terminal(context)
+    kind = environ.get("TERM", "")
+    encoding = screen.encoding.lower().replace("-", "").replace("_", "")
+    parts = [
+        ("a terminal" if features.name == "unknown" else features.name) if screen.is_terminal else "no terminal",
+        f"TERM={kind or 'unset'}",
+        f"{screen.columns}x{screen.rows}",
+        "no colours (NO_COLOR)" if environ.get("NO_COLOR") else _COLOURS[features.colours],
+        "UTF-8" if encoding == "utf8" else screen.encoding or "no encoding",
+        *(
+            name
+            for name, there in (("ssh", features.ssh), ("tmux", features.tmux), ("GNU screen", features.screen))
+            if there
+        ),
+    ]
+    text = ", ".join(parts)
+    if encoding != "utf8":
+        yield Finding("warn", "terminal", text, "Set a UTF-8 locale, for example LANG=C.UTF-8.")
+    elif screen.is_terminal and kind in ("", "dumb"):
+        advice = "agentcli starts in plain mode. For the full-screen app, set TERM, for example to xterm-256color."
+        yield Finding("warn", "terminal", text, advice)
+    elif screen.is_terminal and (screen.columns < MIN_COLUMNS or screen.rows < MIN_ROWS):
+        advice = f"Make the window larger: the app needs {MIN_COLUMNS}x{MIN_ROWS}."
+        yield Finding("warn", "terminal", text, advice)
+    elif screen.is_terminal and features.tmux and features.colours != "truecolor":
+        advice = "For all colours in tmux: set -as terminal-features ',*:RGB' in ~/.tmux.conf, and COLORTERM=truecolor."
+        yield Finding("ok", "terminal", text, advice)
+    else:
+        yield Finding("ok", "terminal", text)
+
+
+def keyboard(context: CheckContext) -> Iterator[Finding]:
+    """Check whether the terminal distinguishes Shift+Enter from Enter; no finding without a terminal."""
+    if not context.screen.is_terminal or context.environ.get("TERM", "") in ("", "dumb"):
+        return
+    features = _terminal(context)
+    if context.screen.may_ask:
+        answer = ask_for_keyboard_protocol()
+        if answer == "kitty":
+            yield Finding("ok", "keyboard", "the terminal reports all keys (kitty protocol), including Shift+Enter")
+        elif answer == "none":
+            yield Finding("ok", "keyboard", "Shift+Enter may look like Enter in this terminal", _advice(features))
+        else:
+            yield Finding("ok", "keyboard", "the terminal does not answer queries", _NEW_LINE)
+        return
+    known = features.name in _WITH_PROTOCOL and not features.tmux and not features.screen
+    text = f"{features.name} can report all keys" if known else "Shift+Enter may look like Enter"
+    yield Finding("ok", "keyboard", text, "" if known else _advice(features))
+
+
+def clipboard(context: CheckContext) -> Iterator[Finding]:
+    if not context.screen.is_terminal:
+        return
+    features = _terminal(context)
+    folders = context.environment.working_dirs
+    commands = () if features.ssh else [command for command, _encoding in features.clipboard_programs]
+    program = next((command[0] for command in commands if find_program(command[0], features.search_path, folders)), "")
+    if program:
+        yield Finding("ok", "clipboard", f"by {program}{', and through tmux' if features.tmux else ''}")
+        return
+    if features.name in ("dumb", "linux"):
+        yield Finding("warn", "clipboard", "not available in this terminal")
+        return
+    advice = ""
+    if features.tmux:
+        advice = "The tmux buffer is set too. tmux passes it on unless set-clipboard is off."
+    elif features.name in ("vte", "apple", "unknown") and not features.ssh:
+        programs = "wl-copy" if features.wayland else "xclip or xsel" if features.x11 else ""
+        advice = f"If copying does not work: install {programs}." if programs else ""
+    yield Finding("ok", "clipboard", "through the terminal (OSC 52)", advice)
+
+
+_COLOURS = {"none": "no colours", "16": "16 colours", "256": "256 colours", "truecolor": "all colours"}
+
+
+def _terminal(context: CheckContext) -> Terminal:
+    return Terminal.from_environ(context.environ, sys.platform)
+
+
+def _advice(features: Terminal) -> str:
+    if features.tmux:
+        return f"{_NEW_LINE} In tmux: set -s extended-keys on, and set -as terminal-features ',*:extkeys'."
+    if features.name == "wezterm":
+        return f"{_NEW_LINE} In wezterm: enable_kitty_keyboard = true."
+    return _NEW_LINE
+
+
+Answer = Literal["kitty", "none", "silence"]
+
+QUESTION = b"\x1b[?u\x1b[c"
+"""Two queries. Every terminal answers the second one; if only that is answered, the protocol is missing."""
+_SECONDS = 0.5
+_LAST = re.compile(rb"\x1b\[\?[0-9;]*c")
+_PROTOCOL = re.compile(rb"\x1b\[\?[0-9]+u")
+
+
+def ask_for_keyboard_protocol(source: int = 0, target: int = 1, seconds: float = _SECONDS) -> Answer:
+    """Query the terminal. `silence`: no answer, or no terminal."""
+    import termios
+    import tty
+
+    try:
+        if not (os.isatty(source) and os.isatty(target)) or os.tcgetpgrp(source) != os.getpgrp():
+            # A background process that changes the terminal would be stopped.
+            return "silence"
+        before = termios.tcgetattr(source)
+    except (OSError, termios.error):
+        return "silence"
+    try:
+        tty.setcbreak(source, termios.TCSANOW)
+        os.write(target, QUESTION)
+        return understood(_read(source, seconds))
+    except (OSError, termios.error):
+        return "silence"
+    finally:
+        # Discard late answers, which would appear at the shell's prompt.
+        termios.tcsetattr(source, termios.TCSAFLUSH, before)
+
+
+def understood(answer: bytes) -> Answer:
+    if _PROTOCOL.search(answer):
+        return "kitty"
+    return "none" if _LAST.search(answer) else "silence"
+
+
+def _read(source: int, seconds: float) -> bytes:
+    answer, until = b"", time.monotonic() + seconds
+    while not _LAST.search(answer):
+        ready, _, _ = select.select([source], [], [], max(0.0, until - time.monotonic()))
+        piece = os.read(source, 1024) if ready else b""
+        if not piece:
+            break
+        answer += piece
+    return answer

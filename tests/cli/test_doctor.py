@@ -14,11 +14,10 @@ import pytest
 from agentcli.assemble import Options
 from agentcli.cli.main import main
 from agentcli.config.credentials import KeyStore
-from agentcli.doctor import foreign, machine, model, servers, settings, terminal
-from agentcli.doctor.check_context import CheckContext, OutputScreen
+from agentcli.doctor import checks, machine
 from agentcli.doctor.checks import CHECKS, run_checks
-from agentcli.doctor.finding import Finding, finding_lines, summary
-from agentcli.doctor.terminal import QUESTION, ask_for_keyboard_protocol, understood
+from agentcli.doctor.finding import CheckContext, Finding, OutputScreen, finding_lines, summary
+from agentcli.doctor.machine import QUESTION, ask_for_keyboard_protocol, understood
 from agentcli.sandbox.linux.probe import probe
 from tests.support.terminal import TerminalProgram
 
@@ -37,7 +36,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def checks(capfd: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[str, dict[str, str]], str]:
+def report(capfd: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[str, dict[str, str]], str]:
     code = main(["doctor", "--json", *flags], os.environ)
     shown = capfd.readouterr().out
     return code, {check["name"]: check for check in json.loads(shown)["checks"]}, shown
@@ -46,7 +45,7 @@ def checks(capfd: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[st
 def test_doctor_proves_the_sandbox_and_never_shows_the_key(capfd: pytest.CaptureFixture[str], place: Path) -> None:
     if not (ability := probe(os.environ, (), None)).works:
         pytest.skip(f"no sandbox to prove: {ability.problem}")
-    code, found, shown = checks(capfd)
+    code, found, shown = report(capfd)
     assert code == 0
     assert found["sandbox"]["status"] == "ok"
     assert "writes outside are refused" in found["files"]["text"]
@@ -80,22 +79,22 @@ def test_a_key_in_place_of_the_address_is_not_repeated(
 def test_doctor_proves_that_strict_has_no_network(capfd: pytest.CaptureFixture[str], place: Path) -> None:
     if not (ability := probe(os.environ, (), None)).network:
         pytest.skip(f"no sandbox to prove: {ability.problem}")
-    _code, found, _shown = checks(capfd, "--sandbox", "strict")
+    _code, found, _shown = report(capfd, "--sandbox", "strict")
     assert "commands have no network" in found["network"]["text"]
 
 
 def test_doctor_reports_a_missing_sandbox(
     capfd: pytest.CaptureFixture[str], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _code, found, _shown = checks(capfd, "--sandbox", "off")
+    _code, found, _shown = report(capfd, "--sandbox", "off")
     assert found["sandbox"]["status"] == "warn"
     monkeypatch.setenv("PATH", str(place))
-    code, found, _shown = checks(capfd)
+    code, found, _shown = report(capfd)
     assert found["sandbox"]["status"] == "warn"
     assert "apt install bubblewrap" in found["sandbox"]["text"]
     assert "agentcli doctor" not in found["sandbox"]["text"]
     assert found["git"]["status"] == "warn"
-    code, found, _shown = checks(capfd, "--sandbox", "strict")
+    code, found, _shown = report(capfd, "--sandbox", "strict")
     assert (code, found["sandbox"]["status"]) == (1, "fail")
 
 
@@ -106,7 +105,7 @@ def test_a_missing_key_fails_and_broken_settings_warn(
     settings = place / "home" / ".config" / "agentcli" / "settings.json"
     settings.parent.mkdir(parents=True)
     settings.write_text('{"modle": "x"}')
-    code, found, _shown = checks(capfd, "--sandbox", "off")
+    code, found, _shown = report(capfd, "--sandbox", "off")
     assert code == 1
     assert found["key"]["status"] == "fail"
     assert found["settings"]["status"] == "warn"
@@ -133,7 +132,7 @@ def test_doctor_runs_no_program_of_the_folder_it_looks_at(
         (planted / name).write_text(f"#!/bin/sh\ntouch {place}/sprung\n")
         (planted / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{planted}:{os.environ['PATH']}")
-    _code, found, _shown = checks(capfd, "--sandbox", "off")
+    _code, found, _shown = report(capfd, "--sandbox", "off")
     assert not any(str(planted) in found[name]["text"] for name in ("git", "ripgrep", "bash"))
     assert not (place / "sprung").exists()
 
@@ -206,15 +205,15 @@ def test_a_check_that_breaks_is_a_finding(place: Path, monkeypatch: pytest.Monke
 
 
 def test_the_terminal_line_lists_capabilities(place: Path) -> None:
-    [line] = terminal.terminal(context(place, COLORTERM="truecolor", TMUX="x", SSH_TTY="/dev/pts/1"))
+    [line] = machine.terminal(context(place, COLORTERM="truecolor", TMUX="x", SSH_TTY="/dev/pts/1"))
     assert line.text == "a terminal, TERM=xterm-256color, 100x30, all colours, UTF-8, ssh, tmux"
-    [line] = terminal.terminal(context(place, encoding="ANSI_X3.4-1968"))
+    [line] = machine.terminal(context(place, encoding="ANSI_X3.4-1968"))
     assert (line.status, "LANG=C.UTF-8" in line.advice) == ("warn", True)
-    [line] = terminal.terminal(context(place, TERM="dumb"))
+    [line] = machine.terminal(context(place, TERM="dumb"))
     assert (line.status, "no colours" in line.text) == ("warn", True)
-    [line] = terminal.terminal(context(place, columns=30))
+    [line] = machine.terminal(context(place, columns=30))
     assert (line.status, "40x10" in line.advice) == ("warn", True)
-    [line] = terminal.terminal(context(place, NO_COLOR="1"))
+    [line] = machine.terminal(context(place, NO_COLOR="1"))
     assert "NO_COLOR" in line.text
 
 
@@ -223,11 +222,11 @@ def test_the_clipboard_line_names_the_way_that_a_copy_takes(place: Path) -> None
     programs.mkdir()
     (programs / "xclip").write_text("#!/bin/sh\n")
     (programs / "xclip").chmod(0o755)
-    [line] = terminal.clipboard(context(place, DISPLAY=":0", PATH=str(programs)))
+    [line] = machine.clipboard(context(place, DISPLAY=":0", PATH=str(programs)))
     assert line.text == "by xclip"
-    [line] = terminal.clipboard(context(place, DISPLAY=":0", PATH=str(programs), SSH_TTY="x"))
+    [line] = machine.clipboard(context(place, DISPLAY=":0", PATH=str(programs), SSH_TTY="x"))
     assert line.text == "through the terminal (OSC 52)"
-    [line] = terminal.clipboard(context(place, TERM="linux"))
+    [line] = machine.clipboard(context(place, TERM="linux"))
     assert line.status == "warn"
 
 
@@ -252,7 +251,7 @@ def test_without_a_terminal_nothing_is_queried() -> None:
 @pytest.mark.anyio
 async def test_a_real_terminal_is_queried_and_restored(tmp_path: Path) -> None:
     code = (
-        "import termios; from agentcli.doctor.terminal import ask_for_keyboard_protocol as ask;"
+        "import termios; from agentcli.doctor.machine import ask_for_keyboard_protocol as ask;"
         "before = termios.tcgetattr(0); print(ask(seconds=20), termios.tcgetattr(0) == before)"
     )
     async with TerminalProgram(tmp_path, command=("-c", code)) as program:
@@ -263,7 +262,7 @@ async def test_a_real_terminal_is_queried_and_restored(tmp_path: Path) -> None:
 
 
 def test_each_part_of_another_agents_setup_is_listed_with_how_it_is_used(place: Path) -> None:
-    assert list(foreign.setup(context(place))) == []
+    assert list(checks.other_agents(context(place))) == []
     work = place / "work"
     claude_projects = {str(work): {"mcpServers": {"c": {}}}, "/elsewhere": {"mcpServers": {"d": {}}}}
     for path, text in (
@@ -278,7 +277,7 @@ def test_each_part_of_another_agents_setup_is_listed_with_how_it_is_used(place: 
     ):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    said = {(line.status, line.text) for line in foreign.setup(context(place))}
+    said = {(line.status, line.text) for line in checks.other_agents(context(place))}
     assert said == {
         ("ok", ".claude/commands: 1 command, not used: this folder is not trusted"),
         ("ok", "~/.claude/commands: 1 command, used"),
@@ -294,7 +293,7 @@ def test_each_part_of_another_agents_setup_is_listed_with_how_it_is_used(place: 
 
 
 def test_each_mcp_server_is_listed_and_none_is_started(place: Path) -> None:
-    assert list(servers.servers(context(place))) == []
+    assert list(checks.servers(context(place))) == []
     mark = place / "started"
     user = {
         "there": {"command": "sh", "args": ["-c", f"touch {mark}"]},
@@ -307,7 +306,7 @@ def test_each_mcp_server_is_listed_and_none_is_started(place: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({"mcpServers": user}))
     (place / "work/.mcp.json").write_text(json.dumps({"mcpServers": {"theirs": {"command": "sh"}}}))
-    found = list(servers.servers(context(place)))
+    found = list(checks.servers(context(place)))
     assert [(line.status, line.text.partition(" (")[0]) for line in found[1:]] == [
         ("ok", "theirs"),
         ("ok", "there"),
@@ -323,16 +322,16 @@ def test_each_mcp_server_is_listed_and_none_is_started(place: Path) -> None:
 
 
 def test_untrusted_folder_settings_are_reported(place: Path) -> None:
-    assert list(settings.trust(context(place))) == []
+    assert list(checks.trust(context(place))) == []
     (place / "work" / ".agentcli").mkdir()
     (place / "work" / ".agentcli" / "settings.json").write_text('{"model": "haiku"}')
-    [line] = settings.trust(context(place))
+    [line] = checks.trust(context(place))
     assert "not trusted" in line.text
     assert "agentcli trust" in line.advice
 
 
 def test_stored_sessions_are_counted_and_cut_off_ones_named(place: Path) -> None:
-    [line] = settings.sessions(context(place))
+    [line] = checks.sessions(context(place))
     assert line.text == "none stored yet"
     folder = place / "home" / ".local" / "state" / "agentcli" / "sessions" / "key"
     folder.mkdir(parents=True)
@@ -340,13 +339,13 @@ def test_stored_sessions_are_counted_and_cut_off_ones_named(place: Path) -> None
     whole, cut = (folder / f"{digit * 8}-0000-4000-8000-000000000000.jsonl" for digit in "ab")
     whole.write_text('{"type":"session"}\n')
     cut.write_text('{"type":"session"}\n{"type":"us')
-    found = list(settings.sessions(context(place)))
+    found = list(checks.sessions(context(place)))
     assert (found[0].status, "chmod 700" in found[0].advice) == ("warn", True)
     assert found[1].text.startswith("2 stored, 0 of this folder")
     assert "bbbbbbbb" in found[1].text
     assert "aaaaaaaa" not in found[1].text
     folder.parent.chmod(0o700)
-    assert len(list(settings.sessions(context(place)))) == 1
+    assert len(list(checks.sessions(context(place)))) == 1
 
 
 # --------------------------------------------------------------------------------------------------------- the endpoint
@@ -387,7 +386,7 @@ class Endpoint:
 
 def asked(place: Path, endpoint: Endpoint, **more: str) -> Finding:
     environ = {"ANTHROPIC_BASE_URL": endpoint.url, "ANTHROPIC_API_KEY": KEY, **more}
-    [line] = model.endpoint(context(place, **environ))
+    [line] = checks.endpoint(context(place, **environ))
     assert KEY not in repr(line)
     return line
 
@@ -424,7 +423,7 @@ def test_the_key_does_not_follow_a_redirect(place: Path) -> None:
 
 def test_the_scripted_model_needs_no_key_and_no_server(place: Path) -> None:
     scripted = context(place, AGENTCLI_SCRIPT="x.json")
-    for check in (model.key, model.endpoint):
+    for check in (checks.key, checks.endpoint):
         [line] = check(scripted)
         assert line.status == "ok"
         assert "the model is scripted" in line.text
@@ -434,7 +433,7 @@ def test_a_saved_key_is_reported_by_its_location(place: Path) -> None:
     url = "http://127.0.0.1:9"
     state = place / "home" / ".local" / "state" / "agentcli"
     KeyStore(state, vault=lambda: None).keep(url, KEY)
-    [line] = model.key(context(place, ANTHROPIC_BASE_URL=url))
+    [line] = checks.key(context(place, ANTHROPIC_BASE_URL=url))
     assert line.status == "ok"
     assert str(state) in line.text
     assert KEY not in repr(line)

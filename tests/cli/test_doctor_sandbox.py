@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentcli.cli.main import main
-from agentcli.doctor import sandbox, sandbox_trial
+from agentcli.doctor import checks, sandbox_trial
 from agentcli.sandbox.limits import LimitWatch
 from agentcli.sandbox.linux.bubblewrap import BubblewrapLauncher
 from agentcli.sandbox.linux.mounts import Mounts
@@ -44,7 +44,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def checks(capfd: pytest.CaptureFixture[str], *flags: str) -> tuple[int, Checks]:
+def report(capfd: pytest.CaptureFixture[str], *flags: str) -> tuple[int, Checks]:
     code = main(["doctor", "--json", *flags], os.environ)
     found: Checks = {}
     for check in json.loads(capfd.readouterr().out)["checks"]:
@@ -62,7 +62,7 @@ def test_every_promise_is_tried_and_nothing_of_the_user_is_touched(
     (place / "home" / ".npmrc").write_text("mine")
     if not ability.network or not ability.seccomp:
         pytest.skip("this machine's sandbox lacks a part")
-    code, found = checks(capfd)
+    code, found = report(capfd)
     assert code == 0
     texts = {name: rows[0]["text"] for name, rows in found.items() if len(rows) == 1}
     for name, promise in (
@@ -95,7 +95,7 @@ def test_strict_also_closes_unix_sockets(
     if not ability.network or not ability.seccomp:
         pytest.skip("no strict sandbox here")
     only(monkeypatch, "isolation", "network")
-    code, found = checks(capfd, "--sandbox", "strict")
+    code, found = report(capfd, "--sandbox", "strict")
     assert code == 0
     assert "Unix sockets are closed" in found["isolation"][0]["text"]
     assert found["network"][0]["text"] == "in auto mode commands have no network"
@@ -103,7 +103,7 @@ def test_strict_also_closes_unix_sockets(
 
 def only(patch: pytest.MonkeyPatch, *topics: str) -> None:
     """Leave the other checks and topics out, which take most of the time."""
-    patch.setattr("agentcli.doctor.checks.CHECKS", (("sandbox", sandbox.sandbox),))
+    patch.setattr("agentcli.doctor.checks.CHECKS", (("sandbox", checks.sandbox),))
     all_of_them = sandbox_trial._LinuxTrial.topics
     patch.setattr(
         sandbox_trial._LinuxTrial, "topics", lambda trial: [topic for topic in all_of_them(trial) if topic[0] in topics]
@@ -183,7 +183,7 @@ def test_a_broken_promise_fails(
         pytest.skip("this machine's sandbox lacks a part")
     only(monkeypatch, topic)
     how(monkeypatch)
-    code, found = checks(capfd)
+    code, found = report(capfd)
     assert code == 1
     broken = [row for row in found[topic] if row["status"] == "fail"]
     assert {f"does not hold: {promise}" for promise in promises} <= {row["text"] for row in broken}
@@ -195,7 +195,7 @@ def test_a_feature_missing_on_this_machine_is_named_and_not_counted_as_proven(
 ) -> None:
     monkeypatch.setattr("agentcli.sandbox.choose.probe", lambda *_: Ability(ability.program, ability.privileges))
     only(monkeypatch, "isolation", "network")
-    code, found = checks(capfd)
+    code, found = report(capfd)
     assert code == 0
     for topic, reason in (("isolation", "system call filters"), ("network", "cannot be blocked")):
         [row] = [row for row in found[topic] if row["status"] == "warn"]
@@ -208,7 +208,7 @@ def test_a_script_that_does_not_start_proves_nothing(
 ) -> None:
     monkeypatch.setattr(sandbox_trial, "isolated_python", lambda *_: ["/bin/false"])
     only(monkeypatch, "isolation", "network")
-    _code, found = checks(capfd)
+    _code, found = report(capfd)
     for topic in ("isolation", "network"):
         assert [row["status"] for row in found[topic]] == ["warn"]
         assert "does not start in the sandbox" in found[topic][0]["text"]
@@ -218,7 +218,7 @@ def test_without_bubblewrap_the_report_says_what_to_install_and_why(
     place: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(place))
-    _code, found = checks(capfd)
+    _code, found = report(capfd)
     [row] = found["sandbox"]
     assert row["status"] == "warn"
     assert "apt install bubblewrap" in row["text"]
@@ -231,7 +231,7 @@ def test_when_no_command_works_nothing_counts_as_proven(
 ) -> None:
     only(monkeypatch, "files", "secrets", "quarantine")
     monkeypatch.setattr(Mounts, "arguments", lambda *_: ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"])
-    code, found = checks(capfd)
+    code, found = report(capfd)
     assert code == 1
     assert "does not hold: commands write in the project" in [row["text"] for row in found["files"]]
     assert not {"secrets", "quarantine"} & set(found)
