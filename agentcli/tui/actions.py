@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agentcli.tui.app import AgentApp
     from agentcli.tui.chat import ChatScreen
 
-_LONGEST_PROMPT = 40
+_MAX_PROMPT = 40
 
 
 class Actions:
@@ -126,7 +126,7 @@ class Actions:
             names = ", ".join(str(change.path) for change in changes[:4])
             prompt_id = (await engine.files.undo_plan()).prompt_id
             prompts = prompts_of_submission(await engine.messages_with(prompt_id), prompt_id)
-            made_by = f" of “{plain_line(prompts[0], _LONGEST_PROMPT)}”" if prompts else ""
+            made_by = f" of “{plain_line(prompts[0], _MAX_PROMPT)}”" if prompts else ""
             label = f"Undo the changes{made_by} in {counted(len(changes), 'file')}"
             rows.append(Choice("undo", label, plain_text(names)))
         if not rows:

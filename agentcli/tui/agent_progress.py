@@ -19,7 +19,7 @@ KEPT_ITEMS = 100
 """Maximum number of items kept for one agent."""
 KEPT_CHARACTERS = 100_000
 """Maximum number of characters in all items of an agent."""
-LONGEST_TEXT = 16_000
+MAX_TEXT = 16_000
 """Maximum number of characters in one text. A text that is still growing may have twice as many."""
 
 AgentStatus = Literal["running", "waiting", "done", "failed", "stopped"]
@@ -104,9 +104,9 @@ class AgentProgress:
                 case Grow(id, text) if id in self._items:
                     self._grown.setdefault(id, []).append(text)
                     self._resize(id, self._sizes[id] + len(text))
-                    if self._sizes[id] > 2 * LONGEST_TEXT:
+                    if self._sizes[id] > 2 * MAX_TEXT:
                         self._items[id] = _cut_start(_with_text(self._items[id], "".join(self._grown.pop(id))))
-                        self._resize(id, LONGEST_TEXT)
+                        self._resize(id, MAX_TEXT)
                 case CountLines(id, line_breaks) if isinstance(call := self._items.get(id), ToolItem):
                     self._items[id] = replace(call, line_breaks=line_breaks)
                 case Remove(id) if id in self._items:
@@ -182,20 +182,20 @@ def _shortened(item: Item) -> Item:
         # The block shows only these of the input.
         shown = ("command", "description")
         input: Json = {key: _cut(value) for key in shown if isinstance(value := item.input.get(key), str)}
-        display = item.display if sum(len(str(value)) for value in item.display.values()) <= LONGEST_TEXT else {}
+        display = item.display if sum(len(str(value)) for value in item.display.values()) <= MAX_TEXT else {}
         return replace(item, input=input, display=display, output=_cut(item.output))
     text = getattr(item, "text", "")
-    return replace(item, text=_cut(text)) if len(text) > LONGEST_TEXT else item  # type: ignore[call-arg]
+    return replace(item, text=_cut(text)) if len(text) > MAX_TEXT else item  # type: ignore[call-arg]
 
 
 def _cut(text: str) -> str:
-    more = len(text) - LONGEST_TEXT
-    return text if more <= 0 else f"{text[:LONGEST_TEXT]}\n… {more:,} more characters"
+    more = len(text) - MAX_TEXT
+    return text if more <= 0 else f"{text[:MAX_TEXT]}\n… {more:,} more characters"
 
 
 def _cut_start(item: Item) -> Item:
     name = "output" if isinstance(item, ToolItem) else "text"
-    return replace(item, **{name: f"…{getattr(item, name, '')[-LONGEST_TEXT:]}"})
+    return replace(item, **{name: f"…{getattr(item, name, '')[-MAX_TEXT:]}"})
 
 
 def _with_text(item: Item, text: str) -> Item:

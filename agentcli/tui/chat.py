@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from agentcli.tui.actions import Actions
     from agentcli.tui.app import AgentApp
 
-SMALLEST = (20, 5)
+MIN_SIZE = (20, 5)
 """Minimum usable size of the terminal: columns, rows."""
 CLOSING_SECONDS = 0.003
 """Delay between an interruption and its repaint, for closing the connection first."""
@@ -106,7 +106,7 @@ class ChatScreen(Screen[None]):
         self.screen_layout_refresh_signal.subscribe(self, lambda _screen: self._make_room(), immediate=True)
 
     def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.width < SMALLEST[0] or event.size.height < SMALLEST[1], "-too-small")
+        self.set_class(event.size.width < MIN_SIZE[0] or event.size.height < MIN_SIZE[1], "-too-small")
 
     def set_focus(self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False) -> None:
         """Never clear the focus, because keys and pastes without a focused widget would be lost. Textual would clear it

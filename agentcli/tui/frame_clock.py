@@ -12,7 +12,7 @@ from collections.abc import Callable
 FRAME_SECONDS = 1 / 30
 SETTLE_SECONDS = 0.004
 """Minimum delay from a change to its frame: events come in groups, and a request is sent just after its event."""
-LONGEST_SECONDS = 0.05
+MAX_SECONDS = 0.05
 """Maximum delay from a change to its frame, even while a request is being prepared."""
 
 
@@ -34,7 +34,7 @@ class FrameClock:
             self._schedule(self._changed_at)
 
     def hold(self) -> None:
-        """Delay the next frame until `release`, but no longer than `LONGEST_SECONDS` after the change."""
+        """Delay the next frame until `release`, but no longer than `MAX_SECONDS` after the change."""
         if not self._held:
             self._held = True
             self._schedule_again()
@@ -57,7 +57,7 @@ class FrameClock:
 
     def _schedule(self, changed_at: float) -> None:
         loop = asyncio.get_running_loop()
-        due = changed_at + LONGEST_SECONDS
+        due = changed_at + MAX_SECONDS
         if not self._held:
             due = min(due, max(loop.time() + SETTLE_SECONDS, self._painted_at + FRAME_SECONDS))
         if self._timer is not None:

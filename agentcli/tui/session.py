@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.interactive.drafts.draft import Draft
 
-MOST_WAITING = 200
+MAX_WAITING = 200
 """Maximum number of events queued for a frame; then they are shown without one, so that no frame takes long."""
 
 
@@ -200,7 +200,7 @@ class TranscriptView:
         if isinstance(event, ev.Result):
             self.catch_up()
             self._screen.finished(event)
-        elif len(self._waiting) >= MOST_WAITING:
+        elif len(self._waiting) >= MAX_WAITING:
             self.catch_up()
         if isinstance(event, ev.BlockFinished | ev.ToolFinished):
             self._frames.hold()  # The loop probably prepares the next request.

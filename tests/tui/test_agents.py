@@ -249,7 +249,7 @@ def test_an_agent_keeps_its_last_items_and_counts_the_others() -> None:
     assert progress.dropped == 1 + 3 * 80 - agent_progress.KEPT_ITEMS
     session.show(agent_work("explore-1", text="x" * 200_000, size=1_000))
     sizes = [len(item.text) for item in progress.items() if isinstance(item, AnswerItem)]
-    assert agent_progress.LONGEST_TEXT < max(sizes) < agent_progress.LONGEST_TEXT + 100
+    assert agent_progress.MAX_TEXT < max(sizes) < agent_progress.LONGEST_TEXT + 100
 
 
 def test_text_that_streams_without_end_is_kept_within_limits() -> None:
@@ -258,7 +258,7 @@ def test_text_that_streams_without_end_is_kept_within_limits() -> None:
         session.show(ev.TextStreamed(agent="explore-1", message_id="m", index=0, text="y" * 1_000))
     (answer,) = session.progress().items()
     assert isinstance(answer, AnswerItem)
-    assert len(answer.text) <= 2 * agent_progress.LONGEST_TEXT + 1
+    assert len(answer.text) <= 2 * agent_progress.MAX_TEXT + 1
 
 
 def test_ended_agents_give_their_memory_back() -> None:

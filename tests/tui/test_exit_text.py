@@ -9,7 +9,7 @@ import pytest
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import WELCOME, AnswerItem, Item, NoticeItem, PromptItem, WelcomeItem
-from agentcli.tui.terminal.exit_text import MOST_ROWS, exit_text
+from agentcli.tui.terminal.exit_text import MAX_ROWS, exit_text
 from agentcli.tui.theme.palette import Palette
 
 ITEMS: list[Item] = [
@@ -39,7 +39,7 @@ def test_the_last_prompt_that_is_no_command_and_its_last_answer_are_kept() -> No
 
 def test_a_huge_answer_is_cut_with_a_note() -> None:
     rows = text([PromptItem(id="p", text="go"), AnswerItem(id="a", text="word\n\n" * 1_000, done=True)]).split("\n")
-    assert len(rows) == MOST_ROWS["last"] + 1
+    assert len(rows) == MAX_ROWS["last"] + 1
     assert rows[-1].startswith("… ")
     assert rows[-1].endswith("more rows")
 
@@ -62,7 +62,7 @@ def test_a_continued_answer_is_kept_in_one_piece() -> None:
 
 
 def test_only_as_much_of_a_long_transcript_is_laid_out_as_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(MOST_ROWS, "all", 500)
+    monkeypatch.setitem(MAX_ROWS, "all", 500)
     blocks = [make_block(PromptItem(id=f"p{number}", text=f"prompt {number}")) for number in range(1_500)]
     laid_out: list[object] = []
     layout = type(blocks[0]).layout

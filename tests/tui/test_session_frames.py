@@ -10,9 +10,9 @@ import pytest
 
 from agentcli.core import events as ev
 from agentcli.interactive.drafts.draft import Draft
-from agentcli.tui.frame_clock import LONGEST_SECONDS, SETTLE_SECONDS
+from agentcli.tui.frame_clock import MAX_SECONDS, SETTLE_SECONDS
 from agentcli.tui.model import Activity, AnswerItem, EndItem, Operation, PromptItem, ToolItem
-from agentcli.tui.session import MOST_WAITING, TuiSession
+from agentcli.tui.session import MAX_WAITING, TuiSession
 from tests.support.fakes import FakeTool, bench
 from tests.support.scripts import call, event, pause, reply, say, think
 from tests.support.shown import Shown
@@ -100,7 +100,7 @@ def test_a_long_call_is_on_the_screen_soon_after_it_starts() -> None:
     slow = FakeTool("Slow", seconds=5.0)
     desk = played(reply(call("Slow")), "Done.", tools=[slow])
     (started,) = desk.times(ev.ToolStarted)
-    assert any(started < at <= started + LONGEST_SECONDS for at in desk.shown.painted)
+    assert any(started < at <= started + MAX_SECONDS for at in desk.shown.painted)
 
 
 def test_a_reply_that_goes_on_after_a_block_is_painted_without_delay() -> None:
@@ -121,7 +121,7 @@ def test_requests_without_a_pause_are_painted_all_the_same_but_not_one_by_one() 
     desk = played(*calls, "Done.", tools=[look])
     began, over = desk.times(ev.RequestStarted)[0], desk.times(ev.Result)[0]
     painted = [at for at in desk.shown.painted if began <= at <= over]
-    assert (over - began) / LONGEST_SECONDS - 2 <= len(painted) <= (over - began) * 31 + 1
+    assert (over - began) / MAX_SECONDS - 2 <= len(painted) <= (over - began) * 31 + 1
     assert len(desk.shown.of(ToolItem)) == CALLS * 2
 
 
@@ -161,11 +161,11 @@ def test_a_queued_prompt_is_in_the_transcript_as_soon_as_it_leaves_the_queue() -
 
 async def test_a_flood_of_events_does_not_wait_for_one_frame() -> None:
     desk = Desk()
-    for number in range(MOST_WAITING + 1):
+    for number in range(MAX_WAITING + 1):
         desk.view.show(ev.NoticeRaised(text=str(number)))
-    assert len(desk.shown.items) == MOST_WAITING
+    assert len(desk.shown.items) == MAX_WAITING
     await asyncio.sleep(1)
-    assert len(desk.shown.items) == MOST_WAITING + 1
+    assert len(desk.shown.items) == MAX_WAITING + 1
     assert len(desk.shown.painted) == 1
 
 

@@ -36,7 +36,7 @@ from agentcli.tui.model import (
 )
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript import widget as module
-from agentcli.tui.transcript.layouts import MOST_ROWS
+from agentcli.tui.transcript.layouts import MAX_ROWS
 from agentcli.tui.transcript.widget import NewBelow, Transcript
 
 MATCH, CURRENT, SELECTED = "#e6c07b", "#ffb454", "#33415e"
@@ -505,13 +505,13 @@ async def test_another_height_keeps_the_end_in_view(app: Host, pilot: Pilot[None
 
 @on_screen()
 async def test_lines_far_from_the_view_are_dropped_and_heights_are_kept(app: Host, pilot: Pilot[None]) -> None:
-    count = MOST_ROWS + 500
+    count = MAX_ROWS + 500
     put(app, *notices(count))
     finish(app.transcript)
     app.transcript.home()
     app.transcript.frame()
     assert app.rows()[0] == "> line 0"
-    assert app.transcript.kept_rows <= MOST_ROWS
+    assert app.transcript.kept_rows <= MAX_ROWS
     assert app.transcript.virtual_size.height == count
 
 

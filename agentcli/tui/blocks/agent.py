@@ -13,12 +13,12 @@ from agentcli.core.text.plural import counted
 from agentcli.tui.agent_progress import AGENT_SIGNS, AgentItem, AgentProgress, AgentStatus
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.gaps import gap
-from agentcli.tui.blocks.rows import MOST_ROWS, beside, decoration, gutter, shortened, size
+from agentcli.tui.blocks.rows import MAX_ROWS, beside, decoration, gutter, shortened, size
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.model import AnswerItem, Item, ThinkingItem
 from agentcli.tui.theme.palette import Palette
 
-_LEAST_TITLE = 12
+_MIN_TITLE = 12
 """Minimum number of cells for a title, reserved before the details behind it."""
 
 
@@ -91,7 +91,7 @@ class AgentBlock(Block):
         seconds = self._seconds if progress.is_running else progress.seconds
         facts += [elapsed(round(seconds))] if seconds >= 1 and progress.status != "waiting" else []
         title = f"{name} {about}" if about else name
-        shown, after = _fitted(title, facts, width - cell_len(mark), cell_len(name) + _LEAST_TITLE)
+        shown, after = _fitted(title, facts, width - cell_len(mark), cell_len(name) + _MIN_TITLE)
         runs = [
             (mark, _mark_style(progress.status, palette)),
             (shown[: len(name)], palette.tool),
@@ -114,7 +114,7 @@ class AgentBlock(Block):
         if not text:
             return []
         before = gutter(width, _gutter_style(progress, palette))
-        shown, after = _fitted(text, facts, width - size(before), _LEAST_TITLE)
+        shown, after = _fitted(text, facts, width - size(before), _MIN_TITLE)
         style = palette.error if progress.status == "failed" else palette.muted
         return [decoration([*before, (shown, style), (after, palette.faint)], width)]
 
@@ -131,7 +131,7 @@ class AgentBlock(Block):
                 lines.append(blank)
             lines += self._lines(self._children.get(item.id) or self._child(item), width, palette, before)
             above = item
-        return lines[-MOST_ROWS:]
+        return lines[-MAX_ROWS:]
 
     def _child(self, item: Item) -> _Child:
         from agentcli.tui.blocks.make import make_block

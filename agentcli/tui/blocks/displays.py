@@ -22,7 +22,7 @@ from agentcli.tui.blocks.coloured import Coloured
 from agentcli.tui.blocks.diff import rows as diff
 from agentcli.tui.blocks.diff.layout import DiffLayout, DiffLook, FileView
 from agentcli.tui.blocks.markdown.languages import language_of
-from agentcli.tui.blocks.rows import MOST_ROWS, Rows, beside, characters, folded, head, size, tail
+from agentcli.tui.blocks.rows import MAX_ROWS, Rows, beside, characters, folded, head, size, tail
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
 
@@ -34,9 +34,9 @@ _DIFF_ROWS = 24
 _PAGE_ROWS = 5
 _PLAN_ROWS = 24
 _PLUGIN_ROWS = 12
-_MOST_COLOURED = 400
+_MAX_COLOURED = 400
 """Maximum number of highlighted lines: lexing takes about 0.1 ms per line and blocks the screen."""
-_MOST_LISTED = 1_000
+_MAX_LISTED = 1_000
 SHELLS = ("Bash", "BashOutput", "KillShell", "!")
 _SILENT = ("Read", "NotebookRead")
 """Tools whose summary suffices: the user knows the file, or can open it here."""
@@ -56,7 +56,7 @@ class DisplayView:
         return max(1, self.width - size(self.before))
 
     def rows(self, most: int) -> int:
-        return MOST_ROWS if self.expanded else most
+        return MAX_ROWS if self.expanded else most
 
 
 def shown(display: Json, view: DisplayView) -> Rows:
@@ -77,7 +77,7 @@ def _number(values: Mapping[str, Any], key: str) -> int:
 
 def _entries(values: Mapping[str, Any], key: str) -> list[Json]:
     found = values.get(key)
-    return [entry for entry in found[:_MOST_LISTED] if isinstance(entry, dict)] if isinstance(found, list) else []
+    return [entry for entry in found[:_MAX_LISTED] if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
 def text(value: str, view: DisplayView, total: int = 0, colours: Sequence[ColourSpan] = ()) -> Rows:
@@ -111,11 +111,11 @@ def _code(display: Json, view: DisplayView) -> Rows:
     value = _string(display, "text")
     if not view.expanded:
         return Rows(hidden=int(bool(value)))
-    lines = value.split("\n")[:MOST_ROWS]
+    lines = value.split("\n")[:MAX_ROWS]
     first = max(1, _number(display, "start"))
     digits = len(str(first + len(lines)))
     language = language_of(_string(display, "path")) or _string(display, "language")
-    coloured = highlight("\n".join(lines[:_MOST_COLOURED]), language, view.palette)
+    coloured = highlight("\n".join(lines[:_MAX_COLOURED]), language, view.palette)
 
     def numbered() -> Iterator[list[BlockLine]]:
         for place, line in enumerate(lines):
@@ -123,7 +123,7 @@ def _code(display: Json, view: DisplayView) -> Rows:
             number = [*view.before, (f"{first + place:>{digits}}  ", view.palette.faint)]
             yield wrap(runs, view.width, number, [*view.before, (" " * (digits + 2), view.palette.faint)])
 
-    return folded(numbered(), value.count("\n") + 1, MOST_ROWS)
+    return folded(numbered(), value.count("\n") + 1, MAX_ROWS)
 
 
 def diff_rows(value: str, view: DisplayView, path: str) -> Rows:
@@ -220,7 +220,7 @@ def _search(display: Json, view: DisplayView) -> Rows:
     if not view.expanded or not _string(display, "text"):
         return found
     return Rows(
-        [*found.lines, *beside(wrap([], 1), view.before), *markdown(_string(display, "text"), view, MOST_ROWS).lines]
+        [*found.lines, *beside(wrap([], 1), view.before), *markdown(_string(display, "text"), view, MAX_ROWS).lines]
     )
 
 
@@ -297,7 +297,7 @@ def _lines(display: Json, view: DisplayView) -> Rows:
             yield wrap(runs, view.width, view.before, view.before)
 
     found = display.get("lines")
-    lines = found[:_MOST_LISTED] if isinstance(found, list) else []
+    lines = found[:_MAX_LISTED] if isinstance(found, list) else []
     return folded(rendered(), len(lines), view.rows(_PLUGIN_ROWS))
 
 

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.blocks.rows import MOST_ROWS, Rows, decoration, gutter, head, joined, margin, tail
+from agentcli.tui.blocks.rows import MAX_ROWS, Rows, decoration, gutter, head, joined, margin, tail
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import BoundaryItem, EndItem, Level, NoticeItem, OutputItem
 from agentcli.tui.theme.palette import Palette
@@ -42,7 +42,7 @@ class NoticeBlock(Block):
 
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
         style = _style(self.item.level, palette)
-        rows = MOST_ROWS if self.expanded else _NOTICE_ROWS
+        rows = MAX_ROWS if self.expanded else _NOTICE_ROWS
         found = _signed(_SIGNS.get(self.item.level, "·"), self.item.text, style, width, rows)
         self.foldable = self.expanded or bool(found.hidden)
         return joined(found, width, palette, margin(width))
@@ -52,7 +52,7 @@ class EndBlock(Block):
     item: EndItem
 
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
-        level, rows = self.item.level, MOST_ROWS if self.expanded else _ERROR_ROWS
+        level, rows = self.item.level, MAX_ROWS if self.expanded else _ERROR_ROWS
         style = palette.faint if level == "info" else _style(level, palette)
         parts = [_signed(_ENDS.get(level, "·"), self.item.text, style, width, rows)]
         bar = gutter(width, _style(level, palette))
@@ -96,7 +96,7 @@ class OutputBlock(Block):
             title = wrap([(item.title, palette.muted)], width, [(sign, palette.faint)] if width >= 8 else [])
             return [*title, *self._body(width, palette, before)] if self.expanded else title
         if item.failed and item.kind == "text" and width >= 8:
-            return wrap([(item.text.strip("\n"), palette.text)], width, [("✗ ", palette.error)])[:MOST_ROWS]
+            return wrap([(item.text.strip("\n"), palette.text)], width, [("✗ ", palette.error)])[:MAX_ROWS]
         body = self._body(width, palette, before)
         return body or [decoration([*before, ("(no output)", palette.faint)], width)]
 
@@ -107,14 +107,14 @@ class OutputBlock(Block):
 
         view = displays.DisplayView(width, palette, self.expanded, before)
         if self.item.kind == "markdown":
-            return joined(displays.markdown(self.item.text, view, MOST_ROWS), width, palette, before)
+            return joined(displays.markdown(self.item.text, view, MAX_ROWS), width, palette, before)
         found = displays.diff_rows(self.item.text, view, "")
         self.foldable = self.expanded or bool(found.hidden)
         return joined(found, width, palette, before)
 
     def _text(self, width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
         text = self.item.text.strip("\n")
-        rows = MOST_ROWS if self.expanded else _OUTPUT_FIRST + _OUTPUT_LAST
+        rows = MAX_ROWS if self.expanded else _OUTPUT_FIRST + _OUTPUT_LAST
         found = head(text, width, rows, palette.text, before, in_columns=True)
         self.foldable = self.expanded or bool(found.hidden)
         if self.expanded or not found.hidden:

@@ -21,7 +21,7 @@ from agentcli.tui.blocks.coloured import Coloured
 from agentcli.tui.blocks.wrap import Run, clip, wrap
 from agentcli.tui.theme.palette import Palette
 
-MOST_ROWS = 4_000
+MAX_ROWS = 4_000
 """Maximum number of rows of an expanded block. More would block the screen, and nobody reads them there."""
 _CHARACTERS_PER_CELL = 4
 """Characters read per cell: some have no width, but a line of only those must not be read to its end."""

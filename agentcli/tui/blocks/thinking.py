@@ -8,12 +8,12 @@ from agentcli.core.text.format import elapsed
 from agentcli.core.text.terminal_colours import ColourSpan
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.growing_text import LiveText
-from agentcli.tui.blocks.rows import MOST_ROWS, head, joined, margin
+from agentcli.tui.blocks.rows import MAX_ROWS, head, joined, margin
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.model import Item, ThinkingItem
 from agentcli.tui.theme.palette import Palette
 
-_ROWS = 6
+_THINKING_ROWS = 6
 _KEPT = 1_000_000
 
 
@@ -59,11 +59,11 @@ class ThoughtsBlock(Block):
     def _body(self, width: int, palette: Palette) -> list[BlockLine]:
         before, style = margin(width), palette.thinking
         if self.item.seconds is not None or self._grown is None:
-            return joined(head(self.source.strip("\n"), width, MOST_ROWS, style, before), width, palette, before)
+            return joined(head(self.source.strip("\n"), width, MAX_ROWS, style, before), width, palette, before)
         if self.expanded:
             return self._grown.all(width, palette, style, before).lines
         # No "… more lines above" here: the header already shows that it is in progress.
-        return self._grown.tail(width, _ROWS, palette, style, before).lines
+        return self._grown.tail(width, _THINKING_ROWS, palette, style, before).lines
 
 
 def _is_whole(item: Item) -> bool:

@@ -16,7 +16,7 @@ from agentcli.core.text.unified_diff import is_diff
 from agentcli.core.tool_errors import unwrapped
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.growing_text import LiveText
-from agentcli.tui.blocks.rows import MOST_ROWS, Rows, gutter, head, joined, shortened, size
+from agentcli.tui.blocks.rows import MAX_ROWS, Rows, gutter, head, joined, shortened, size
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import Item, ToolItem, ToolStatus
 from agentcli.tui.theme.palette import Palette
@@ -44,8 +44,8 @@ _WORDS: dict[ToolStatus, str] = {
 }
 _COMMANDS = ("Bash", "!")
 _TEXT_KEYS = ("path", "text", "title", "url", "content", "question", "answer")
-_MOST_SEARCHED = 1_000
-_LONGEST_COMMAND = 64_000
+_MAX_SEARCHED = 1_000
+_MAX_COMMAND = 64_000
 
 
 class ToolBlock(Block):
@@ -156,7 +156,7 @@ class ToolBlock(Block):
         return facts
 
     def _command(self, command: str, width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
-        rows = head(command, width, MOST_ROWS, palette.code, before) if self.expanded else Rows()
+        rows = head(command, width, MAX_ROWS, palette.code, before) if self.expanded else Rows()
         return joined(rows, width, palette, before)
 
     def _described_command(self, width: int, palette: Palette, before: Sequence[Run]) -> tuple[list[BlockLine], bool]:
@@ -165,7 +165,7 @@ class ToolBlock(Block):
         first: list[Run] = [*before, ("$ ", palette.faint)]
         if self.expanded:
             rest: list[Run] = [*before, ("  ", palette.faint)]
-            return wrap([(command[:_LONGEST_COMMAND], palette.code)], width, first, rest)[:MOST_ROWS], True
+            return wrap([(command[:_MAX_COMMAND], palette.code)], width, first, rest)[:MAX_ROWS], True
         line = command.partition("\n")[0]
         shown = shortened(line, width - size(first))
         shown = f"{shown} …" if shown == line != command else shown
@@ -190,7 +190,7 @@ class ToolBlock(Block):
         if found.lines or found.hidden:
             return found
         if failed and not (item.name in displays.SHELLS and is_diff(text)):
-            return head(text, width, MOST_ROWS if self.expanded else _REASON_ROWS, palette.text, before)
+            return head(text, width, MAX_ROWS if self.expanded else _REASON_ROWS, palette.text, before)
         return Rows() if display else displays.text(text, view)
 
     def _live_rows(self, width: int, palette: Palette, before: Sequence[Run]) -> Rows:
@@ -208,7 +208,7 @@ def _texts(display: Json) -> Iterator[str]:
         if display.get("kind") == "matches":
             return
     for found in display.values():
-        for entry in found[:_MOST_SEARCHED] if isinstance(found, list) else ():
+        for entry in found[:_MAX_SEARCHED] if isinstance(found, list) else ():
             if isinstance(entry, dict):
                 yield from (value for key, value in entry.items() if isinstance(value, str) and key in _TEXT_KEYS)
 

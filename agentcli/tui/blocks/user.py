@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from agentcli.core.text.plural import counted
 from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.blocks.rows import MOST_ROWS, Rows, decoration, filled, head, joined
+from agentcli.tui.blocks.rows import MAX_ROWS, Rows, decoration, filled, head, joined
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import PromptItem
 from agentcli.tui.theme.palette import Palette
 
-_ROWS = 12
+_PROMPT_ROWS = 12
 _COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?=\s|\Z)")
 _PICTURE = re.compile(r"\[(?:image|picture)\b", re.IGNORECASE)
 
@@ -35,7 +35,7 @@ class PromptBlock(Block):
         return [filled(line, width, palette.user) for line in lines or [decoration(mark, width)]]
 
     def _rows(self, width: int, palette: Palette, blank: Sequence[Run]) -> Rows:
-        most = MOST_ROWS if self.expanded else _ROWS
+        most = MAX_ROWS if self.expanded else _PROMPT_ROWS
         return head(self.item.text.strip("\n"), width, most, palette.user, blank)
 
 

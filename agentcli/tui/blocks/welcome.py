@@ -17,8 +17,8 @@ from agentcli.tui.theme.palette import Palette
 
 _SIGN = ("╭───╮", "│ ❯ │", "╰───╯")
 _SIGN_CELLS = 7
-_NARROWEST = 36
-_MOST_FACTS = 12
+_MIN_WIDTH = 36
+_MAX_FACTS = 12
 _DOT = " · "
 
 
@@ -26,16 +26,16 @@ class WelcomeBlock(Block):
     item: WelcomeItem
 
     def layout(self, width: int, palette: Palette) -> Sequence[BlockLine]:
-        sign = _SIGN if width >= _NARROWEST else ()
+        sign = _SIGN if width >= _MIN_WIDTH else ()
         blank: list[Run] = [(" " * _SIGN_CELLS, palette.faint)] if sign else []
         title: list[Run] = [("agentcli", palette.strong + palette.text)]
         title.append((f" {plain_line(self.item.version, 40)}", palette.muted))
         lines = wrap(title, width, blank, blank)
-        for fact in self.item.lines[:_MOST_FACTS]:
+        for fact in self.item.lines[:_MAX_FACTS]:
             for row in _packed(plain_line(fact, 300), width - size(blank)):
                 lines += wrap([(row, palette.muted)], width, blank, blank)
         lines += [decoration([], width)] * (len(sign) - len(lines))
-        signed = [_signed(line, part, width, palette) for line, part in zip(lines, sign, strict=False)]
+        signed = [_with_sign(line, part, width, palette) for line, part in zip(lines, sign, strict=False)]
         return [*signed, *lines[len(sign) :]]
 
     @property
@@ -54,7 +54,7 @@ def _packed(fact: str, room: int) -> list[str]:
     return rows
 
 
-def _signed(line: BlockLine, part: str, width: int, palette: Palette) -> BlockLine:
+def _with_sign(line: BlockLine, part: str, width: int, palette: Palette) -> BlockLine:
     mark = palette.user_mark
     segments = [Segment(character, mark if character == "❯" else palette.faint) for character in part]
     rest = line.strip.crop(len(part), width)

@@ -9,18 +9,18 @@ from pathlib import Path
 from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import plain_text
 
-LONGEST_INLINE = 2_000
-MOST_INLINE_LINES = 12
+MAX_INLINE = 2_000
+MAX_INLINE_LINES = 12
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-_LONGEST_PATHS = 8_192
-_MOST_PICTURES = 20
+_MAX_PATHS = 8_192
+_MAX_PICTURES = 20
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
-_LARGEST_CLIPBOARD = 100 * 1024 * 1024
+_MAX_CLIPBOARD = 100 * 1024 * 1024
 _CLIPBOARD_SECONDS = 5
 
 
 def is_large(text: str) -> bool:
-    return len(text) > LONGEST_INLINE or text.count("\n") >= MOST_INLINE_LINES
+    return len(text) > MAX_INLINE or text.count("\n") >= MAX_INLINE_LINES
 
 
 def without_controls(text: str, *, visible: bool = True) -> str:
@@ -34,7 +34,7 @@ def without_controls(text: str, *, visible: bool = True) -> str:
 def picture_paths(text: str, cwd: Path) -> list[Path]:
     """Pictures named by dropped or pasted text; empty unless all of the text is paths of existing pictures."""
     text = text.strip()
-    if not text or len(text) > _LONGEST_PATHS or not any(suffix in text.lower() for suffix in _PICTURES):
+    if not text or len(text) > _MAX_PATHS or not any(suffix in text.lower() for suffix in _PICTURES):
         return []
     whole = _picture(text, cwd)
     if whole is not None:
@@ -45,7 +45,7 @@ def picture_paths(text: str, cwd: Path) -> list[Path]:
         words = shlex.split(text)
     except ValueError:
         return []
-    if not words or len(words) > _MOST_PICTURES:
+    if not words or len(words) > _MAX_PICTURES:
         return []
     found = [_picture(word, cwd) for word in words]
     return [path for path in found if path is not None] if all(found) else []
@@ -128,4 +128,4 @@ def _output(command: list[str], environ: Mapping[str, str], cwd: Path) -> bytes:
         done = run_program(command, cwd="/", environ=desktop_environment(environ, [cwd]), seconds=_CLIPBOARD_SECONDS)
     except OSError:
         return b""
-    return done.output if done.code == 0 and len(done.output) <= _LARGEST_CLIPBOARD else b""
+    return done.output if done.code == 0 and len(done.output) <= _MAX_CLIPBOARD else b""

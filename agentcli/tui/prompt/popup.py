@@ -23,13 +23,13 @@ from textual.widget import Widget
 from agentcli.core.frozen import frozen
 from agentcli.core.text.plaintext import visible_text
 
-MOST_ROWS = 8
+MAX_ROWS = 8
 _INVISIBLE = re.compile(
     "[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff\ud800-\udfff\ufff9-\ufffb]"
 )
 _GAP = 3
 """Columns between label and detail."""
-_LEAST_GAP = 2
+_MIN_GAP = 2
 """The same behind a label that is too long for its column."""
 
 
@@ -91,7 +91,7 @@ class Popup(Widget):
         self._note = ""
         self._first = 0
         """Index of the topmost visible row."""
-        self._room = MOST_ROWS
+        self._room = MAX_ROWS
         """Number of rows that fit."""
         self._lines = 0
         """Its height, with rule and note."""
@@ -118,7 +118,7 @@ class Popup(Widget):
         """Adapt an open menu to another number of free lines."""
         if not self.is_open:
             return
-        self._room = max(1, min(MOST_ROWS, room - 1 - bool(self._note)))
+        self._room = max(1, min(MAX_ROWS, room - 1 - bool(self._note)))
         self._scroll_to_chosen()
         lines = 1 + bool(self._note) + min(self._room, len(self._rows))
         if lines != self._lines or not self.has_class("-open"):
@@ -213,7 +213,7 @@ class Popup(Widget):
         used = 2 + cell_len(label) + (1 + cell_len(hint) if hint else 0)
         column = self._detail_column(width)
         if detail and column + 12 <= width:
-            gap = " " * max(_LEAST_GAP, column - used)
+            gap = " " * max(_MIN_GAP, column - used)
             segments += (Segment(gap), Segment(detail, self._style("detail")))
         return segments
 

@@ -14,7 +14,7 @@ from textual.widget import Widget
 from agentcli.core.text.plaintext import plain_line
 from agentcli.tui.prompt.popup import shown
 
-MOST_QUEUED = 3
+MAX_QUEUED = 3
 SMALL_SCREEN = 14
 """Screen height in rows below which the box has no rule at its bottom."""
 
@@ -118,7 +118,7 @@ class QueuedRows(Widget):
         return len(self._texts)
 
     def _lines(self, width: int) -> list[str]:
-        whole = MOST_QUEUED if len(self._texts) <= MOST_QUEUED else MOST_QUEUED - 1
+        whole = MAX_QUEUED if len(self._texts) <= MAX_QUEUED else MAX_QUEUED - 1
         lines = [f"  ⋯ queued: {shown(plain_line(text, 400))}" for text in self._texts[:whole]]
         if len(self._texts) > whole:
             lines.append(f"  … {len(self._texts) - whole} more, Up edits them")
@@ -126,7 +126,7 @@ class QueuedRows(Widget):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         # A small screen gets a single row with the number of queued prompts.
-        return min(len(self._lines(80)), 1 if viewport.height < SMALL_SCREEN else MOST_QUEUED)
+        return min(len(self._lines(80)), 1 if viewport.height < SMALL_SCREEN else MAX_QUEUED)
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width

@@ -14,7 +14,7 @@ from agentcli.tui.repaint.pens import Pen, Pens
 Cells = tuple[list[str], list[Pen]]
 """Characters and pens of some columns. A wide character is followed by empty strings."""
 
-MOST_STRIPS = 400
+MAX_STRIPS = 400
 _CONTROLS = dict.fromkeys([*range(32), *range(127, 160)])
 _WIDE = (
     (0x1100, 0x115F),
@@ -45,7 +45,7 @@ class CellMaker:
     def cells(self, strip: Strip) -> Cells:
         found = self._made.get(id(strip))
         if found is None:
-            if len(self._made) >= MOST_STRIPS:
+            if len(self._made) >= MAX_STRIPS:
                 self._made.clear()
             found = self._made[id(strip)] = strip, self._make(strip)
         return found[1]

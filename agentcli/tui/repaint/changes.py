@@ -12,11 +12,11 @@ Row = tuple[list[str | None], list[Pen | None]]
 
 SHORT_GAP = 4
 """Maximum number of unchanged cells that are cheaper to rewrite than to move over."""
-LEAST_ERASED = 12
+MIN_ERASED = 12
 """Number of spaces from which on erasing the cells and moving over them takes fewer bytes."""
-LEAST_ERASED_LAST = 6
+MIN_ERASED_LAST = 6
 """The same if nothing is written after the spaces, so that no move is needed."""
-LEAST_ERASED_TO_END = 4
+MIN_ERASED_TO_END = 4
 """The same for erasing everything up to the end of the row."""
 
 EDGE = 2
@@ -159,7 +159,7 @@ class FrameWriter:
     def _erase(self, x: int, y: int, stop: int, pen: Pen, *, to_end: bool, is_last: bool) -> bool:
         """Erase cells if that is shorter than writing spaces. `to_end`: all cells after them may be erased too.
         `is_last`: nothing is written after them. Does not move the cursor past them."""
-        least = LEAST_ERASED_TO_END if to_end else LEAST_ERASED_LAST if is_last else LEAST_ERASED
+        least = MIN_ERASED_TO_END if to_end else MIN_ERASED_LAST if is_last else MIN_ERASED
         if stop - x < least or not pen.is_erased or (pen.background and not self._erases_in_colour):
             return False
         self._move(x, y)

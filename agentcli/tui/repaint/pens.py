@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.color import Color, ColorSystem
 from rich.style import Style
 
-MOST_PENS = 4096
+MAX_PENS = 4096
 """Maximum number of cached pens; a conversation uses a few dozen."""
 
 _ON = {
@@ -68,7 +68,7 @@ class Pens:
         """Pens of a style: for characters, and for spaces, which need no foreground colour."""
         found = self._of_style.get(style)
         if found is None:
-            if len(self._of_style) >= MOST_PENS:
+            if len(self._of_style) >= MAX_PENS:
                 self._of_style.clear()
             found = self._of_style[style] = self._made(style) if style else (self.plain, self.plain)
         return found
@@ -77,7 +77,7 @@ class Pens:
         """Pen of spaces written with this one: usually only the background is visible."""
         found = self._spaces.get(pen)
         if found is None:
-            if len(self._spaces) >= MOST_PENS:
+            if len(self._spaces) >= MAX_PENS:
                 self._spaces.clear()
             shows_only_background = not pen.link and _INVISIBLE_ON_SPACES.issuperset(pen.attributes)
             found = self._spaces[pen] = self._one(Pen(background=pen.background) if shows_only_background else pen)
@@ -89,7 +89,7 @@ class Pens:
             return ""
         found = self._switches.get((before, after))
         if found is None:
-            if len(self._switches) >= MOST_PENS:
+            if len(self._switches) >= MAX_PENS:
                 self._switches.clear()
             look = min(_changed(before, after), after.sequence, key=len)
             found = self._switches[before, after] = look + _link(before, after)
@@ -111,7 +111,7 @@ class Pens:
         return ";".join(colour.downgrade(self._system).get_ansi_codes(foreground))
 
     def _one(self, pen: Pen) -> Pen:
-        if len(self._known) >= MOST_PENS:
+        if len(self._known) >= MAX_PENS:
             self._known = {self.plain: self.plain}
         return self._known.setdefault(pen, pen)
 

@@ -13,9 +13,9 @@ from agentcli.tui.repaint.changes import FrameWriter, Row, unknown_row
 from agentcli.tui.repaint.pens import Pens
 from agentcli.tui.repaint.scrolling import find_move
 
-LEAST_MOVED = 3
+MIN_MOVED = 3
 """Number of changed rows from which on a search for moved rows pays off."""
-MOST_MOVES = 3
+MAX_MOVES = 3
 _MARGIN = 2
 """Columns at the right edge that do not scroll with the text: the scrollbar."""
 
@@ -87,7 +87,7 @@ class ScreenMemory:
         texts = self._texts[:]
         for y in changed:
             texts[y] = _text(wanted[y])
-        if len(changed) >= LEAST_MOVED and self._scroll(writer, texts):
+        if len(changed) >= MIN_MOVED and self._scroll(writer, texts):
             changed = [y for y in range(len(wanted)) if wanted[y] != shown[y]]
         self._texts = texts
         for y in changed:
@@ -99,7 +99,7 @@ class ScreenMemory:
     def _scroll(self, writer: FrameWriter, after: list[str | None]) -> bool:
         """Scroll rows that moved, found by their texts in the new frame. Return whether there were any."""
         shown, before = self._shown, self._texts
-        for count in range(MOST_MOVES):
+        for count in range(MAX_MOVES):
             move = find_move(before, after)
             if move is None:
                 return count > 0

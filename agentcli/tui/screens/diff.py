@@ -17,7 +17,7 @@ from textual.app import ComposeResult
 from agentcli.commands.diff import CUT, NOTHING, Changes, heading
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.diff.layout import DiffEntry, DiffLayout, DiffLook, FileView
-from agentcli.tui.blocks.diff.rows import NARROWEST_BESIDE, SIDE_BY_SIDE_FROM
+from agentcli.tui.blocks.diff.rows import MIN_WIDTH_BESIDE, SIDE_BY_SIDE_FROM
 from agentcli.tui.blocks.markdown.languages import language_of
 from agentcli.tui.blocks.rows import size
 from agentcli.tui.screens.page import Page, Scroller
@@ -26,7 +26,7 @@ from agentcli.tui.screens.row_list import Row
 from agentcli.tui.screens.sheet import MARGIN, Keys
 from agentcli.tui.screens.text import Runs, StyledRows, cut, cut_runs
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.search import MOST, Query, matches_in
+from agentcli.tui.transcript.search import MAX_MATCHES, Query, matches_in
 from agentcli.workspace.base import DiffScope
 
 _TITLES: Mapping[DiffScope, str] = {
@@ -123,7 +123,7 @@ class DiffPage(Page[None]):
     def _is_beside(self, width: int) -> bool:
         if self._beside is None:
             return width >= SIDE_BY_SIDE_FROM
-        return self._beside and width >= NARROWEST_BESIDE
+        return self._beside and width >= MIN_WIDTH_BESIDE
 
     def _show(self, layout: DiffLayout) -> None:
         pager = self.scroller
@@ -209,7 +209,7 @@ class DiffPage(Page[None]):
         scopes.append(("a", "session" if self.scope == "all" else "since HEAD"))
         if not self._views:
             return [*scopes, ("Esc", "close")]
-        view = [("v", "unified" if beside else "side by side")] if self.size.width > NARROWEST_BESIDE else []
+        view = [("v", "unified" if beside else "side by side")] if self.size.width > MIN_WIDTH_BESIDE else []
         return [
             *(("↑↓", "scroll"), ("o", "files"), ("C", "copy all"), ("c", "copy")),
             *(*scopes[:1], *view, ("/", "search"), *scopes[1:]),
@@ -346,7 +346,7 @@ class TextIndex:
     def search(self, query: Query) -> list[int]:
         """Index of the text of each match. No match spans two texts."""
         matches = (match for match in query.pattern.finditer(self._whole) if "\n" not in match.group())
-        return [bisect_right(self._starts, match.start()) - 1 for match in islice(matches, MOST)]
+        return [bisect_right(self._starts, match.start()) - 1 for match in islice(matches, MAX_MATCHES)]
 
 
 def _warm(changes: Changes) -> None:

@@ -12,8 +12,8 @@ from agentcli.core.terminal import Terminal
 from agentcli.core.text.plaintext import plain_line
 from agentcli.interactive.clipboard import passed_through
 
-LONGEST_TITLE = 120
-LONGEST_NOTICE = 240
+MAX_TITLE = 120
+MAX_NOTICE = 240
 
 _BELL = "\x07"
 
@@ -27,7 +27,7 @@ def pop_title(terminal: Terminal) -> str:
 
 
 def title(text: str, terminal: Terminal) -> str:
-    return f"\x1b]2;{plain_line(text, LONGEST_TITLE)}{_BELL}" if terminal.has_title else ""
+    return f"\x1b]2;{plain_line(text, MAX_TITLE)}{_BELL}" if terminal.has_title else ""
 
 
 def progress(terminal: Terminal, *, busy: bool) -> str:
@@ -40,8 +40,8 @@ def notification(terminal: Terminal, heading: str, body: str) -> str:
     if terminal.name == "dumb":
         return _BELL
     # A semicolon separates fields in most of these sequences.
-    heading = plain_line(heading, LONGEST_NOTICE).replace(";", ",")
-    body = plain_line(body, LONGEST_NOTICE).replace(";", ",")
+    heading = plain_line(heading, MAX_NOTICE).replace(";", ",")
+    body = plain_line(body, MAX_NOTICE).replace(";", ",")
     if terminal.name == "kitty":
         encoded = [base64.b64encode(text.encode("utf-8", "replace")).decode() for text in (heading, body)]
         sequence = f"\x1b]99;i=agentcli:e=1:d=0;{encoded[0]}\x1b\\\x1b]99;i=agentcli:e=1:d=1:p=body;{encoded[1]}\x1b\\"

@@ -16,9 +16,9 @@ from agentcli.tui.theme.palette import Palette
 if TYPE_CHECKING:
     from agentcli.tui.transcript.widget import Transcript
 
-MOST_ROWS = {"last": 200, "all": 5_000}
+MAX_ROWS = {"last": 200, "all": 5_000}
 """Maximum number of rows, by the setting `exitTranscript`."""
-_NARROWEST = 20
+_MIN_WIDTH = 20
 _LAST_BLOCKS = 500
 """Blocks among which the last prompt is looked for."""
 
@@ -37,9 +37,9 @@ def kept_transcript(transcript: Transcript, wanted: str, width: int) -> str:
 
 def exit_text(blocks: Sequence[Block], wanted: str, width: int) -> str:
     """Text for the normal screen, safe for a terminal. With `last`, `blocks` may start at the last prompt."""
-    if wanted not in MOST_ROWS:
+    if wanted not in MAX_ROWS:
         return ""
-    width, most = max(width, _NARROWEST), MOST_ROWS[wanted]
+    width, most = max(width, _MIN_WIDTH), MAX_ROWS[wanted]
     if wanted == "last":
         rows = _joined(_rows(block, width) for block in _last_exchange(blocks))
         if len(rows) > most:

@@ -21,16 +21,16 @@ from types import FrameType
 
 from agentcli.tui.terminal.restore import TerminalRestore
 
-LEAST_COLUMNS, LEAST_ROWS = 20, 5
+MIN_COLUMNS, MIN_ROWS = 20, 5
 ROWS_FOR_LOWER_RULE = 14
 SWITCH_SECONDS = 0.001
 """Maximum time that the importing thread holds the interpreter lock while a key waits. Python's default: 5 ms."""
 LONE_ESCAPE_SECONDS = 0.1
 """An ESC followed by nothing for this long was the key, not the start of a sequence."""
-LARGEST_LOOK = 8192
+MAX_LOOK = 8192
 _TAB = 8
 """Copy of `TAB` in `core/text/plaintext.py`, to save the import."""
-LONGEST_ECHO = 4000
+MAX_ECHO = 4000
 """Characters. Further input is kept for the app but not drawn: a paste of megabytes would delay the imports."""
 
 DEFAULT_LOOK = {
@@ -81,7 +81,7 @@ def load_look(path: str) -> dict[str, str]:
         import json
 
         with open(path, "rb") as file:  # noqa: PTH123 -- pathlib would be one more import
-            found = json.loads(file.read(LARGEST_LOOK))
+            found = json.loads(file.read(MAX_LOOK))
     except (OSError, ValueError, RecursionError):
         return look
     if isinstance(found, dict):
@@ -121,7 +121,7 @@ def begin(fd_in: int, fd_out: int, look: dict[str, str]) -> Instant | None:
     """Draw the prompt and start echoing. None if that is not possible: no terminal, a dumb one, or a tiny one."""
     try:
         columns, rows = os.get_terminal_size(fd_out)
-        usable = os.isatty(fd_in) and os.isatty(fd_out) and columns >= LEAST_COLUMNS and rows >= LEAST_ROWS
+        usable = os.isatty(fd_in) and os.isatty(fd_out) and columns >= MIN_COLUMNS and rows >= MIN_ROWS
     except OSError:
         return None
     if not usable or os.environ.get("TERM", "dumb") in ("dumb", ""):
@@ -285,7 +285,7 @@ class EchoedLine:
 
     def _type(self, data: bytes) -> int | None:
         if self._in_paste:
-            data = data[: max(0, LONGEST_ECHO - len(self.characters)) * 4]
+            data = data[: max(0, MAX_ECHO - len(self.characters)) * 4]
         for character in self._decoder.decode(data):
             if self._in_paste:
                 self._insert("\n" if character == "\r" else character)
@@ -340,7 +340,7 @@ class EchoedLine:
             self.cursor = len(self.characters)
 
     def _insert(self, character: str) -> None:
-        if len(self.characters) >= LONGEST_ECHO:
+        if len(self.characters) >= MAX_ECHO:
             return
         if not self.sent and (character.isprintable() or character in "\n\t" or width(character) == 0 < ord(character)):
             if character < " " and character not in "\n\t":
@@ -379,7 +379,7 @@ class Painter:
         return f"{self._style('')}\x1b[H\x1b[2J{self.box(line, columns, rows)}"
 
     def box(self, line: EchoedLine, columns: int, rows: int) -> str:
-        if columns < LEAST_COLUMNS or rows < LEAST_ROWS:
+        if columns < MIN_COLUMNS or rows < MIN_ROWS:
             return ""
         lower_rule = rows >= ROWS_FOR_LOWER_RULE
         inside = self._inside(line, columns - 2, max(1, rows // 3))

@@ -19,7 +19,7 @@ from agentcli.tui.model import Item
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.stack import Stack, StackEntry
 
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 """Maximum number of cached rows of blocks out of view: about 25 screens. A row takes about 5 KB."""
 
 
@@ -36,7 +36,7 @@ class BrokenBlock(Block):
 
 
 class Layouts:
-    def __init__(self, stack: Stack, palette: Palette, most_rows: int = MOST_ROWS) -> None:
+    def __init__(self, stack: Stack, palette: Palette, most_rows: int = MAX_ROWS) -> None:
         self.stack = stack
         self.palette = palette
         self.width = 0

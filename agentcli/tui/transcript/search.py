@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agentcli.tui.transcript.items import TranscriptItems
     from agentcli.tui.transcript.view import Viewport
 
-MOST = 10_000
+MAX_MATCHES = 10_000
 """Maximum matches per block."""
 
 
@@ -100,7 +100,7 @@ def matches_in(lines: Sequence[BlockLine], query: Query) -> list[FoundSpots]:
             below += 1
         if spots:
             found.append(tuple(spots))
-        if len(found) >= MOST:
+        if len(found) >= MAX_MATCHES:
             break
     return found
 
@@ -109,7 +109,7 @@ def hidden_matches(block: Block, query: Query, shown: int) -> int:
     """Number of matches in the source of a folded block, besides the visible ones."""
     if not block.foldable or block.expanded:
         return 0
-    return max(0, sum(1 for _match in islice(query.pattern.finditer(block.source), MOST)) - shown)
+    return max(0, sum(1 for _match in islice(query.pattern.finditer(block.source), MAX_MATCHES)) - shown)
 
 
 def _visible(line: BlockLine) -> str:

@@ -28,7 +28,7 @@ _PIECE = 8_000
 """Characters of a line painted together: very long lines are laid out in pieces."""
 _LONG = 2_000
 """Lines from which on a hunk's line pairs are computed during the layout, not with its first painted row."""
-_MOST_KEPT = 2_000
+_MAX_KEPT = 2_000
 """Maximum number of entries whose painted rows are cached."""
 
 Kind = Literal["listed", "blank", "text", "file", "header", "note", "hunk", "line", "pair"]
@@ -137,7 +137,7 @@ class DiffLayout:
     def sides(self, place: int) -> list[Side]:
         found = self._kept.get(place)
         if found is None:
-            if len(self._kept) >= _MOST_KEPT:
+            if len(self._kept) >= _MAX_KEPT:
                 self._kept.clear()
             found = self._kept[place] = self._paint(self.entries[place])
         return found

@@ -16,7 +16,7 @@ from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.theme.palette import Palette
 
 _FIRST_COLOURED = 30
-_MOST_COLOURED = 200
+_MAX_COLOURED = 200
 """Maximum number of kept lines of a hunk with code colours: lexing is most of the cost, and folded diffs show few."""
 _CHUNK = 32
 """Kept lines coloured together if all of them are coloured: a screenful takes a few milliseconds."""
@@ -97,8 +97,8 @@ class PaintedHunk:
                 self._chunks.add(chunk)
                 self._colour(self._kept[chunk * _CHUNK : (chunk + 1) * _CHUNK])
             return self._coloured.get(index, [])
-        while index not in self._coloured and self._coloured_to < min(_MOST_COLOURED, len(self._kept)):
-            self._coloured_to = _MOST_COLOURED if self._coloured_to else _FIRST_COLOURED
+        while index not in self._coloured and self._coloured_to < min(_MAX_COLOURED, len(self._kept)):
+            self._coloured_to = _MAX_COLOURED if self._coloured_to else _FIRST_COLOURED
             self._colour(self._kept[: self._coloured_to])
         return self._coloured.get(index, [])
 
@@ -170,11 +170,11 @@ Spans = list[tuple[int, int]]
 Pair = tuple[int | None, int | None]
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
-_LONGEST = 500
-_MOST_COMPARED = 40
+_MAX_COMPARED_LENGTH = 500
+_MAX_COMPARED = 40
 """Maximum number of lines on one side that are compared pairwise: the cost is quadratic."""
 _ALIKE = 0.4
-_MOST_CHANGED = 0.7
+_MAX_CHANGED = 0.7
 """A line of which a larger share has changed counts as new: marking all of it would be useless."""
 
 
@@ -198,9 +198,9 @@ def pairs(old: Sequence[str], new: Sequence[str], old_places: Sequence[int], new
 
 
 def _alike(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    if max(len(old), len(new), 1) > _MOST_COMPARED:
+    if max(len(old), len(new), 1) > _MAX_COMPARED:
         return [(at, at) for at in range(min(len(old), len(new)))]
-    words = [[Counter(_WORD.findall(text[:_LONGEST].strip())) for text in side] for side in (old, new)]
+    words = [[Counter(_WORD.findall(text[:_MAX_COMPARED_LENGTH].strip())) for text in side] for side in (old, new)]
     best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
     likeness = [[_likeness(one, other) for other in words[1]] for one in words[0]]
     for left in range(len(old) - 1, -1, -1):
@@ -228,7 +228,7 @@ def _likeness(one: Counter[str], other: Counter[str]) -> float:
 
 def changed_words(old: str, new: str) -> tuple[Spans, Spans]:
     """Ranges of both lines that differ; none if the lines have little in common."""
-    if len(old) > _LONGEST or len(new) > _LONGEST:
+    if len(old) > _MAX_COMPARED_LENGTH or len(new) > _MAX_COMPARED_LENGTH:
         return [], []
     before, after = _WORD.findall(old), _WORD.findall(new)
     spans: tuple[Spans, Spans] = ([], [])
@@ -237,7 +237,7 @@ def changed_words(old: str, new: str) -> tuple[Spans, Spans]:
             _extend(spans[0], before, a, b)
             _extend(spans[1], after, c, d)
     for text, found in ((old, spans[0]), (new, spans[1])):
-        if sum(end - start for start, end in found) > _MOST_CHANGED * max(1, len(text.strip())):
+        if sum(end - start for start, end in found) > _MAX_CHANGED * max(1, len(text.strip())):
             return [], []
     return spans
 

@@ -22,7 +22,7 @@ from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
 
 SIDE_BY_SIDE_FROM = 110
-NARROWEST_BESIDE = 48
+MIN_WIDTH_BESIDE = 48
 BETWEEN = " │ "
 
 
@@ -41,7 +41,7 @@ def diff_groups(
 ) -> Iterator[list[BlockLine]]:
     """Yield the rows of each diff line, in two columns if there is room. Two lines side by side yield their rows and
     one empty group, so that the number of groups is the number of lines."""
-    two_columns = two_columns and width >= NARROWEST_BESIDE
+    two_columns = two_columns and width >= MIN_WIDTH_BESIDE
     digits, quiet = digits_of(hunks), not two_columns and is_new_file(hunks)
     left = (width - len(BETWEEN)) // 2
     right = width - len(BETWEEN) - left

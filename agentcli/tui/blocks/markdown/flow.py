@@ -30,9 +30,9 @@ _SHARE = 8
 """A long piece is parsed again when it has grown by one part in this many."""
 _HUGE = 16_000
 """Maximum weight parsed at once. A heavier piece is laid out in parts, each as a separate piece."""
-_LONGEST_LINE = 12_000
+_MAX_LINE = 12_000
 """Maximum number of characters of a line laid out together; the rest continues below, as a separate piece."""
-_MOST_KNOWN = 8
+_MAX_KNOWN = 8
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
 _FENCE = re.compile(r"( {0,3})(?:(`{3,}+)([^`\n]*+)|(~{3,}+)([^\n]*+))\n")
 
@@ -284,9 +284,9 @@ def _part_of(text: str) -> int:
     weight = size = best = 0
     least = len(text)
     for number, line in enumerate([*lines, last]):
-        if len(line) > _LONGEST_LINE:
+        if len(line) > _MAX_LINE:
             # Also if the line has not ended: it may never end.
-            return best or size + (line.rfind(" ", _LONGEST_LINE // 2, _LONGEST_LINE) + 1 or _LONGEST_LINE)
+            return best or size + (line.rfind(" ", _MAX_LINE // 2, _MAX_LINE) + 1 or _MAX_LINE)
         if number == len(lines):
             break
         indent = len(line) - len(line.lstrip(" "))
@@ -403,5 +403,5 @@ class _Codes:
         self._settled += growing.take()
         rows = [*self._settled, *growing.open_rows(code[len(whole) :])]
         if not goes_on:
-            self._known = {**self._known, (language, code): rows} if len(self._known) < _MOST_KNOWN else {}
+            self._known = {**self._known, (language, code): rows} if len(self._known) < _MAX_KNOWN else {}
         return rows

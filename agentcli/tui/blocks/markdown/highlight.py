@@ -22,11 +22,11 @@ from agentcli.tui.theme.palette import Palette
 COMMON = ("python", "bash", "javascript", "typescript", "json", "diff", "html", "yaml", "toml", "sql", "go", "rust")
 """Languages common in answers, the most likely first."""
 
-_MOST_LINES = 2_000
-_LONGEST_LINE = 2_000
-_MOST_CHARACTERS = 30_000
+_MAX_LINES = 2_000
+_MAX_LINE = 2_000
+_MAX_CHARACTERS = 30_000
 """Limit for highlighting: lexers process about 600 KB a second, so more would block the screen."""
-_MOST_LEXED_TWICE = 12_000
+_MAX_LEXED_TWICE = 12_000
 """Size up to which a finished block is lexed again as a whole, because some patterns span lines."""
 _MULTILINE_COMMENTS = (("/*", "*/"), ("<!--", "-->"))
 """Comments that most lexers match as a whole: an unfinished one is held back instead of being lexed as code."""
@@ -88,7 +88,7 @@ def highlight(code: str, language: str, palette: Palette, base: Style | None = N
     """Runs of every line, in the palette's styles on `base`. Unknown or too long code stays plain. Never raises."""
     paint = _Paint(palette, base)
     lines = code.split("\n")
-    if len(code) > _MOST_CHARACTERS or len(lines) > _MOST_LINES or max(map(len, lines)) > _LONGEST_LINE:
+    if len(code) > _MAX_CHARACTERS or len(lines) > _MAX_LINES or max(map(len, lines)) > _MAX_LINE:
         return [paint.plain(line) for line in lines]
     if language == "diff":
         return [paint.diff(line) for line in lines]
@@ -184,12 +184,12 @@ class Highlighter:
         return self._paint.diff(line) if self.language == "diff" else self._paint.plain(line)
 
     def _is_full(self, text: str) -> bool:
-        too_much = self._characters > _MOST_CHARACTERS or len(self._lines) > _MOST_LINES
-        return too_much or len(text) > _LONGEST_LINE
+        too_much = self._characters > _MAX_CHARACTERS or len(self._lines) > _MAX_LINES
+        return too_much or len(text) > _MAX_LINE
 
 
 def can_lex_whole(code: str) -> bool:
-    return len(code) <= _MOST_LEXED_TWICE
+    return len(code) <= _MAX_LEXED_TWICE
 
 
 class _Paint:
@@ -320,7 +320,7 @@ def _move(stack: list[str], change: Any) -> None:
 
 def _ending(text: str) -> str:
     """Return the terminator of the comment that is open at the end of the text; "" if there is none."""
-    if len(text) > _LONGEST_LINE * 4:
+    if len(text) > _MAX_LINE * 4:
         return ""
     for begin, end in _MULTILINE_COMMENTS:
         place = text.rfind(begin)

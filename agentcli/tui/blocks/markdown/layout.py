@@ -23,7 +23,7 @@ from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.blocks.markdown.code import code_lines, labelled, marked
 from agentcli.tui.blocks.markdown.highlight import highlight, language_name
 from agentcli.tui.blocks.markdown.inline import inline_runs, split_task
-from agentcli.tui.blocks.markdown.table import MOST_COLUMNS, Cell, Table, table_lines
+from agentcli.tui.blocks.markdown.table import MAX_COLUMNS, Cell, Table, table_lines
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.glyphs import width_of
 from agentcli.tui.theme.palette import Palette
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 Code = Callable[[str, str], Sequence[Sequence[Run]]]
 
-_DEEPEST = 40
+_MAX_NESTING = 40
 """Maximum nesting; markdown-it omits deeper content, so such a piece is shown as written."""
-_LONGEST_INLINE = 16_000
-_MOST_BRACKETS = 300
-_MOST_MARKS = 1_500
+_MAX_INLINE = 16_000
+_MAX_BRACKETS = 300
+_MAX_MARKS = 1_500
 """Limits for a paragraph that is searched for emphasis and links, which takes quadratic time for hostile text."""
 _SPECIAL = re.compile(r"[\\`*_~\[\]<&]|://|\n[ \t]|[ \t]\n")
 _BULLETS = "•◦▪"
-_LEAST_ROOM = 10
+_MIN_ROOM = 10
 """Cells that indentation has to leave for text; deeper nesting is not indented further."""
 
 
@@ -132,7 +132,7 @@ class Margin:
 
     def inner(self, mark: Run, rest: Run, copied: tuple[str, str], width: int) -> Margin:
         before, before_copied = self.take()
-        within = self.cells + width_of(rest[0]) <= width - _LEAST_ROOM
+        within = self.cells + width_of(rest[0]) <= width - _MIN_ROOM
         return Margin(
             [*before, mark],
             [*self.rest, rest] if within else self.rest,
@@ -161,7 +161,7 @@ class MarkdownWriter:
 
     def write(self, document: MarkdownDocument, piece: MarkdownPiece, margin: Margin) -> None:
         tokens = document.tokens
-        if any(token.level >= _DEEPEST - 2 for token in tokens[piece.start : piece.end]):
+        if any(token.level >= _MAX_NESTING - 2 for token in tokens[piece.start : piece.end]):
             end = next((other.line for other in document.pieces if other.line > piece.line), len(document.rows))
             self.text([("\n".join(document.rows[piece.line : end]).rstrip(), self.palette.text)], margin)
         elif piece.item:
@@ -186,7 +186,7 @@ class MarkdownWriter:
     def table(self, table: Table, margin: Margin) -> None:
         before, _copied = margin.take()
         cells = margin.cells
-        if cells > self.width - _LEAST_ROOM:
+        if cells > self.width - _MIN_ROOM:
             before, cells = [], 0
         for line in table_lines(table, self.width - cells, self.palette):
             segments = [Segment(*run) for run in before] if cells else []
@@ -270,10 +270,10 @@ class _Blocks:
                 rows.append([])
             elif token.type == "th_open":
                 columns += 1
-                if columns <= MOST_COLUMNS:
+                if columns <= MAX_COLUMNS:
                     aligns.append(str(token.attrs.get("style", "")).rpartition(":")[2] or "left")
                     rows[-1].append(self._inline(place + 1, self._palette.text + self._palette.strong))
-            elif token.type == "td_open" and len(rows[-1]) < MOST_COLUMNS:
+            elif token.type == "td_open" and len(rows[-1]) < MAX_COLUMNS:
                 rows[-1].append(self._inline(place + 1, self._palette.text))
         return Table(rows[0], rows[1:], aligns, columns - len(aligns))
 
@@ -343,12 +343,10 @@ def _paragraph(text: str) -> list[Token]:
 
 
 def _is_too_much(content: str) -> bool:
-    if len(content) < _MOST_BRACKETS:
+    if len(content) < _MAX_BRACKETS:
         return False
     return (
-        len(content) > _LONGEST_INLINE
-        or content.count("[") > _MOST_BRACKETS
-        or len(_SPECIAL.findall(content)) > _MOST_MARKS
+        len(content) > _MAX_INLINE or content.count("[") > _MAX_BRACKETS or len(_SPECIAL.findall(content)) > _MAX_MARKS
     )
 
 
@@ -360,7 +358,9 @@ def _line(token: Token) -> int:
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["table", "strikethrough"]).disable("lheading")
+    parser = (
+        MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable(["table", "strikethrough"]).disable("lheading")
+    )
     parser.block.ruler.at("reference", _reference, {"alt": []})
     parser.inline.ruler.before("emphasis", "name", keep_name)
     return parser

@@ -19,10 +19,10 @@ from agentcli.tui.glyphs import clean, width_of
 from agentcli.tui.theme.palette import Palette
 
 Cell = Sequence[Run]
-_NARROWEST = 6
+_MIN_WIDTH = 6
 """Minimum width of a column in cells; below it the table is shown as fields."""
 _BETWEEN = 3
-MOST_COLUMNS = 60
+MAX_COLUMNS = 60
 """Maximum number of columns shown; no screen has room for more, and a longer list of fields is unreadable."""
 
 
@@ -77,10 +77,10 @@ def _fit(natural: Sequence[int], room: int) -> list[int] | None:
     """Shrink the widest columns first, down to a common width; None if that is too narrow to read."""
     if sum(natural) <= room:
         return list(natural)
-    least = sum(min(cells, _NARROWEST) for cells in natural)
+    least = sum(min(cells, _MIN_WIDTH) for cells in natural)
     if least > room:
         return None
-    low, high = _NARROWEST, max(natural)
+    low, high = _MIN_WIDTH, max(natural)
     while low < high:
         middle = (low + high + 1) // 2
         if sum(min(cells, middle) for cells in natural) <= room:

@@ -13,7 +13,7 @@ _UNDECIDED = re.compile(r"[-=*_+#~`:|]*|\d{1,9}[.)]?|`{3,}[^`]*|~{3,}.*|(?:[-*+]
 _TABLE_ROW = re.compile(r"[ \t>]*\|")
 _FIRST_ROW = re.compile(r"( {0,3})\|.*\|\s*")
 _DELIMITER = re.compile(r"[ \t>]*[-:|][-:| ]*")
-_FENCE = re.compile(r"^[ \t>]*(?:[-*+] +|\d{1,9}[.)] +)*(?:`{3,}|~{3,})", re.MULTILINE)
+_OPENED_FENCE = re.compile(r"^[ \t>]*(?:[-*+] +|\d{1,9}[.)] +)*(?:`{3,}|~{3,})", re.MULTILINE)
 _HALF_LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*\Z")
 _TICKS = re.compile(r"`+")
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
@@ -26,7 +26,7 @@ _MARK = re.compile(r"(?<!\\)(\*\*\*|\*\*|\*|~~)")
 def presentable(text: str) -> str:
     start = text.rfind("\n") + 1
     line = text[start:]
-    if len(_FENCE.findall(text, 0, start)) % 2:
+    if len(_OPENED_FENCE.findall(text, 0, start)) % 2:
         # Inside code: do not show a possible closing fence as code.
         return text[:start] if line and not line.strip(" `~>") else text
     if not line:
