@@ -136,8 +136,7 @@ def _slash_commands() -> str:
 
 
 def _keys() -> str:
-    from agentcli.tui.keys import SCREEN_KEYS, shown_keys
-    from agentcli.tui.prompt.keys import PROMPT_KEYS
+    from agentcli.tui.keys import PROMPT_KEYS, SCREEN_KEYS, shown_keys
 
     rows = [(shown_keys(key.keys), f"{key.help} {_code(key.id)}") for key in SCREEN_KEYS]
     rows += [(shown_keys(key.keys), f"{key.help} {_code(key.id)}") for key in PROMPT_KEYS]

@@ -1,18 +1,18 @@
 """The terminal app, built on Textual. It displays engine events and calls engine methods; it makes no agent decisions.
 
 From the keys to the engine and back:
-  start       from the command line to a running app          app        screens, painting, quitting: owns the rest
-  chat        the one screen: transcript, prompt, status      keys       every key of it, in one table
+  start       from the command line to a running app          app        screens and quitting: owns the rest
+  painted_app frames through the driver, errors               glyphs     widths of text, characters, rows
+  chat        the one screen: transcript, prompt, status      keys       every key, in two tables
   session     the session driver with the app's view          actions    what keys and lines start on the screen
   presenter   events -> operations on items (pure)            model      what the transcript shows, as values
   front_end   what slash commands can ask of the app          modes      the permission modes, in words
-  resume      a stored conversation as items                  agent_progress, agent_presenters   sub-agents, as values
-  frame_clock when changes are painted                        glyphs     widths of text, characters, rows
-  theme_control   the theme, applied to all screens
+  resume      a stored conversation as items                  agents     sub-agents, as values
+  theme_control   the theme, applied to all screens           textual_internals   private names of Textual
 Packages:
   blocks/     items -> lines, one file per kind               transcript/  one line-API widget for all of them
   prompt/     the prompt box: editor, completion menu         status/      status line, its data, activity line
   screens/    dialogs, lists and pages, and their toolkit
   startup/    preferences, opening sessions, the tour         theme/       theme files, shades, the palette
-  terminal/   keys in, bytes out, the instant prompt
+  terminal/   keys in, bytes out, the instant prompt          repaint/     bytes only for cells that changed
 """

@@ -34,12 +34,11 @@ from agentcli.tui.startup.preferences import Preferences
 from agentcli.tui.startup.session_opener import ModelConnection, SessionOpener
 from agentcli.tui.status.data import shown_path
 from agentcli.tui.terminal.driver import TakenOver
-from agentcli.tui.terminal.saved_look import keep_look
 from agentcli.tui.terminal.surroundings import Surroundings
 from agentcli.tui.terminal.translation import BackgroundColour
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.theme.themes import begin_with_theme
-from agentcli.tui.theme_control import ThemeControl
+from agentcli.tui.theme_control import ThemeControl, keep_look
 
 if TYPE_CHECKING:
     from agentcli.commands.base import Command

@@ -86,7 +86,7 @@ class AppFrontEnd(FrontEnd):
 
     async def edit(self, text: str) -> str:
         from agentcli.interactive.drafts.editor import NotWritten
-        from agentcli.tui.prompt.external import edit_outside
+        from agentcli.tui.prompt.outside import edit_outside
 
         engine = self._chat.session.engine
         cwd = engine.cwd if engine is not None else self._app.preferences.cwd

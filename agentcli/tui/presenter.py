@@ -28,11 +28,7 @@ from agentcli.core.text.plural import counted
 from agentcli.core.text.terminal_colours import checked_spans
 from agentcli.interactive import wording
 from agentcli.interactive.partial_output import PartialOutput
-from agentcli.tui.activity_state import ActivityState, step_text
-from agentcli.tui.agent_presenters import AgentPresenters
-from agentcli.tui.agent_progress import AgentItem, AgentProgress
-from agentcli.tui.answer_pieces import AnswerPieces
-from agentcli.tui.ended_call import ended_call, with_changes
+from agentcli.tui.agents import AgentItem, AgentPresenters, AgentProgress
 from agentcli.tui.model import (
     Activity,
     Add,
@@ -51,6 +47,7 @@ from agentcli.tui.model import (
     ThinkingItem,
     ToolItem,
 )
+from agentcli.tui.presenter_state import ActivityState, AnswerPieces, ended_call, step_text, with_changes
 
 Titles = Callable[[str, Json], str]
 """One-line title of a call, by tool name and input; "" if unknown."""

@@ -108,7 +108,7 @@ def past_of(engine: Engine) -> tuple[list[Item], list[ev.Event]]:
     """Return the items to open a conversation with, and the events before them (for `earlier_items`). Anything even
     earlier is the engine's `earlier_part`. Run it in a thread: it also prepares the first request, which would block
     the screen otherwise, and loads the highlighters of the languages that will be visible."""
-    from agentcli.tui.blocks.markdown.highlight import warm
+    from agentcli.tui.blocks.highlight import warm
 
     earlier, recent = split_history(engine.take_recent_history(), RECENT_EVENTS)
     items = replayed(recent, engine.title_of)
@@ -226,7 +226,7 @@ def end_of_session(state_dir: Path, cwd: Path, resume: str) -> list[Item]:
     streaming, so that their code does not wait for syntax highlighting, which takes 50 ms to load."""
     from agentcli.session.find import find, latest
     from agentcli.session.load import load_end_of_history
-    from agentcli.tui.blocks.markdown.layout import load_parser
+    from agentcli.tui.blocks.markdown import load_parser
 
     newest = latest(state_dir, cwd) if not resume else None
     found = find(state_dir, cwd, resume) if resume else [newest] if newest is not None else []

@@ -6,6 +6,7 @@ painting. All other reports are shown at once, after the events before them. No 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -18,15 +19,75 @@ from agentcli.core.messages import Json
 from agentcli.interactive.driver import SessionDriver
 from agentcli.interactive.submission import is_prompt
 from agentcli.interactive.view import Question, Sent
-from agentcli.tui.activity_state import active_todo
-from agentcli.tui.frame_clock import FrameClock
 from agentcli.tui.model import Above, Activity, Add, Clear, Facts, Item, Operation, Remove
 from agentcli.tui.presenter import Presenter
+from agentcli.tui.presenter_state import active_todo
 from agentcli.tui.status.data import FactsFeed
 
 if TYPE_CHECKING:
     from agentcli.agent.engine import Engine
     from agentcli.interactive.drafts.draft import Draft
+
+FRAME_SECONDS = 1 / 30
+SETTLE_SECONDS = 0.004
+"""Minimum delay from a change to its frame: events come in groups, and a request is sent just after its event."""
+MAX_SECONDS = 0.05
+"""Maximum delay from a change to its frame, even while a request is being prepared."""
+
+
+class FrameClock:
+    """Calls `paint` once for all changes since the last frame."""
+
+    def __init__(self, paint: Callable[[], None]) -> None:
+        self._paint = paint
+        self._changed_at: float | None = None
+        """Time of the first unpainted change; None if there is none."""
+        self._painted_at = -FRAME_SECONDS
+        self._held = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def request(self) -> None:
+        """Paint a change with the next frame."""
+        if self._changed_at is None:
+            self._changed_at = asyncio.get_running_loop().time()
+            self._schedule(self._changed_at)
+
+    def hold(self) -> None:
+        """Delay the next frame until `release`, but no longer than `MAX_SECONDS` after the change."""
+        if not self._held:
+            self._held = True
+            self._schedule_again()
+
+    def release(self) -> None:
+        if self._held:
+            self._held = False
+            self._schedule_again()
+
+    def stop(self) -> None:
+        """Cancel the pending frame. The next change schedules a new one."""
+        self._changed_at, self._held = None, False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _schedule_again(self) -> None:
+        if self._changed_at is not None:
+            self._schedule(self._changed_at)
+
+    def _schedule(self, changed_at: float) -> None:
+        loop = asyncio.get_running_loop()
+        due = changed_at + MAX_SECONDS
+        if not self._held:
+            due = min(due, max(loop.time() + SETTLE_SECONDS, self._painted_at + FRAME_SECONDS))
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_at(due, self._frame)
+
+    def _frame(self) -> None:
+        self.stop()
+        self._painted_at = asyncio.get_running_loop().time()
+        self._paint()
+
 
 MAX_WAITING = 200
 """Maximum number of events queued for a frame; then they are shown without one, so that no frame takes long."""

@@ -10,7 +10,7 @@ from agentcli.core import events as ev
 from agentcli.core.text.plaintext import continued_output
 from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.view import Question
-from agentcli.tui.agent_progress import AgentItem
+from agentcli.tui.agents import AgentItem
 from agentcli.tui.model import (
     Above,
     Activity,

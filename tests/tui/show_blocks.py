@@ -10,7 +10,7 @@ import sys
 
 from rich.console import Console
 
-from agentcli.tui.agent_progress import AgentItem
+from agentcli.tui.agents import AgentItem
 from agentcli.tui.blocks.base import Block
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import (

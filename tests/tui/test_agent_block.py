@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from agentcli.core import events as ev
-from agentcli.tui.agent_progress import AgentItem
+from agentcli.tui.agents import AgentItem
 from agentcli.tui.blocks.base import Block
 from agentcli.tui.blocks.make import make_block
-from agentcli.tui.blocks.markdown.layout import load_parser
+from agentcli.tui.blocks.markdown import load_parser
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.items import TranscriptItems
 from tests.support.agent_events import agent_end, agent_start, agent_work, question, task_call

@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from agentcli.core import events as ev
 from agentcli.core.messages import Message, Origin, TextBlock
-from agentcli.tui import agent_progress
-from agentcli.tui.agent_presenters import ENDED_KEPT
-from agentcli.tui.agent_progress import AgentItem, AgentProgress
+from agentcli.tui import agents
+from agentcli.tui.agents import ENDED_KEPT, AgentItem, AgentProgress
 from agentcli.tui.model import Activity, Add, AnswerItem, Grow, NoticeItem, PromptItem, Replace, ThinkingItem, ToolItem
 from agentcli.tui.presenter import Presenter
 from agentcli.tui.resume import replayed
@@ -245,11 +244,11 @@ def test_an_agent_keeps_its_last_items_and_counts_the_others() -> None:
     session = running("explore-1")
     session.show(agent_work("explore-1", turns=80))
     progress = session.progress()
-    assert len(progress.items()) == agent_progress.KEPT_ITEMS
-    assert progress.dropped == 1 + 3 * 80 - agent_progress.KEPT_ITEMS
+    assert len(progress.items()) == agents.KEPT_ITEMS
+    assert progress.dropped == 1 + 3 * 80 - agents.KEPT_ITEMS
     session.show(agent_work("explore-1", text="x" * 200_000, size=1_000))
     sizes = [len(item.text) for item in progress.items() if isinstance(item, AnswerItem)]
-    assert agent_progress.MAX_TEXT < max(sizes) < agent_progress.LONGEST_TEXT + 100
+    assert agents.MAX_TEXT < max(sizes) < agents.MAX_TEXT + 100
 
 
 def test_text_that_streams_without_end_is_kept_within_limits() -> None:
@@ -258,7 +257,7 @@ def test_text_that_streams_without_end_is_kept_within_limits() -> None:
         session.show(ev.TextStreamed(agent="explore-1", message_id="m", index=0, text="y" * 1_000))
     (answer,) = session.progress().items()
     assert isinstance(answer, AnswerItem)
-    assert len(answer.text) <= 2 * agent_progress.MAX_TEXT + 1
+    assert len(answer.text) <= 2 * agents.MAX_TEXT + 1
 
 
 def test_ended_agents_give_their_memory_back() -> None:

@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from agentcli.core.permission import Answer
 from agentcli.session.load import load_session
-from agentcli.tui.agent_progress import AgentItem, AgentProgress
+from agentcli.tui.agents import AgentItem, AgentProgress
 from agentcli.tui.app import AgentApp
 from agentcli.tui.model import AnswerItem, NoticeItem, ToolItem
 from agentcli.tui.resume import replayed

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from agentcli.tui.blocks import growing_text, rows
+from agentcli.tui.blocks import rows
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.make import make_block
 from agentcli.tui.model import (
@@ -222,7 +222,7 @@ def test_endless_output_uses_bounded_memory() -> None:
     chunk = "y\n" * 50_000
     for _ in range(100):
         block.grow(chunk)
-    assert len(block.source) < 3 * growing_text.KEPT
+    assert len(block.source) < 3 * rows.KEPT
     assert "… 4,999,992 more lines above" in screen(block)
 
 
@@ -617,7 +617,7 @@ def test_folded_blocks_process_only_the_visible_part(make: Any, name: str, monke
         read += sum(len(text) for text, _style in runs)
         return real(runs, *rest)
 
-    for module in ("rows", "growing_text", "displays", "diff", "notice", "user", "tool", "thinking", "welcome"):
+    for module in ("rows", "displays", "diff_lines", "diff_layout", "texts", "tool"):
         monkeypatch.setattr(f"agentcli.tui.blocks.{module}.wrap", counting, raising=False)
     lines = make_block(make(LONG[name])).layout(100, PALETTE)
     assert 0 < len(lines) <= 60

@@ -14,7 +14,7 @@ from textual.widgets import TextArea
 from agentcli.core.events import CompactionProposed
 from agentcli.core.permission import Answer
 from agentcli.tui.app import AgentApp
-from agentcli.tui.prompt import external
+from agentcli.tui.prompt import outside as external
 from agentcli.tui.screens.dialog import Dialog
 from agentcli.tui.screens.dialog_for import dialog_for
 from agentcli.tui.screens.edited_text import TextDialog

@@ -20,7 +20,7 @@ from agentcli.interactive.completion.targets import (
 )
 from agentcli.interactive.drafts.editor import NotWritten, editor_command
 from agentcli.tools.search.file_index import FileIndex, FoundPaths, PathIndex
-from agentcli.tui.prompt.popup import shown
+from agentcli.tui.prompt.widgets import shown
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from agentcli.commands.diff import Changes, _changes
 from agentcli.core.permission import PermissionMode
 from agentcli.tui.app import AgentApp
-from agentcli.tui.blocks.diff.layout import DiffLayout, DiffLook, FileView
+from agentcli.tui.blocks.diff_layout import DiffLayout, DiffLook, FileView
 from agentcli.tui.screens.diff import DiffPage
 from agentcli.tui.theme.palette import Palette
 from agentcli.workspace.base import DiffScope, FileChange, FolderDiff, WorkspaceDiff

@@ -15,9 +15,8 @@ from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.model import Add, AnswerItem, NoticeItem
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.copying import cut, select, selected_text, snap, word_at
 from agentcli.tui.transcript.items import TranscriptItems
-from agentcli.tui.transcript.painting import paint
+from agentcli.tui.transcript.painting import cut, paint, select, selected_text, snap, word_at
 from agentcli.tui.transcript.search import (
     Finder,
     Query,

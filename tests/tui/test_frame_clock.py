@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from agentcli.tui.frame_clock import FRAME_SECONDS, MAX_SECONDS, SETTLE_SECONDS, FrameClock
+from agentcli.tui.session import FRAME_SECONDS, MAX_SECONDS, SETTLE_SECONDS, FrameClock
 from tests.support.virtual import run_virtual
 
 

@@ -23,13 +23,12 @@ from agentcli.config.settings import SettingRow as Setting
 from agentcli.context.report import Category, ContextItem
 from agentcli.core.usage import Totals, Usage
 from agentcli.tools.shell.background import BackgroundTask
-from agentcli.tui.agent_progress import AgentItem, AgentProgress
+from agentcli.tui.agents import AgentItem, AgentProgress
 from agentcli.tui.app import AgentApp
 from agentcli.tui.chat import ChatScreen
-from agentcli.tui.keys import SCREEN_KEYS, app_bindings, help_rows, screen_bindings
+from agentcli.tui.keys import PROMPT_KEYS, SCREEN_KEYS, app_bindings, help_rows, key_table, screen_bindings
 from agentcli.tui.prompt.box import PromptBox
 from agentcli.tui.prompt.editor import PromptEditor
-from agentcli.tui.prompt.keys import PROMPT_KEYS, key_table
 from agentcli.tui.screens.context import ContextPage, shared_out
 from agentcli.tui.screens.cost import CostNotes, CostPage
 from agentcli.tui.screens.page import TextPage

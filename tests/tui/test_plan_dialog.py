@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from textual.widgets import TextArea
 
 from agentcli.core.permission import Answer, PermissionMode
-from agentcli.tui.prompt import external
+from agentcli.tui.prompt import outside as external
 from agentcli.tui.screens.dialog import Dialog
 from agentcli.tui.screens.dialog_for import dialog_for
 from tests.tui.dialog_host import Host, asked, calm, look, play, press, replies, shown

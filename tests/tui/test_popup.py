@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.app import App, ComposeResult
 
-from agentcli.tui.prompt.popup import Popup, PopupRow
+from agentcli.tui.prompt.widgets import Popup, PopupRow
 
 pytestmark = pytest.mark.anyio
 

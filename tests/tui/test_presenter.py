@@ -21,7 +21,7 @@ from agentcli.core.messages import (
     user_message,
 )
 from agentcli.core.usage import Usage
-from agentcli.tui.agent_progress import AgentProgress
+from agentcli.tui.agents import AgentProgress
 from agentcli.tui.blocks.tool import ToolBlock
 from agentcli.tui.model import (
     Above,

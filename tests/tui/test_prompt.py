@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from agentcli.interactive.completion.sources import FileHit, FoundFiles
 from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.drafts.history import History
-from agentcli.tui.prompt.keys import PROMPT_KEYS, key_table
+from agentcli.tui.keys import PROMPT_KEYS, key_table
 from tests.tui.prompt_host import Files, Host, paste, play, press, write
 
 

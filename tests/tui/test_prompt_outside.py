@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from agentcli.interactive.drafts.draft import Draft, PastedPiece
 from agentcli.interactive.drafts.history import History
 from agentcli.tui.glyphs import boundary_near
-from agentcli.tui.prompt.keys import key_table
+from agentcli.tui.keys import key_table
 from tests.tui.prompt_host import Files, Host, paste, play, press, write
 
 

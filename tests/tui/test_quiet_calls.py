@@ -13,9 +13,9 @@ from textual.pilot import Pilot
 from agentcli.core.permission import PermissionMode
 from agentcli.tui.app import AgentApp
 from agentcli.tui.blocks.make import make_block
-from agentcli.tui.blocks.quiet_calls import is_quiet, is_thought, summary
 from agentcli.tui.model import Add, AnswerItem, Item, NoticeItem, Remove, Replace, ThinkingItem, ToolItem
 from agentcli.tui.theme.palette import Palette
+from agentcli.tui.transcript.folds import is_quiet, is_thought, summary
 from agentcli.tui.transcript.items import TranscriptItems
 from tests.support.scripts import call, reply, think
 from tests.support.tables import each_row

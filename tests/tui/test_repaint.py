@@ -16,9 +16,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from agentcli.tui.repaint.pens import Pens
-from agentcli.tui.repaint.screen import ScreenMemory
-from agentcli.tui.repaint.scrolling import RowMove, find_move
+from agentcli.tui.repaint.cells import Pens
+from agentcli.tui.repaint.screen import RowMove, ScreenMemory, find_move
 from tests.support.emulator import Emulator, QuickStream
 
 WIDTH, HEIGHT = 24, 8

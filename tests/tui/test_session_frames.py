@@ -10,9 +10,8 @@ import pytest
 
 from agentcli.core import events as ev
 from agentcli.interactive.drafts.draft import Draft
-from agentcli.tui.frame_clock import MAX_SECONDS, SETTLE_SECONDS
 from agentcli.tui.model import Activity, AnswerItem, EndItem, Operation, PromptItem, ToolItem
-from agentcli.tui.session import MAX_WAITING, TuiSession
+from agentcli.tui.session import MAX_SECONDS, MAX_WAITING, SETTLE_SECONDS, TuiSession
 from tests.support.fakes import FakeTool, bench
 from tests.support.scripts import call, event, pause, reply, say, think
 from tests.support.shown import Shown

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.blocks.gaps import gap
+from agentcli.tui.blocks.base import Block, BlockLine, gap
 from agentcli.tui.model import AnswerItem, Item, NoticeItem, OutputItem, PromptItem, ToolItem
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript.stack import Stack, StackEntry, place

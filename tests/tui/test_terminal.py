@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentcli.core.terminal import Terminal
 from agentcli.interactive.clipboard import LARGEST_CLIPBOARD, clipboard, copy
-from agentcli.tui.terminal.capabilities import (
+from agentcli.tui.terminal.surroundings import (
     notification,
     pop_title,
     progress,

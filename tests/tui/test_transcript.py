@@ -36,7 +36,7 @@ from agentcli.tui.model import (
 )
 from agentcli.tui.theme.palette import Palette
 from agentcli.tui.transcript import widget as module
-from agentcli.tui.transcript.layouts import MAX_ROWS
+from agentcli.tui.transcript.items import MAX_ROWS
 from agentcli.tui.transcript.widget import NewBelow, Transcript
 
 MATCH, CURRENT, SELECTED = "#e6c07b", "#ffb454", "#33415e"

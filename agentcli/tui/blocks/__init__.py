@@ -1,4 +1,1 @@
-"""Renderers of transcript items, one file per kind of item. They are not widgets: they turn items into lines.
-
-`markdown/` lays out Markdown and code, `diff/` lays out diffs.
-"""
+"""Renderers of transcript items: they turn items into lines and are not widgets. `make` has the block of each item."""

@@ -10,9 +10,8 @@ from rich.style import Style
 
 from agentcli.core.text.format import elapsed, money, token_count
 from agentcli.core.text.plural import counted
-from agentcli.tui.agent_progress import AGENT_SIGNS, AgentItem, AgentProgress, AgentStatus
-from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.blocks.gaps import gap
+from agentcli.tui.agents import AGENT_SIGNS, AgentItem, AgentProgress, AgentStatus
+from agentcli.tui.blocks.base import Block, BlockLine, gap
 from agentcli.tui.blocks.rows import MAX_ROWS, beside, decoration, gutter, shortened, size
 from agentcli.tui.blocks.wrap import Run
 from agentcli.tui.model import AnswerItem, Item, ThinkingItem

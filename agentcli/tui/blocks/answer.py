@@ -7,9 +7,9 @@ from threading import Thread
 
 from agentcli.core.text.terminal_colours import ColourSpan
 from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.blocks.markdown.flow import Flow
-from agentcli.tui.blocks.markdown.highlight import warm
-from agentcli.tui.blocks.markdown.layout import load_parser
+from agentcli.tui.blocks.highlight import warm
+from agentcli.tui.blocks.markdown import load_parser
+from agentcli.tui.blocks.markdown_flow import Flow
 from agentcli.tui.model import AnswerItem, Item
 from agentcli.tui.theme.palette import Palette
 

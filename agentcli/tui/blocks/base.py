@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from textual.strip import Strip
 
 from agentcli.core.text.terminal_colours import ColourSpan
-from agentcli.tui.model import Item, pack_item
+from agentcli.tui.agents import AgentItem
+from agentcli.tui.model import Item, NoticeItem, OutputItem, PromptItem, ToolItem, pack_item
 from agentcli.tui.theme.palette import Palette
 
 
@@ -72,3 +73,14 @@ class Block(ABC):
     @property
     def source(self) -> str:
         return str(getattr(self.item, "text", ""))
+
+
+def gap(before: Item, after: Item) -> int:
+    """Number of blank rows between two consecutive blocks."""
+    if isinstance(before, ToolItem | AgentItem) and isinstance(after, ToolItem | AgentItem):
+        return 0
+    if isinstance(before, NoticeItem) and isinstance(after, NoticeItem):
+        return 0
+    if isinstance(before, PromptItem) and isinstance(after, OutputItem):
+        return 0
+    return 1

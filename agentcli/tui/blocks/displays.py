@@ -17,12 +17,11 @@ from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import terminal_line
 from agentcli.core.text.terminal_colours import ColourSpan, checked_spans
 from agentcli.core.text.unified_diff import FileDiff, Hunk, is_diff, parse, parse_files
+from agentcli.tui.blocks import diff_lines as diff
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.coloured import Coloured
-from agentcli.tui.blocks.diff import rows as diff
-from agentcli.tui.blocks.diff.layout import DiffLayout, DiffLook, FileView
-from agentcli.tui.blocks.markdown.languages import language_of
-from agentcli.tui.blocks.rows import MAX_ROWS, Rows, beside, characters, folded, head, size, tail
+from agentcli.tui.blocks.diff_layout import DiffLayout, DiffLook, FileView
+from agentcli.tui.blocks.highlight import language_of
+from agentcli.tui.blocks.rows import MAX_ROWS, Coloured, Rows, beside, characters, folded, head, size, tail
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.theme.palette import Palette
 
@@ -106,7 +105,7 @@ def _unknown(display: Json, view: DisplayView) -> Rows:
 
 
 def _code(display: Json, view: DisplayView) -> Rows:
-    from agentcli.tui.blocks.markdown.highlight import highlight
+    from agentcli.tui.blocks.highlight import highlight
 
     value = _string(display, "text")
     if not view.expanded:
@@ -185,7 +184,7 @@ def _found(entries: Sequence[Json], view: DisplayView) -> Iterator[list[BlockLin
 
 def markdown(value: str, view: DisplayView, rows: int) -> Rows:
     """Render Markdown, parsing no more of it than can be shown."""
-    from agentcli.tui.blocks.markdown.layout import render_markdown
+    from agentcli.tui.blocks.markdown import render_markdown
 
     value = value.strip("\n")
     most = max(4_000, rows * view.width * 2)

@@ -6,13 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentcli.tui import model
-from agentcli.tui.agent_progress import AgentItem
+from agentcli.tui.agents import AgentItem
 from agentcli.tui.blocks.base import Block
-from agentcli.tui.blocks.notice import BoundaryBlock, EndBlock, NoticeBlock, OutputBlock
-from agentcli.tui.blocks.thinking import ThoughtsBlock
+from agentcli.tui.blocks.texts import (
+    BoundaryBlock,
+    EndBlock,
+    NoticeBlock,
+    OutputBlock,
+    PromptBlock,
+    ThoughtsBlock,
+    WelcomeBlock,
+)
 from agentcli.tui.blocks.tool import ToolBlock
-from agentcli.tui.blocks.user import PromptBlock
-from agentcli.tui.blocks.welcome import WelcomeBlock
 
 
 def make_block(item: model.Item) -> Block:

@@ -1,12 +1,14 @@
-"""Cut long text to rows, reading only the part that is shown.
+"""Cut long text to rows, reading only the part that is shown, also of text that grows without bound.
 
-Defines how folding counts hidden lines and how it reports them. Pure; any further styling is the caller's.
+Defines how folding counts hidden lines and how it reports them, and translates the colours of programs to the theme.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import field
+from functools import lru_cache
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -15,11 +17,64 @@ from textual.strip import Strip
 
 from agentcli.core.frozen import frozen
 from agentcli.core.text.columns import hanging_indent
+from agentcli.core.text.plaintext import continued_output
 from agentcli.core.text.plural import counted
+from agentcli.core.text.terminal_colours import ATTRIBUTES, ColourSpan, moved
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.coloured import Coloured
 from agentcli.tui.blocks.wrap import Run, clip, wrap
 from agentcli.tui.theme.palette import Palette
+
+
+class Coloured:
+    """Styles for a text with colour spans. Without colours, attributes such as bold and reverse are left."""
+
+    def __init__(self, spans: Sequence[ColourSpan], palette: Palette, base: Style) -> None:
+        self._spans = spans
+        self._starts = [start for start, _end, _look in spans]
+        self._base = base
+        self._palette = palette
+
+    def runs(self, text: str, start: int, end: int) -> list[Run]:
+        """A part of the text as runs."""
+        found: list[Run] = []
+        place = start
+        for first, last, look in self._spans[max(0, bisect_right(self._starts, start) - 1) :]:
+            if first >= end:
+                break
+            if last <= place:
+                continue
+            first, last = max(first, place), min(last, end)
+            found += [(text[place:first], self._base), (text[first:last], _style(look, self._palette, self._base))]
+            place = last
+        return [run for run in (*found, (text[place:end], self._base)) if run[0]]
+
+
+def _style(look: str, palette: Palette, base: Style) -> Style:
+    attributes, colour = _translated(look)
+    if not colour or not palette.colours:
+        return base + attributes
+    return base + attributes + Style(color=_hue(colour, palette).color)
+
+
+@lru_cache(maxsize=128)
+def _translated(look: str) -> tuple[Style, str]:
+    words = look.split()
+    attributes = {word: True for word in ATTRIBUTES if word in words}
+    return Style(**attributes), next((word for word in words if word not in ATTRIBUTES), "")  # type: ignore[arg-type]
+
+
+def _hue(name: str, palette: Palette) -> Style:
+    hues = {
+        "red": palette.error,
+        "green": palette.success,
+        "yellow": palette.warning,
+        "blue": palette.link,
+        "magenta": palette.syntax.get("keyword", palette.accent),
+        "cyan": palette.code,
+        "grey": palette.muted,
+    }
+    return hues.get(name, palette.text)
+
 
 MAX_ROWS = 4_000
 """Maximum number of rows of an expanded block. More would block the screen, and nobody reads them there."""
@@ -172,3 +227,71 @@ def shortened(text: str, cells: int) -> str:
     if cell_len(text) <= cells:
         return text
     return set_cell_size(text, cells - 1).rstrip() + "…" if cells > 0 else ""
+
+
+KEPT = 64_000
+"""Characters that are kept by default; the text is cut at twice as many, so that cutting is rare."""
+_OPEN_ROWS = 200
+"""Maximum number of rows of the last, unfinished line, which is wrapped again at every layout."""
+
+
+class LiveText:
+    def __init__(self, text: str = "", kept: int = KEPT, line_breaks: int = 0) -> None:
+        self.text = ""
+        self._colours: list[ColourSpan] = []
+        self._kept = kept
+        self._dropped = 0
+        self.forget()
+        self.add(text)
+        self.count_lines(line_breaks)
+
+    def add(self, text: str, colours: Iterable[ColourSpan] = ()) -> None:
+        """Add text. `colours` are those of the text without the carriage return at its beginning."""
+        kept = self._kept
+        if len(text) > kept:
+            self._dropped += text.count("\n", 0, len(text) - kept)
+            text, colours = text[-kept:], ()
+        start = self.text.rfind("\n") + 1 if text.startswith("\r") else len(self.text)
+        if self._colours and start < len(self.text):
+            self._colours = list(moved(self._colours, 0, start))
+        self.text = continued_output(self.text, text)
+        self._colours += moved(colours, start, len(self.text))
+        if len(self.text) > 2 * kept:
+            cut = len(self.text) - kept
+            cut = self.text.find("\n", cut, cut + kept // 2) + 1 or cut
+            self._dropped += self.text.count("\n", 0, cut)
+            self.text = self.text[cut:]
+            self._colours = list(moved(self._colours, -cut, len(self.text)))
+            self.forget()
+
+    def count_lines(self, line_breaks: int) -> None:
+        """Set the number of line breaks of all text so far, including text never added. It never decreases."""
+        self._dropped = max(self._dropped, line_breaks - self.text.count("\n"))
+
+    def forget(self) -> None:
+        self._wrapped: list[BlockLine] = []
+        self._wrapped_to = 0
+        self._shown: object = None
+
+    def tail(self, width: int, rows: int, palette: Palette, style: Style, before: Sequence[Run] = ()) -> Rows:
+        found = tail(self.text, width, rows, self._look_of(palette, style), before)
+        return Rows(found.lines, found.hidden + self._dropped, above=True) if found.lines else found
+
+    def all(self, width: int, palette: Palette, style: Style, before: Sequence[Run] = ()) -> Rows:
+        shown = (width, palette, style, tuple(before))
+        if shown != self._shown:
+            self.forget()
+            self._shown = shown
+        look = self._look_of(palette, style)
+        end = self.text.rfind("\n") + 1
+        if end > self._wrapped_to:
+            self._wrapped += wrap(styled(self.text, self._wrapped_to, end - 1, look), width, before, before)
+            self._wrapped_to = end
+        rest = tail(self.text[end:], width, _OPEN_ROWS, self._look_of(palette, style, end), before)
+        return Rows([*self._wrapped, *rest.lines], self._dropped + rest.hidden, above=True)
+
+    def _look_of(self, palette: Palette, style: Style, start: int = 0) -> Style | Coloured:
+        """Styles of the text from `start` on."""
+        if not self._colours:
+            return style
+        return Coloured(list(moved(self._colours, -start, len(self.text))), palette, style)

@@ -15,8 +15,7 @@ from agentcli.core.text.terminal_colours import ColourSpan
 from agentcli.core.text.unified_diff import is_diff
 from agentcli.core.tool_errors import unwrapped
 from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.blocks.growing_text import LiveText
-from agentcli.tui.blocks.rows import MAX_ROWS, Rows, gutter, head, joined, shortened, size
+from agentcli.tui.blocks.rows import MAX_ROWS, LiveText, Rows, gutter, head, joined, shortened, size
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.model import Item, ToolItem, ToolStatus
 from agentcli.tui.theme.palette import Palette

@@ -30,7 +30,7 @@ from agentcli.interactive.completion.targets import (
     file_menu,
     target_at,
 )
-from agentcli.tui.prompt.popup import Popup, PopupRow
+from agentcli.tui.prompt.widgets import Popup, PopupRow
 
 if TYPE_CHECKING:
     from agentcli.tui.prompt.editor import PromptEditor

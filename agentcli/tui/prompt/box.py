@@ -34,13 +34,11 @@ from agentcli.interactive.completion.targets import Candidate
 from agentcli.interactive.drafts.draft import Draft
 from agentcli.interactive.drafts.history import History, HistoryWalk
 from agentcli.interactive.drafts.saved_draft import DraftStore
-from agentcli.tui.keys import interrupting_keys
+from agentcli.tui.keys import interrupting_keys, key_table
 from agentcli.tui.prompt.assist import Assist
 from agentcli.tui.prompt.editor import PromptEditor
-from agentcli.tui.prompt.keys import key_table
 from agentcli.tui.prompt.outside import Outside
-from agentcli.tui.prompt.popup import Popup, PopupRow
-from agentcli.tui.prompt.rows import PromptMark, PromptRule, QueuedRows
+from agentcli.tui.prompt.widgets import Popup, PopupRow, PromptMark, PromptRule, QueuedRows
 
 IDLE_HINT = "Ask anything · / commands · @ files · ! shell · ? keys"
 _BUSY_HINT = "Enter queues, Ctrl+Enter interrupts and sends"

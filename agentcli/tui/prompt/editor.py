@@ -24,8 +24,8 @@ from textual.strip import Strip
 from agentcli.core.text.plaintext import TAB
 from agentcli.interactive.drafts.draft import Draft
 from agentcli.tui.glyphs import boundary_after, clusters, clusters_width, row_starts
+from agentcli.tui.keys import PromptKey
 from agentcli.tui.prompt.buffer import PromptBuffer
-from agentcli.tui.prompt.keys import PromptKey
 from agentcli.tui.prompt.paste import without_controls
 from agentcli.tui.textual_internals import paint_now
 

@@ -6,14 +6,33 @@ Slow work runs in threads and workers, so that typing continues meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from textual.app import App, SuspendNotSupported
 from textual.widget import Widget
 
 from agentcli.interactive.drafts.draft import Draft, ImagePiece, fitted_piece, loaded
+from agentcli.interactive.drafts.editor import NotWritten, Written, edited
 from agentcli.tui.prompt.editor import PromptEditor
 from agentcli.tui.prompt.paste import picture_paths, read_clipboard, without_controls
+
+
+async def edit_outside(app: App[Any], text: str, environ: Mapping[str, str], cwd: Path) -> Written | NotWritten:
+    """Open the text in $VISUAL or $EDITOR and read it back. Never raises for failures of the editor."""
+    try:
+        return await edited(text, environ, cwd, _suspended(app))
+    except SuspendNotSupported:
+        return NotWritten("This terminal cannot be used by another program.")
+
+
+@contextmanager
+def _suspended(app: App[Any]) -> Iterator[None]:
+    # The event loop, and with it the agent, keeps running; only painting stops, since the terminal is not ours.
+    with app.suspend(), app.batch_update():
+        yield
 
 
 class Outside:
@@ -64,7 +83,6 @@ class Outside:
 
     async def _edit(self, use: Callable[[Draft], None]) -> None:
         from agentcli.interactive.drafts.editor import NotWritten
-        from agentcli.tui.prompt.external import edit_outside
 
         before = self._editor.draft
         outcome = await edit_outside(self._box.app, before.text, self._environ, self._cwd)

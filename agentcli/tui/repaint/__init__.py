@@ -1,5 +1,7 @@
 """Turns frames into terminal output that contains only the changed cells.
 
-`screen` stores what the terminal shows and what it should show, `cells` converts strips to cells, `pens` stores the
-styles of cells, `scrolling` finds rows that moved, and `changes` writes the cells that differ.
+For a streamed answer of 20,000 characters these are 92 KB instead of 1,460 KB (`python -m tests.bench tui-stream`).
+
+`screen` stores what the terminal shows and what it should show and finds rows that moved, `cells` converts strips to
+cells and their styles, `changes` writes the cells that differ.
 """

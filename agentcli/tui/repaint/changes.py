@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agentcli.tui.repaint.cells import is_doubtful, narrowed
-from agentcli.tui.repaint.pens import Pen, Pens
+from agentcli.tui.repaint.cells import Pen, Pens, is_doubtful, narrowed
 
 Row = tuple[list[str | None], list[Pen | None]]
 """Characters and pens of all columns; None where unknown."""

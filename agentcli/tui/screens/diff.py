@@ -16,9 +16,9 @@ from textual.app import ComposeResult
 
 from agentcli.commands.diff import CUT, NOTHING, Changes, heading
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.diff.layout import DiffEntry, DiffLayout, DiffLook, FileView
-from agentcli.tui.blocks.diff.rows import MIN_WIDTH_BESIDE, SIDE_BY_SIDE_FROM
-from agentcli.tui.blocks.markdown.languages import language_of
+from agentcli.tui.blocks.diff_layout import DiffEntry, DiffLayout, DiffLook, FileView
+from agentcli.tui.blocks.diff_lines import MIN_WIDTH_BESIDE, SIDE_BY_SIDE_FROM
+from agentcli.tui.blocks.highlight import language_of
 from agentcli.tui.blocks.rows import size
 from agentcli.tui.screens.page import Page, Scroller
 from agentcli.tui.screens.picker import Picker
@@ -351,7 +351,7 @@ class TextIndex:
 
 def _warm(changes: Changes) -> None:
     """Load the lexers of the files' languages: the first use of one takes longer than a frame. Blocking."""
-    from agentcli.tui.blocks.markdown.highlight import is_ready, warm
+    from agentcli.tui.blocks.highlight import is_ready, warm
 
     languages = {language_of(file.diff.path) for file in changes.files}
     warm([language for language in sorted(languages) if language and not is_ready(language)])

@@ -114,7 +114,7 @@ class EditableDialog(Dialog[Answer | None]):
     @work(group="editor")
     async def _outside(self) -> None:
         from agentcli.interactive.drafts.editor import Written
-        from agentcli.tui.prompt.external import edit_outside
+        from agentcli.tui.prompt.outside import edit_outside
 
         editor = self.query_one(TextArea)
         text = editor.text if self.editing else self.text

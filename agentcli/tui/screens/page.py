@@ -24,8 +24,7 @@ from agentcli.tui.blocks.wrap import wrap
 from agentcli.tui.screens.sheet import MARGIN, Keys, QuitWanted, Sheet, is_exit
 from agentcli.tui.screens.text import EntryLine, Runs, safe_block
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.copying import cut
-from agentcli.tui.transcript.painting import StyledCells, paint
+from agentcli.tui.transcript.painting import StyledCells, cut, paint
 from agentcli.tui.transcript.search import Query, matches_in, parse_query
 
 _UNITS: Mapping[str, tuple[int, int, int]] = {

@@ -123,7 +123,7 @@ def _dotted(row: str) -> tuple[str, str]:
 
 def markdown_lines(text: str, width: int, palette: Palette) -> list[BlockLine]:
     # Imported here to load the parser only when there is Markdown to show.
-    from agentcli.tui.blocks.markdown.layout import render_markdown
+    from agentcli.tui.blocks.markdown import render_markdown
 
     return list(render_markdown(shown_command(text), width, palette))
 
@@ -134,7 +134,7 @@ def diff_lines(
     """Rows of a unified diff. Blanks at the end of a changed line are shown as dots. `in_columns`: old beside new;
     None: if that shows more."""
     # Imported here because it loads syntax highlighting, which questions without a diff do not need.
-    from agentcli.tui.blocks.diff import rows as diff
+    from agentcli.tui.blocks import diff_lines as diff
 
     hunks = parse(_with_dots(text))
     two_columns = diff.fits_side_by_side(hunks, width) if in_columns is None else in_columns
@@ -143,7 +143,7 @@ def diff_lines(
 
 
 def fits_in_columns(text: str, width: int) -> bool:
-    from agentcli.tui.blocks.diff import rows as diff
+    from agentcli.tui.blocks import diff_lines as diff
 
     return diff.fits_side_by_side(parse(_with_dots(text)), width)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from agentcli.core.text.format import elapsed, money, token_count
-from agentcli.tui.agent_progress import AGENT_SIGNS, AgentItem, AgentProgress
+from agentcli.tui.agents import AGENT_SIGNS, AgentItem, AgentProgress
 from agentcli.tui.blocks.agent import AgentBlock
 from agentcli.tui.blocks.base import BlockLine
 from agentcli.tui.screens.page import Page, TextPage

@@ -33,10 +33,9 @@ from agentcli.core.frozen import frozen
 from agentcli.core.terminal import Terminal
 from agentcli.tui.repaint.screen import ScreenMemory
 from agentcli.tui.terminal import input as tokens
-from agentcli.tui.terminal.ending import SIGNALS, OrderedExit
 from agentcli.tui.terminal.instant import Instant, make_raw
 from agentcli.tui.terminal.key_order import KeyOrder
-from agentcli.tui.terminal.restore import TerminalRestore
+from agentcli.tui.terminal.restore import SIGNALS, OrderedExit, TerminalRestore
 from agentcli.tui.terminal.translation import Translation
 from agentcli.tui.terminal.writer import TerminalWriter, open_unblocked
 from agentcli.tui.textual_internals import paint_now

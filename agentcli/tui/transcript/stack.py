@@ -10,8 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from agentcli.tui.blocks.base import Block, BlockLine
-from agentcli.tui.blocks.gaps import gap
+from agentcli.tui.blocks.base import Block, BlockLine, gap
 
 if TYPE_CHECKING:
     from agentcli.tui.transcript.folds import CallFold

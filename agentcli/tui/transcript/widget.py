@@ -29,13 +29,12 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from agentcli.tui.agent_progress import AgentItem, AgentProgress
+from agentcli.tui.agents import AgentItem, AgentProgress
 from agentcli.tui.blocks.base import Block, BlockLine
 from agentcli.tui.model import Above, Clear, Item, Operation, Remove
 from agentcli.tui.theme.palette import Palette
-from agentcli.tui.transcript.copying import select, selected_text, span, word_at
 from agentcli.tui.transcript.items import TranscriptItems
-from agentcli.tui.transcript.painting import Canvas, Ground, StyledCells
+from agentcli.tui.transcript.painting import Canvas, Ground, StyledCells, select, selected_text, span, word_at
 from agentcli.tui.transcript.search import Finder, parse_query
 from agentcli.tui.transcript.stack import StackEntry, place
 from agentcli.tui.transcript.view import Viewport

@@ -20,10 +20,8 @@ from textual.strip import Strip
 
 from agentcli.core.text.markdown_names import keep_name
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.markdown.code import code_lines, labelled, marked
-from agentcli.tui.blocks.markdown.highlight import highlight, language_name
-from agentcli.tui.blocks.markdown.inline import inline_runs, split_task
-from agentcli.tui.blocks.markdown.table import MAX_COLUMNS, Cell, Table, table_lines
+from agentcli.tui.blocks.highlight import highlight, language_name
+from agentcli.tui.blocks.markdown_table import MAX_COLUMNS, Cell, Table, table_lines
 from agentcli.tui.blocks.wrap import Run, wrap
 from agentcli.tui.glyphs import width_of
 from agentcli.tui.theme.palette import Palette
@@ -32,6 +30,125 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
     from markdown_it.token import Token
+
+_ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\^{}\[\]]+")
+_CLICKABLE = re.compile(r"https?://[!-~]{1,2000}").fullmatch
+_TRAILING_PUNCTUATION = ".,:;!?*_~"
+_TASK = re.compile(r"\[([ xX])\](?=\s)")
+
+
+def inline_runs(children: Sequence[Token], palette: Palette, base: Style) -> list[Run]:
+    styles = [base]
+    links: list[tuple[str, int]] = []
+    runs: list[Run] = []
+    for token in children:
+        kind = token.type
+        style = styles[-1]
+        if kind in ("text", "text_special"):
+            if "://" in token.content and not links:
+                runs += linked(token.content, style, palette)
+            elif token.content:
+                runs.append((token.content, style))
+        elif kind in ("softbreak", "hardbreak"):
+            runs.append(("\n", style))
+        elif kind == "code_inline":
+            runs.append((token.content, style + palette.code))
+        elif kind == "link_open":
+            links.append((str(token.attrs.get("href", "")), len(runs)))
+            styles.append(style + _link_style(links[-1][0], palette))
+        elif kind == "link_close":
+            styles.pop()
+            href, start = links.pop()
+            runs += _target("".join([text for text, _style in runs[start:]]), href, styles[-1] + palette.muted)
+        elif kind == "image":
+            alt = token.content or "image"
+            source = str(token.attrs.get("src", ""))
+            runs.append((f"[image: {alt}]" if alt != "image" else "[image]", style + palette.link))
+            runs += _target(alt, source, style + palette.muted)
+        elif kind in _MARKS:
+            styles.append(style + getattr(palette, _MARKS[kind]))
+        elif token.nesting < 0:
+            styles.pop()
+        elif token.content:  # HTML and anything else: shown as written.
+            runs.append((token.content, style + palette.muted))
+    return runs
+
+
+_MARKS = {"em_open": "emphasis", "strong_open": "strong", "s_open": "strike"}
+
+
+def linked(text: str, style: Style, palette: Palette) -> list[Run]:
+    runs: list[Run] = []
+    place = 0
+    for found in _ADDRESS.finditer(text):
+        address = found.group().rstrip(_TRAILING_PUNCTUATION)
+        if address.endswith(")") and address.count(")") > address.count("("):
+            address = address[:-1].rstrip(_TRAILING_PUNCTUATION)
+        start, end = found.start(), found.start() + len(address)
+        runs += [(text[place:start], style), (address, style + _link_style(address, palette))]
+        place = end
+    runs.append((text[place:], style))
+    return [run for run in runs if run[0]]
+
+
+def split_task(runs: Sequence[Run], palette: Palette) -> list[Run]:
+    found = _TASK.match(runs[0][0]) if runs else None
+    if found is None:
+        return list(runs)
+    text, style = runs[0]
+    box = style + (palette.muted if found[1] == " " else palette.success)
+    return [(found.group(), box), (text[found.end() :], style), *runs[1:]]
+
+
+def _link_style(href: str, palette: Palette) -> Style:
+    return palette.link + Style(link=href) if _CLICKABLE(href) else palette.link
+
+
+def _target(text: str, href: str, style: Style) -> list[Run]:
+    shown = href.removeprefix("mailto:")
+    if not shown or shown.rstrip("/") == text.rstrip("/"):
+        return []
+    return [(f" ({shown})", style)]
+
+
+_EDGE = "▏"
+
+
+def code_lines(rows: Sequence[Sequence[Run]], width: int, palette: Palette, before: Sequence[Run]) -> list[BlockLine]:
+    ground = palette.code_block
+    edge = [*before, (_EDGE, ground + palette.faint)] if width >= 8 else before
+    lines: list[BlockLine] = []
+    for runs in rows:
+        for line in wrap(runs, width, edge, edge):
+            strip = line.strip
+            missing = width - strip.cell_length
+            if missing > 0:
+                strip = Strip([*strip, Segment(" " * missing, ground)], width)
+            lines.append(BlockLine(strip, line.text, line.indent, line.joint))
+    return lines
+
+
+def labelled(line: BlockLine, language: str, width: int, palette: Palette) -> BlockLine:
+    """Add the name of the language at the right end of the first row, if there is room."""
+    used = line.indent + width_of(line.text)
+    cells = width_of(language)
+    if not language or line.joint != "\n" or used + cells + 3 > width:
+        return line
+    ground = palette.code_block
+    start = line.strip.crop(0, width - cells - 1)
+    label = [Segment(language, ground + palette.faint), Segment(" ", ground)]
+    return BlockLine(Strip([*start, *label], width), line.text, line.indent, line.joint)
+
+
+def marked(line: BlockLine, mark: Sequence[Run]) -> BlockLine:
+    """Replace the first cells of a row, for a code block that begins a list item or an answer."""
+    cells = sum([width_of(text) for text, _style in mark])
+    if not cells or cells > line.indent:
+        return line
+    segments = [Segment(text, style) for text, style in mark]
+    strip = Strip([*segments, *line.strip.crop(cells)], line.strip.cell_length)
+    return BlockLine(strip, line.text, line.indent, line.joint)
+
 
 Code = Callable[[str, str], Sequence[Sequence[Run]]]
 

@@ -17,8 +17,17 @@ from rich.style import Style
 from agentcli.core.frozen import frozen
 from agentcli.core.text.unified_diff import FileDiff, Hunk
 from agentcli.tui.blocks.base import BlockLine
-from agentcli.tui.blocks.diff.paint import PaintedHunk, base_style
-from agentcli.tui.blocks.diff.rows import BETWEEN, beside_places, columns_of, digits_of, is_new_file, line_rows, merged
+from agentcli.tui.blocks.diff_lines import (
+    BETWEEN,
+    PaintedHunk,
+    base_style,
+    beside_places,
+    columns_of,
+    digits_of,
+    is_new_file,
+    line_rows,
+    merged,
+)
 from agentcli.tui.blocks.rows import decoration, size
 from agentcli.tui.blocks.wrap import Run, clip, wrap
 from agentcli.tui.glyphs import EVEN

@@ -1,1 +1,0 @@
-"""Diffs as rows: their layout, and the colours inside their lines."""

@@ -1,1 +1,0 @@
-"""Markdown and code as lines, also while they are still growing."""
