@@ -289,15 +289,6 @@ async def test_files_elsewhere_and_many_files_are_looked_at_in_a_thread(
     assert await desk.looked_up() == ("", False)
 
 
-async def test_old_contents_are_compressed_in_a_thread(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_folders, "_is_on_disk", lambda _folder: True)
-    await desk.read("a.py", "one\n")
-    assert [(await desk.looked_up())[1] for _turn in range(2)] == [False, True]
-    for number in range(3):
-        await desk.read(f"{number}.py", f"{number} is a line\n" * 15_000)
-    assert [(await desk.looked_up())[1] for _turn in range(2)] == [False, True]
-
-
 async def test_a_change_within_the_resolution_of_time_is_seen(desk: Desk) -> None:
     await desk.read("a.py", "one\n")
     assert await desk.told() == ""

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from agentcli.core.packed import Packed
 from agentcli.tools.base import Output, ToolContext
 from agentcli.tools.builtin import absolute_path
 from agentcli.tools.documents import read
 from agentcli.tools.documents.read import Read
 from agentcli.tools.files import replace as files_replace
 from agentcli.tools.files.edit import Edit
-from agentcli.tools.files.read_cache import MAX_KEPT, MAX_KEPT_SIZE, MAX_UNPACKED, ReadCache
+from agentcli.tools.files.read_cache import MAX_KEPT, MAX_KEPT_SIZE, ReadCache
 from agentcli.tools.files.write import Write
 from tests.support.tables import each_row
 from tests.tools.running import context_in, run, text_of
@@ -363,34 +362,10 @@ def test_writing_tools_need_to_write_and_are_not_safe(context: ToolContext, tmp_
         assert (need.kind, need.target) == ("write", f"{context.cwd}/a.txt")
 
 
-def test_contents_of_files_seen_some_time_ago_are_kept_compressed_within_the_same_bound() -> None:
-    cache = ReadCache()
-    contents = {
-        f"/src/{number}.py": f"# {number}\n".encode() + b"def function(): ...\n" * 1_500 for number in range(40)
-    }
-    for path, data in contents.items():
-        cache.note(path, data)
-    cache.note("/src/small.py", b"x = 1\n")
-    cache.note("/src/0.py", b"")
-
-    cache.pack_some()
-
-    kept = sum(map(len, cache._kept.values()))
-    packed = sum(len(found._data) for _size, found in cache._packed.values() if isinstance(found, Packed))
-    assert kept <= MAX_UNPACKED
-    assert packed < sum(map(len, contents.values())) / 10
-    assert cache.content("/src/0.py") == b""
-    assert all(cache.content(path) == data for path, data in contents.items() if path != "/src/0.py")
-    for path in (*contents, "/src/small.py"):
-        cache.forget(path)
-    assert (cache._kept_size, cache._unpacked_size, cache._packed) == (0, 0, {})
-
-
-def test_the_oldest_contents_are_dropped_first_whether_compressed_or_not() -> None:
+def test_the_oldest_contents_are_dropped_first() -> None:
     cache = ReadCache()
     for number in range(2 * MAX_KEPT // MAX_KEPT_SIZE):
         cache.note(f"/{number}", bytes([number]) * MAX_KEPT_SIZE)
-        cache.pack_some()
 
     kept = [number for number in range(2 * MAX_KEPT // MAX_KEPT_SIZE) if cache.content(f"/{number}") is not None]
     assert kept == list(range(MAX_KEPT // MAX_KEPT_SIZE, 2 * MAX_KEPT // MAX_KEPT_SIZE))

@@ -447,37 +447,7 @@ async def test_a_file_that_becomes_a_pipe_after_the_check_is_not_waited_for(
         return found
 
     monkeypatch.setattr(read, "inspect", swapping)
-    monkeypatch.setattr(read, "MAX_IN_MEMORY", 0)
     assert "not a regular file any more" in text_of(await run(Read(), context, file_path="a"))
-
-
-@pytest.mark.usefixtures("pdf_in_process")
-@pytest.mark.parametrize(
-    "content", [b"one\ntwo\n", b"", b"\x00\x01", b"%PDF-1.4", "ä\n".encode("utf-16"), b"x" * 70_000]
-)
-async def test_a_file_in_memory_is_shown_like_one_that_has_to_be_waited_for(
-    content: bytes, context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a").write_bytes(content)
-    at_once = await run(Read(), context, file_path="a")
-    seen = context.read_cache.seen(str(tmp_path / "a"))
-    monkeypatch.setattr(read, "load_from_memory", lambda _path, _most: None)
-    assert await run(Read(), context, file_path="a") == at_once
-    assert context.read_cache.seen(str(tmp_path / "a")) == seen
-
-
-async def test_a_file_in_memory_is_read_without_a_thread(
-    context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a").write_text("x")
-    if load_from_memory(str(tmp_path / "a"), 1) is None:
-        pytest.skip("this file system does not tell what is in memory")
-
-    def thread(*_args: object) -> None:
-        pytest.fail("a thread was used")
-
-    monkeypatch.setattr(read, "in_thread", thread)
-    assert text_of(await run(Read(), context, file_path="a")) == "1\tx"
 
 
 def test_a_file_on_a_network_is_not_opened_to_find_out_what_is_in_memory(
@@ -564,7 +534,6 @@ async def test_a_hundred_megabytes_are_read_by_offset_in_little_memory(context: 
 async def test_an_abort_stops_reading_a_large_file(
     context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "MAX_IN_MEMORY", 0)
     monkeypatch.setattr(read, "MAX_LOADED_SIZE", 1_000)
     monkeypatch.setattr(read_text, "_CHUNK", 64)
     (tmp_path / "big.txt").write_text("line\n" * 10_000)
@@ -577,7 +546,6 @@ async def test_an_abort_stops_reading_a_large_file(
 async def test_a_consumer_that_leaves_stops_reading_too(
     context: ToolContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read, "MAX_IN_MEMORY", 0)
     monkeypatch.setattr(read, "MAX_LOADED_SIZE", 1_000)
     (tmp_path / "big.txt").write_text("line\n" * 1_000)
     walking, ended = threading.Event(), threading.Event()
@@ -604,7 +572,6 @@ async def test_line_numbers_do_not_depend_on_how_the_file_is_read(
 ) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\r\ntwo\n\nfour with no end")
     small = text_of(await run(Read(), context, file_path="a.txt", offset=offset, limit=1))
-    monkeypatch.setattr(read, "MAX_IN_MEMORY", 0)
     monkeypatch.setattr(read, "MAX_LOADED_SIZE", 4)
     monkeypatch.setattr(read_text, "_CHUNK", 3)
     large = text_of(await run(Read(), context, file_path="a.txt", offset=offset, limit=1))

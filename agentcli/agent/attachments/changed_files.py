@@ -170,8 +170,7 @@ class ChangedFiles(Attachments):
         if not paths:
             return None
         folders = {path.rpartition("/")[0] for path in paths}
-        is_brief = len(paths) <= MOST_CHECKED_BRIEFLY and not context.read_cache.has_to_pack
-        if is_brief and self._local.has(folders):
+        if len(paths) <= MOST_CHECKED_BRIEFLY and self._local.has(folders):
             return Lookup(lambda: self._look_briefly(state, paths), is_brief=True)
 
         def look() -> None:
@@ -309,7 +308,6 @@ def _swept(
 ) -> _Sweep:
     """Check the files. Blocking; never raises because of files on disk, unless `load` raises BlockingIOError."""
     cache, runs = context.read_cache, tuple(context.read_cache.runs)
-    cache.pack_some()
     sweep = _Sweep()
     deadline = time.monotonic() + _SECONDS
     hashed = 0

@@ -27,7 +27,6 @@ from agentcli.tools.files.disk import (
     inspect,
     load,
     load_blocking,
-    load_from_memory,
     near_names,
     quoted_name,
 )
@@ -38,8 +37,6 @@ from agentcli.tools.files.read_cache import Seen, digest_of
 
 MAX_AT_ONCE = 1024 * 1024
 """Maximum bytes of a file that is found, read and formatted in one thread call."""
-MAX_IN_MEMORY = 64 * 1024
-"""Maximum bytes of a file that is read and formatted without a thread: waking up from one costs more."""
 _MAX_NAMES = 50
 
 
@@ -89,9 +86,7 @@ class Read(BuiltinTool):
         offset = max(1, int(input.get("offset") or 1))
         limit = min(MAX_LINES, int(input.get("limit") or MAX_LINES))
         wanted = Wanted(path, shown_path(path, context), offset, limit)
-        found: _Found | Output | None = _found_in_memory(wanted, context)
-        if found is None:
-            found = await in_thread(_find, wanted, context)
+        found = await in_thread(_find, wanted, context)
         if isinstance(found, Output):
             yield found
             return
@@ -123,28 +118,6 @@ class _Found:
     presented: tuple[Output, Seen | None] | None = None
 
 
-def _found_in_memory(wanted: Wanted, context: ToolContext) -> _Found | None:
-    """A small text file whose content is in the page cache; None for every other file.
-
-    Resolving its path does not wait for a disk, because the permission decision has just done so. Only the approved
-    file is read.
-    """
-    decided = _approved_paths(context)
-    try:
-        real = decided[0] if len(decided) == 1 else os.path.realpath(wanted.path)
-        data = load_from_memory(real, MAX_IN_MEMORY)
-    except (OSError, ValueError):
-        return None
-    if data is None or is_pdf(data) or image_media_type(data) is not None:
-        return None
-    return _Found(real, len(data), data, _present(data, wanted))
-
-
-def _approved_paths(context: ToolContext) -> list[str]:
-    """The files that were approved for this call, resolved."""
-    return [need.real or need.target for need in context.needs if need.kind == "read"]
-
-
 def _find(wanted: Wanted, context: ToolContext) -> _Found | Output:
     """Find the file, and read and format a small one: a second thread call would take longer than reading it.
     Blocking."""
@@ -153,7 +126,7 @@ def _find(wanted: Wanted, context: ToolContext) -> _Found | Output:
     except OSError as error:
         # A link may disappear while it is resolved.
         return os_failure(error, f"{wanted.shown} cannot be found")
-    decided = _approved_paths(context)
+    decided = [need.real or need.target for need in context.needs if need.kind == "read"]
     if decided and real not in decided:
         text = f"{wanted.shown} now leads to another file than when it was approved. Try again."
         return failure(text, summary="led elsewhere")

@@ -1,7 +1,6 @@
 """Which file contents the model has seen, to refuse overwriting content that it does not know.
 
-The content of small files is kept too, so that a refusal can show what has changed. That cache is bounded and optional;
-older contents are compressed.
+The content of small files is kept too, so that a refusal can show what has changed. That cache is bounded and optional.
 """
 
 from __future__ import annotations
@@ -13,13 +12,10 @@ import weakref
 from collections import deque
 
 from agentcli.core.frozen import frozen
-from agentcli.core.packed import Packed, pack
 
 MAX_KEPT_SIZE = 256 * 1024
-MAX_KEPT = 8 * 1024 * 1024
-"""Maximum bytes of all contents, before compression."""
-MAX_UNPACKED = 512 * 1024
-"""Maximum bytes of contents that are not compressed."""
+MAX_KEPT = 2 * 1024 * 1024
+"""Maximum bytes of all contents."""
 MAX_RUNS = 50
 """Maximum commands that are remembered."""
 
@@ -47,10 +43,7 @@ class ReadCache:
     def __init__(self) -> None:
         self._seen: dict[str, Seen] = {}
         self._kept: dict[str, bytes] = {}
-        self._packed: dict[str, tuple[int, Packed | bytes]] = {}
-        """Older contents with their sizes; small ones are not compressed."""
         self._kept_size = 0
-        self._unpacked_size = 0
         self._news: set[str] = set()
         self.runs: deque[CommandRun] = deque(maxlen=MAX_RUNS)
         # Previews run in threads and record contents too.
@@ -76,29 +69,7 @@ class ReadCache:
     def content(self, path: str) -> bytes | None:
         """The content that the model last saw, if still cached."""
         with self._guard:
-            found: Packed | bytes | None = self._kept.get(path)
-            if found is None and path in self._packed:
-                _size, found = self._packed[path]
-        return found.value if isinstance(found, Packed) else found
-
-    @property
-    def has_to_pack(self) -> bool:
-        """Whether `pack_some` has work."""
-        return self._unpacked_size > MAX_UNPACKED
-
-    def pack_some(self) -> None:
-        """Compress the oldest contents. Blocking, some milliseconds: for a thread."""
-        while (oldest := self._next_packed()) is not None:
-            path, data = oldest
-            packed = pack(data) or data
-            with self._guard:
-                if self._kept.get(path) is data:
-                    self._unpacked_size -= len(self._kept.pop(path))
-                    self._packed[path] = (len(data), packed)
-
-    def _next_packed(self) -> tuple[str, bytes] | None:
-        with self._guard:
-            return next(iter(self._kept.items())) if self.has_to_pack else None
+            return self._kept.get(path)
 
     def paths(self) -> list[str]:
         """All files of which the model has seen something, the latest last."""
@@ -130,16 +101,11 @@ class ReadCache:
             return
         self._kept[path] = data
         self._kept_size += len(data)
-        self._unpacked_size += len(data)
         while self._kept_size > MAX_KEPT:
-            self._drop(next(iter(self._packed or self._kept)))
+            self._drop(next(iter(self._kept)))
 
     def _drop(self, path: str) -> None:
-        size, _packed = self._packed.pop(path, (0, b""))
-        self._kept_size -= size
-        if (data := self._kept.pop(path, None)) is not None:
-            self._kept_size -= len(data)
-            self._unpacked_size -= len(data)
+        self._kept_size -= len(self._kept.pop(path, b""))
 
 
 def digest_of(data: bytes) -> str:
