@@ -24,7 +24,7 @@ def program(
         "from agentcli.assemble import login\n"
         "from agentcli.interactive.login import welcome, welcome_actions\n"
         "from agentcli.providers import credentials\n"
-        "from agentcli.providers.models import local\n"
+        "from agentcli.providers import local_servers as local\n"
         f"for module in (credentials, welcome_actions, login): module.PUBLIC_BASE_URL = {public!r}\n"
         f"local.PROGRAMS, welcome._PORTS = (local.Program('Ollama', {port}),), '{port}'\n"
         "local.find_local_servers.__defaults__ = (local.PROGRAMS, 5.0)\n"

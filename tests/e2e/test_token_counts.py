@@ -38,7 +38,7 @@ async def test_cost_and_compact_scale_every_part_to_the_measured_whole(tmp_path:
         assert 200 < in_context < 1_500
         await app.submit("/compact")
         await asked(app)
-        assert re.search(r"about 3k tokens become [12]\.\d+k;", app.text)
+        assert re.search(r"tokens: about 3,000 become [12],\d+,", app.text)
         assert max(numbers_after(app.text, r"\(about ([\d,]+) tokens\)")) < 3_000
         await app.submit("n")
         assert await leave(app) == 0

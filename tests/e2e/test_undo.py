@@ -30,7 +30,7 @@ async def test_plain_mode_asks_with_both_versions(tmp_path: Path) -> None:
         await app.submit("/undo")
         await app.wait_for("Undo: you changed notes.txt too")
         await asked(app)
-        for shown in ("line 2, as it is now:", "| mine", "before “improve it”:", "| two", "keep my lines"):
+        for shown in ("Line 2, as it is now:", "| mine", "Before “improve it”:", "| two", "keep my lines"):
             assert shown in app.text
         await app.submit("r")
         await app.wait_for("1 file restored")

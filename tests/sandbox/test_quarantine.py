@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentcli.sandbox.quarantine import quarantine
+from agentcli.sandbox.quarantine import store as store_module
 from agentcli.sandbox.quarantine.store import Quarantine
 from tests.sandbox.box import Box
 
@@ -299,7 +299,7 @@ def test_an_item_is_not_restored_through_a_link_that_appears_meanwhile(
     rename = os.rename
 
     def swapping(source: Any, target: Any, **descriptors: int) -> None:
-        if Path(source).name == quarantine.CONTENT:
+        if Path(source).name == store_module.CONTENT:
             place = tmp_path / swapped
             if not place.is_symlink():
                 if place.is_dir():
@@ -325,10 +325,10 @@ def test_an_item_too_large_to_copy_is_renamed_in_place(tmp_path: Path, monkeypat
         rename(source, target, **places)
 
     monkeypatch.setattr(os, "rename", between_file_systems)
-    monkeypatch.setattr(quarantine, "_MOST", (1000, 1))
-    monkeypatch.setattr(quarantine, "_QUICK", (1000, 1))
+    monkeypatch.setattr(store_module, "_MOST", (1000, 1))
+    monkeypatch.setattr(store_module, "_QUICK", (1000, 1))
     kept = Quarantine(tmp_path / "quarantine")
-    with pytest.raises(quarantine.TooLarge):
+    with pytest.raises(store_module.TooLarge):
         kept.take(folder, "true", "planted", quick=True)
     assert folder.exists()
     with pytest.raises(OSError, match=r"renamed to \.vscode\.quarantined-"):
