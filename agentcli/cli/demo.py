@@ -102,7 +102,7 @@ class _Demo:
 
     def _options(self) -> Options:
         from agentcli.assemble import Options
-        from agentcli.demo.transport import DemoTransport
+        from agentcli.demo.director import DemoTransport
         from agentcli.providers.catalog import Catalog
         from agentcli.providers.provider import MessagesProvider
 
@@ -138,7 +138,7 @@ class _Demo:
         )
 
     def in_text(self) -> int:
-        from agentcli.demo.player import play
+        from agentcli.demo.tour import play
 
         return play(self._options(), self._tour, _print)
 

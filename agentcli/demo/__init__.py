@@ -2,10 +2,8 @@
 
 project    the temporary folder: a small package with a bug, and everything else that the demo writes
 words      the texts of the script
-director   chooses the reply to a request; pure
-transport  plays the director's replies in place of a model, simulates usage and prompt cache
-tour       the stops of the tour and their order; pure
-player     plays the tour without a terminal
+director   chooses the reply to a request and plays it in place of a model
+tour       the stops of the tour and their order; plays it without a terminal
 """
 
 FIRST_PROMPT = "Find out why the test fails; fix it"

@@ -1,25 +1,31 @@
-"""Choose the reply to a request.
+"""The scripted model of the demo: chooses the reply to a request, and plays it at reading speed in place of a server.
 
-Pure: the state is read from the request's messages and from the project, not from a list of expected steps. So it
-handles denials, interruptions and free text.
+Choosing is pure: the state is read from the request's messages and from the project, not from a list of expected
+steps. So it handles denials, interruptions and free text.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from dataclasses import replace
 
 from agentcli.agent.loop.wording import INTERRUPTED, INTERRUPTED_TOOLS
 from agentcli.agent.toolcalls.summaries import SYSTEM as SUMMARY_SYSTEM
 from agentcli.context.compact import INSTRUCTION, LEAD
+from agentcli.core.abort import AbortSignal
 from agentcli.core.frozen import frozen
 from agentcli.core.messages import Json
 from agentcli.core.text.plaintext import plain_line
 from agentcli.demo import words
 from agentcli.demo.project import BROKEN, CODE, FIXED, TEST_COMMAND, TESTS
-from agentcli.providers.script import ScriptedReply, system_text
+from agentcli.providers.failures import Endpoint, ErrorResponse, from_response
+from agentcli.providers.script import Delay, Emit, ErrorAnswer, ScriptedReply, system_text
+from agentcli.providers.transports.base import Transport, TransportFailure
 
-_MOST_EDITS = 3
+_MAX_EDITS = 3
 _WANTS_FIX = re.compile(r"\b(fix|repair|correct|solve|edit|bug)\b", re.IGNORECASE)
 _READ_FIRST = re.compile(r"it was not read, or it changed|has changed since it was read")
 _TAGS = re.compile(r"</?tool_use_error>")
@@ -84,7 +90,7 @@ def situation_of(messages: Sequence[Json]) -> Situation:
             begins = place
     calls = tuple(_calls(messages[begins:]))
     last = messages[-1] if messages else {}
-    asides = tuple(_person(_texts(last))) if len(messages) - 1 > begins and last.get("role") == "user" else ()
+    asides = tuple(_typed_texts(_texts(last))) if len(messages) - 1 > begins and last.get("role") == "user" else ()
     return Situation(asked, calls, asides, stopped)
 
 
@@ -96,11 +102,11 @@ def _opening(message: Json) -> tuple[str, bool] | None:
     broken_off = any(block.get("is_error") and "interrupted" in _text(block) for block in results)
     if results and not marks and not broken_off:
         return None
-    said = _person(texts[marks[-1] + 1 :] if marks else texts)
+    said = _typed_texts(texts[marks[-1] + 1 :] if marks else texts)
     return (said[-1], bool(marks) or broken_off) if said else None
 
 
-def _person(texts: Sequence[str]) -> list[str]:
+def _typed_texts(texts: Sequence[str]) -> list[str]:
     """The text that the user typed, without attachments in brackets and summaries."""
     return [text for text in texts if not text.startswith(("[", LEAD))]
 
@@ -133,7 +139,7 @@ def _text(result: Json) -> str:
 
 def _answer(situation: Situation, world: World) -> ScriptedReply:
     asked = situation.asked
-    aside = "".join(words.ASIDE.format(said=_quoted(text)) for text in situation.asides)
+    aside = "".join(words.ASIDE.format(said=_quote(text)) for text in situation.asides)
     if _is_fix(situation, world):
         return _fix(situation, world, aside)
     if asked == words.TALK:
@@ -141,7 +147,7 @@ def _answer(situation: Situation, world: World) -> ScriptedReply:
     if asked == words.GOODBYE:
         return _says(words.LAST_WORDS)
     if situation.stopped or asked == words.STEER:
-        return _says(words.STEERED.format(said=_quoted(asked)))
+        return _says(words.STEERED.format(said=_quote(asked)))
     return _says(aside + _free(situation, world))
 
 
@@ -162,7 +168,7 @@ def _fix(situation: Situation, world: World, aside: str) -> ScriptedReply:
             waited = words.WAS_LIMITED if world.just_limited else ""
             checking = words.CHECKING if world.fixed else words.PARTLY
             return _tests(aside + waited + checking) if world.limited else _limit()
-        if _READ_FIRST.search(last.text) and len(edits) < _MOST_EDITS:
+        if _READ_FIRST.search(last.text) and len(edits) < _MAX_EDITS:
             return _reads(CODE)
         return _says(aside + _why_not(last))
     if last.name == "Bash" and edits:
@@ -181,7 +187,7 @@ def _tested(last: Call) -> str:
 
 
 def _why_not(last: Call) -> str:
-    reason = _quoted(_TAGS.sub("", last.text), 300)
+    reason = _quote(_TAGS.sub("", last.text), 300)
     if _READ_FIRST.search(last.text):
         return words.STUCK.format(reason=reason)
     by_mode = words.MODE_REFUSES if "mode" in reason else ""
@@ -190,10 +196,10 @@ def _why_not(last: Call) -> str:
 
 def _free(situation: Situation, world: World) -> str:
     on = words.GO_ON.format(line=world.next_line) if world.next_line else words.TO_LEAVE
-    return words.FREE.format(said=_quoted(situation.asked), on=on)
+    return words.FREE.format(said=_quote(situation.asked), on=on)
 
 
-def _quoted(text: str, longest: int = 80) -> str:
+def _quote(text: str, longest: int = 80) -> str:
     """Text on one line, without Markdown syntax."""
     return re.sub(r"[`*_<>\[\]|\\]", " ", plain_line(text, longest)).strip() or "…"
 
@@ -233,3 +239,116 @@ def _limit() -> ScriptedReply:
     seconds = f"{RATE_LIMIT_SECONDS:g}"
     error = {"status": 429, "type": "rate_limit_error", "message": words.LIMITED, "headers": {"retry-after": seconds}}
     return ScriptedReply(error=error)
+
+
+# ----------------------------------------------------------------------------------------------------------- transport
+
+TEXT_RATE, THINKING_RATE, CALL_RATE = 150.0, 260.0, 220.0
+"""Characters per second."""
+BEFORE_SECONDS = 0.5
+"""Delay before a reply begins."""
+
+
+class DemoTransport(Transport):
+    name = "demo"
+
+    def __init__(self, fixed: Callable[[], bool], next_line: Callable[[], str], speed: float) -> None:
+        self._fixed = fixed
+        self._next_line = next_line
+        self._speed = speed
+        self._requests = 0
+        self._limited = self._just_limited = False
+        self._billing = Billing()
+
+    async def events(self, body: Json, betas: tuple[str, ...], signal: AbortSignal) -> AsyncGenerator[Json, None]:
+        self._requests += 1
+        reply = reply_to(body, World(self._fixed(), self._limited, self._just_limited, self._next_line()))
+        error = reply.error_answer()
+        self._just_limited = error is not None
+        if error is not None:
+            self._limited = True
+            raise TransportFailure(from_response(self._hurried(error), Endpoint(host="the demo")))
+        written = sum(tokens(step) for step in reply.steps if "delay" not in step)
+        reply = replace(reply, usage=self._billing.usage(body, written))
+        await self._wait(BEFORE_SECONDS)
+        for operation in reply.operations(self._requests, str(body["model"])):
+            if isinstance(operation, Delay):
+                await self._wait(operation.seconds)
+            elif isinstance(operation, Emit):
+                yield operation.event
+                await self._wait(_seconds(operation.event))
+
+    async def _wait(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / self._speed)
+
+    def _hurried(self, error: ErrorAnswer) -> ErrorResponse:
+        """The error with its wait divided by the speed."""
+        wait = {"retry-after-ms": f"{1000 * float(error.headers['retry-after']) / self._speed:.0f}"}
+        return ErrorResponse(error.status, wait, error.body, now="")
+
+
+def _seconds(event: Json) -> float:
+    """Seconds to read this event."""
+    delta = event.get("delta") or {}
+    match delta.get("type"):
+        case "text_delta":
+            return len(delta["text"]) / TEXT_RATE
+        case "thinking_delta":
+            return len(delta["thinking"]) / THINKING_RATE
+        case "input_json_delta":
+            return len(delta["partial_json"]) / CALL_RATE
+        case _:
+            return 0.0
+
+
+CHARACTERS_A_TOKEN = 4
+
+
+def tokens(value: object) -> int:
+    return max(1, len(json.dumps(value, ensure_ascii=False)) // CHARACTERS_A_TOKEN)
+
+
+class Billing:
+    """Simulates usage with a prompt cache of earlier prefixes. A demo ends before any of them would expire."""
+
+    def __init__(self) -> None:
+        self._cached: list[list[str]] = []
+
+    def usage(self, body: Json, written: int) -> Json:
+        """The usage of a request whose reply has `written` tokens."""
+        blocks = list(_blocks(body))
+        texts = [text for text, _marked in blocks]
+        ends = [place + 1 for place, (_text, marked) in enumerate(blocks) if marked]
+        sizes = [max(1, len(text) // CHARACTERS_A_TOKEN) for text in texts]
+        read = max((sum(sizes[: len(known)]) for known in self._cached if texts[: len(known)] == known), default=0)
+        new = max(0, sum(sizes[: ends[-1]]) - read) if ends else 0
+        self._cached += [texts[:end] for end in ends]
+        return {
+            "input_tokens": sum(sizes) - read - new,
+            "cache_read_input_tokens": read,
+            "cache_creation_input_tokens": new,
+            "cache_creation": {"ephemeral_5m_input_tokens": new, "ephemeral_1h_input_tokens": 0},
+            "output_tokens": written,
+        }
+
+
+def _blocks(body: Json) -> Iterator[tuple[str, bool]]:
+    """All blocks in cache order, each with whether it has a breakpoint."""
+    yield json.dumps([body.get("model"), body.get("output_config")]), False
+    for tool in body.get("tools") or ():
+        yield _bare(tool)
+    system = body.get("system") or ()
+    for part in [{"type": "text", "text": system}] if isinstance(system, str) else system:
+        yield _bare(part)
+    yield json.dumps([body.get("thinking"), body.get("tool_choice")]), False
+    for message in body.get("messages") or ():
+        content = message.get("content") or ()
+        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            text, marked = _bare(block)
+            yield f"{message.get('role')} {text}", marked
+
+
+def _bare(block: Json) -> tuple[str, bool]:
+    """A block as JSON without its breakpoint, which is not content, and whether it has one."""
+    plain = {name: value for name, value in block.items() if name != "cache_control"}
+    return json.dumps(plain, ensure_ascii=False), "cache_control" in block

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentcli.demo.transport import Billing
+from agentcli.demo.director import Billing
 
 Json = dict[str, Any]
 MARK = {"type": "ephemeral"}

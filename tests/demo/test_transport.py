@@ -17,8 +17,8 @@ from agentcli.core import events as ev
 from agentcli.core.abort import AbortReason
 from agentcli.core.permission import Answer
 from agentcli.demo import words
+from agentcli.demo.director import DemoTransport
 from agentcli.demo.project import CODE, Project
-from agentcli.demo.transport import DemoTransport
 from agentcli.providers.catalog import Catalog
 from agentcli.providers.provider import MessagesProvider
 
